@@ -1,0 +1,39 @@
+/* What a target can do: the one record that builders, budgets and legalizers ask. Immutable. */
+#ifndef WEFT_BASE_CAPABILITY_H
+#define WEFT_BASE_CAPABILITY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "weft/dtype.h"
+
+typedef struct weft_capability {
+    const char *target; /* cpu cuda amdgcn metal webgpu spirv */
+    const char *arch;   /* x86-64-v3, x86-64-v4, sm_80, sm_90a, gfx942, ... */
+    weft_dtype index_dtype; /* of buffer indices: I64 on CPUs, I32 on GPUs */
+
+    int vector_bytes;     /* widest register (CPU) or memory access per thread (GPU: 16) */
+    int vector_registers; /* CPU: 16 or 32 */
+    int l1_bytes, l1_ways, l2_bytes;
+    int multiprocessors;
+
+    int warp;           /* 1 on CPUs */
+    int threads_max;    /* per block; 1 on CPUs */
+    int registers;      /* per multiprocessor; 0 = not budgeted */
+    int shared_bytes;   /* per block; 0 on CPUs = private scratch without a fixed limit */
+    int bindings_max;   /* buffers of one kernel; 0 = no limit */
+
+    bool f64, i64, i16, i8;         /* arithmetic or at least storage */
+    bool f16, bf16;                 /* arithmetic conversions exist */
+    bool subgroups, atomics;
+    bool masked_memory;             /* masked vector loads and stores */
+    bool mma_sync, ldmatrix, copy_async; /* sm_80 */
+    bool hopper;                    /* wgmma, tensor maps, mbarrier, clusters, setmaxnreg */
+} weft_capability;
+
+/* The built-in records; NULL when unknown. ("cpu", "x86-64-v4") ("cuda", "sm_90a") ... */
+const weft_capability *weft_capability_find(const char *target, const char *arch);
+/* All records, for tables and tests. */
+const weft_capability *weft_capability_get(int index);
+
+#endif

@@ -1,0 +1,42 @@
+/* The fields behind weft_context, the log helpers and the environment table. */
+#ifndef WEFT_BASE_CONTEXT_H
+#define WEFT_BASE_CONTEXT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "weft/context.h"
+
+struct weft_context {
+    atomic_int references;
+    weft_allocator allocator;
+    weft_log_function log;
+    void *log_self;
+    weft_log_level log_level;
+    char *cache_folder; /* "" = no cache */
+    int thread_count;   /* >= 1 */
+};
+
+void weft_log(const weft_context *context, weft_log_level level, const char *format, ...) WEFT_PRINTF(3, 4);
+
+/* Environment variables: one table, read in base/env.c only. */
+#define WEFT_ENVIRONMENT(X)                                                                             \
+    X(CACHE, "WEFT_CACHE", "", "folder of compiled kernels; empty switches the cache off")              \
+    X(THREADS, "WEFT_THREADS", "0", "threads of the CPU driver; 0 = one per core")                      \
+    X(CPU, "WEFT_CPU", "", "CPU variant to use: x86-64-v3 or x86-64-v4; empty = the best this CPU has") \
+    X(DUMP, "WEFT_DUMP", "", "comma-separated passes whose result is written to the log")               \
+    X(VERIFY, "WEFT_VERIFY", "0", "1 = run the verifier after every pass")
+
+typedef enum weft_env {
+#define X(id, name, fallback, help) WEFT_ENV_##id,
+    WEFT_ENVIRONMENT(X)
+#undef X
+    WEFT_ENV_COUNT
+} weft_env;
+
+const char *weft_env_get(weft_env variable); /* the default when unset; NULL never */
+bool weft_env_is_set(weft_env variable);
+const char *weft_env_name(weft_env variable);
+const char *weft_env_help(weft_env variable);
+
+#endif

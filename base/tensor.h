@@ -1,0 +1,26 @@
+/* The fields behind weft_tensor. */
+#ifndef WEFT_BASE_TENSOR_H
+#define WEFT_BASE_TENSOR_H
+
+#include <stdatomic.h>
+
+#include "base/context.h"
+#include "weft/tensor.h"
+
+struct weft_tensor {
+    atomic_int references;
+    weft_context *context;
+    weft_dtype dtype;
+    int rank;
+    int64_t shape[WEFT_MAX_RANK], strides[WEFT_MAX_RANK];
+    int64_t element_count;
+    size_t bytes; /* packed */
+    bool packed;
+    void *data;
+    size_t owned_bytes; /* > 0: data came from the context's allocator */
+    void (*release)(void *self, void *data);
+    void *release_self;
+    struct weft_device *device; /* NULL = host */
+};
+
+#endif

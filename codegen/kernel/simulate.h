@@ -1,0 +1,22 @@
+/* Runs a kernel on the host, instruction by instruction, as its target would see it: threads of a block as fibers,
+   asynchronous copies landing late over poisoned memory, bounds of every access, races between threads of a block and
+   between blocks, missing or divergent barriers, uninitialised reads. The meaning of the kernel IR. */
+#ifndef WEFT_CODEGEN_KERNEL_SIMULATE_H
+#define WEFT_CODEGEN_KERNEL_SIMULATE_H
+#include "codegen/kernel/kernel.h"
+
+typedef struct weft_sim_buffer {
+    void *data;
+    size_t bytes;
+} weft_sim_buffer;
+
+typedef struct weft_sim_options {
+    uint64_t seed;      /* schedule of fibers and of asynchronous copies */
+    int64_t block_lo, block_hi; /* blocks to run; hi 0 = all */
+} weft_sim_options;
+
+/* buffers: one per argument of the kernel in order (extents: unused). symbols: values of the dim table's symbols.
+   A fault is an INTERNAL status that names kernel, instruction, thread and block. */
+weft_status weft_kernel_simulate(const weft_kernel *kernel, const int64_t *symbols, const weft_sim_buffer *buffers,
+                                 const weft_sim_options *options, weft_allocator allocator) WEFT_MUST_USE;
+#endif

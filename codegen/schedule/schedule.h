@@ -1,0 +1,29 @@
+/* A schedule is data: everything a builder decides before it emits. Serialisable (cache, artifact, dumps), made only in
+   codegen/schedule and in the builders' propose functions. Zero fields are "not used". */
+#ifndef WEFT_CODEGEN_SCHEDULE_H
+#define WEFT_CODEGEN_SCHEDULE_H
+
+#include "base/text.h"
+
+typedef struct weft_schedule {
+    const char *builder;      /* pointwise row reduction transpose matmul-cpu matmul-hopper ... */
+    int tile_m, tile_n, tile_k; /* of one block (GPU) or register tile (CPU: rows, columns; k = block of K) */
+    int threads;              /* per block */
+    int vector;               /* lanes */
+    int unroll;
+    int stages;               /* ring depth */
+    int consumers;            /* consumer warpgroups */
+    int cluster;
+    int raster;               /* group size of the tile order */
+    int split;                /* K or row splits */
+    int block_elements;       /* pointwise, reduction: elements of one block */
+    int panels_per_block;     /* CPU matmul: NC in panels */
+    int accumulator_sets;     /* CPU matmul: hides FMA latency */
+    int pack_a;               /* CPU matmul: copy A */
+    int numerics;             /* key: instruction family, order over K, split */
+} weft_schedule;
+
+void weft_schedule_print(const weft_schedule *schedule, weft_text *text);
+weft_status weft_schedule_parse(const char *text, size_t bytes, weft_schedule *out_schedule) WEFT_MUST_USE;
+
+#endif

@@ -1,0 +1,25 @@
+/* A target turns kernels into code. One record each: llvm (cpu), cuda, ...; found by target name. */
+#ifndef WEFT_CODEGEN_TARGET_H
+#define WEFT_CODEGEN_TARGET_H
+
+#include "base/context.h"
+#include "base/text.h"
+#include "codegen/kernel/kernel.h"
+
+typedef struct weft_code_image {
+    void *data; /* from the allocator */
+    size_t bytes;
+} weft_code_image;
+
+typedef struct weft_target {
+    const char *name; /* capability->target */
+    /* One image with all kernels, for capability->arch. Deterministic. thread_count: compile threads. */
+    weft_status (*compile)(weft_context *context, const weft_capability *capability, int kernel_count,
+                           weft_kernel *const *kernels, int thread_count, weft_code_image *out_image);
+    /* The source text of one kernel, for people and tests. */
+    weft_status (*print)(const weft_kernel *kernel, weft_text *text);
+} weft_target;
+
+const weft_target *weft_target_find(const char *name);
+
+#endif

@@ -1,0 +1,45 @@
+/* From graphs to programs: ahead of time into an artifact, or just in time behind shape guards.
+
+   Threading: compile functions are thread-safe for different graphs; a weft_function is thread-compatible. */
+#ifndef WEFT_COMPILE_H
+#define WEFT_COMPILE_H
+
+#include "weft/graph.h"
+#include "weft/runtime.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weft_compile_options {
+    size_t struct_bytes;
+    const char *targets;  /* default "cpu": comma-separated; cpu = cpu:x86-64-v3 and cpu:x86-64-v4 in artifacts, the host's in memory */
+    const char *pipeline; /* default: the standard one; "simplify,fuse,..." */
+    int thread_count;     /* kernels are scheduled for this many threads; default: the context's */
+    bool no_graph;        /* leave graph.wir out of the artifact: it can then not be re-lowered */
+    /* progress: called with 0..total from one thread; may be NULL */
+    void (*progress)(void *self, int done, int total, const char *what);
+    void *progress_self;
+} weft_compile_options;
+#define WEFT_COMPILE_OPTIONS_INIT {sizeof(weft_compile_options), 0, 0, 0, false, 0, 0}
+
+/* Compiles for the host and loads. */
+WEFT_API weft_status weft_compile(weft_graph *graph, const weft_compile_options *options, weft_program **out_program) WEFT_MUST_USE;
+/* Writes an artifact for every target of options->targets. The file appears complete or not at all. */
+WEFT_API weft_status weft_compile_file(weft_graph *graph, const weft_compile_options *options, const char *path) WEFT_MUST_USE;
+
+/* A graph compiled on demand: the first call compiles what it saw; an undeclared extent that changes becomes symbolic;
+   declared ones start symbolic. Each compile is logged with its reason (WEFT_LOG_INFO). */
+typedef struct weft_function weft_function;
+WEFT_API weft_status weft_function_create(weft_graph *graph, const weft_compile_options *options, weft_function **out_function) WEFT_MUST_USE;
+WEFT_API void weft_function_release(weft_function *function);
+/* As weft_session_call. */
+WEFT_API weft_status weft_function_call(weft_function *function, int input_count, weft_tensor *const *inputs,
+                                        int output_count, weft_tensor **outputs) WEFT_MUST_USE;
+/* Programs compiled so far. */
+WEFT_API int weft_function_compile_count(const weft_function *function);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,40 @@
+/* The text form, .wir: print and parse are inverse on verified graphs.
+
+       graph @mlp {
+         symbol B in [1, 64] divisor 1
+         state @w : f32[784, 128]
+         input %0 "x" : f32[B, 784]
+         %1 = constant {value = weights "w0"} : f32[784, 128]     // small constants inline: dense f32[2] [1, 2]
+         %2 = dot_general %0, %1 {lhs_batch = [], ...} : f32[B, 128]
+         %3 = cond %c { ... yield %8 } { ... yield %9 } : f32[B]
+         output "y" %2
+       } at "file.c":12 after a node gives its location
+
+   Constants over 64 bytes are printed as `weights "key"`: the data travels beside the text (weft_tensor_source). */
+#ifndef WEFT_IR_PRINT_H
+#define WEFT_IR_PRINT_H
+
+#include "ir/graph.h"
+
+/* Where large constants go to and come from. */
+typedef struct weft_tensor_source {
+    void *self;
+    /* printing: returns the key, borrowed; NULL = inline all. */
+    const char *(*put)(void *self, weft_tensor *tensor);
+    /* parsing: *out is retained for the graph. */
+    weft_status (*get)(void *self, const char *key, weft_tensor **out_tensor);
+} weft_tensor_source;
+
+typedef struct weft_print_options {
+    const weft_tensor_source *tensors; /* NULL = everything inline */
+    bool locations;
+    bool elide_constants; /* for people: large constants as `...` */
+} weft_print_options;
+
+weft_status weft_print(weft_graph *graph, const weft_print_options *options, weft_text *text) WEFT_MUST_USE;
+/* One node (with regions): dumps, error messages, structural keys. */
+void weft_node_print(const weft_node *node, const weft_print_options *options, weft_text *text);
+weft_status weft_parse(weft_context *context, const char *text, size_t bytes, const weft_tensor_source *tensors,
+                       weft_graph **out_graph) WEFT_MUST_USE;
+
+#endif

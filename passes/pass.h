@@ -1,0 +1,26 @@
+/* A pass changes a finished, verified graph and leaves a verified one. pipeline.c runs a string of them. */
+#ifndef WEFT_PASSES_PASS_H
+#define WEFT_PASSES_PASS_H
+
+#include "base/capability.h"
+#include "ir/build.h"
+
+typedef struct weft_pass_context {
+    weft_graph *graph;
+    const weft_capability *capability; /* NULL before a target is chosen */
+    const char *options;               /* text inside {...}, "" when none */
+} weft_pass_context;
+
+typedef struct weft_pass {
+    const char *name;
+    const char *help;
+    weft_status (*run)(weft_pass_context *context);
+} weft_pass;
+
+/* raise simplify decompose fuse ... */
+const weft_pass *weft_pass_find(const char *name);
+/* "raise,simplify,fuse,decompose,fuse": verifies after each pass in debug builds or with WEFT_VERIFY=1; WEFT_DUMP logs. */
+weft_status weft_pipeline_run(weft_pass_context *context, const char *pipeline) WEFT_MUST_USE;
+extern const char *const weft_pipeline_standard;
+
+#endif

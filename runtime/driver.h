@@ -1,0 +1,67 @@
+/* What a device driver provides. The null driver (drivers/null) is the skeleton to copy; one conformance suite
+   (tests/runtime) runs all drivers.
+
+   Buffers are driver memory; on the CPU driver they are host pointers. Launches are ordered on one stream per session;
+   synchronise waits for it. Errors name kernel and step. */
+#ifndef WEFT_RUNTIME_DRIVER_H
+#define WEFT_RUNTIME_DRIVER_H
+
+#include <stdatomic.h>
+
+#include "base/context.h"
+#include "base/program.h"
+#include "weft/device.h"
+
+/* Code of one program for one target: a freestanding ELF image (cpu), cubin or PTX (cuda). */
+typedef struct weft_code {
+    const char *arch;
+    const void *data;
+    size_t bytes;
+} weft_code;
+
+typedef struct weft_module weft_module; /* loaded code */
+
+typedef struct weft_launch {
+    int kernel; /* index into the program's kernels */
+    int64_t grid;
+    int64_t scratch_bytes; /* per thread, or dynamic shared memory */
+    int buffer_count, extent_count, map_count;
+    void *const *buffers;
+    const int64_t *extents;
+    const void *const *maps;
+} weft_launch;
+
+typedef struct weft_driver {
+    const char *name;
+    weft_status (*open)(weft_context *context, int ordinal, weft_device **out_device);
+    void (*close)(weft_device *device);
+    void (*info)(const weft_device *device, weft_device_info *out_info);
+    /* How well code for `arch` fits this device: 0 = cannot run, higher is better. */
+    int (*match)(const weft_device *device, const char *arch);
+    weft_status (*load)(weft_device *device, const weft_program_data *program, const weft_code *code, weft_module **out_module);
+    void (*unload)(weft_device *device, weft_module *module);
+    weft_status (*allocate)(weft_device *device, size_t bytes, void **out_memory); /* 64-byte aligned (GPUs: 256) */
+    void (*free)(weft_device *device, void *memory, size_t bytes);
+    weft_status (*upload)(weft_device *device, void *to, const void *from, size_t bytes);
+    weft_status (*download)(weft_device *device, void *to, const void *from, size_t bytes);
+    weft_status (*copy)(weft_device *device, void *to, const void *from, size_t bytes);
+    weft_status (*launch)(weft_device *device, weft_module *module, const weft_launch *launch);
+    weft_status (*synchronise)(weft_device *device);
+    bool host_memory; /* buffers are host pointers: inputs and weights are used in place */
+} weft_driver;
+
+struct weft_device {
+    const weft_driver *driver;
+    atomic_int references;
+    weft_context *context;
+    int ordinal;
+    /* driver fields follow in the driver's own struct */
+};
+
+/* Registration table: null, cpu, cuda. NULL-terminated. */
+extern const weft_driver *const weft_drivers[];
+
+/* CPU kernels: buffers and extents in argument order; blocks [lo, hi); scratch is the thread's own, 64-byte aligned. */
+typedef void (*weft_cpu_kernel)(void *const *buffers, const int64_t *extents, int64_t lo, int64_t hi, void *scratch);
+
+#endif

@@ -1,0 +1,26 @@
+/* The JIT cache behind weft_function: which program serves these shapes, when to compile another, what to evict.
+   The compiler is a callback, so that the runtime stays below it. */
+#ifndef WEFT_RUNTIME_JIT_H
+#define WEFT_RUNTIME_JIT_H
+
+#include "runtime/program.h"
+
+typedef struct weft_jit weft_jit;
+
+/* Compiles with symbols fixed: fixed[i] = value for anonymous symbol i, WEFT_DIM_ANY = keep symbolic. */
+typedef weft_status (*weft_jit_compile)(void *self, const int64_t *fixed, weft_program **out_program);
+
+typedef struct weft_jit_options {
+    weft_context *context;
+    const weft_program_data *signature; /* ports and symbols of the graph; no steps; borrowed for the life of the jit */
+    weft_jit_compile compile;
+    void *compile_self;
+    int capacity; /* programs kept; 0 = 8 */
+} weft_jit_options;
+
+weft_status weft_jit_create(const weft_jit_options *options, weft_jit **out_jit) WEFT_MUST_USE;
+void weft_jit_release(weft_jit *jit);
+weft_status weft_jit_call(weft_jit *jit, int input_count, weft_tensor *const *inputs, int output_count, weft_tensor **outputs) WEFT_MUST_USE;
+int weft_jit_compile_count(const weft_jit *jit);
+
+#endif
