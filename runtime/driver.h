@@ -13,11 +13,11 @@
 #include "weft/device.h"
 
 /* Code of one program for one target: a freestanding ELF image (cpu), cubin or PTX (cuda). */
-typedef struct weft_code {
+typedef struct weft_binary {
     const char *arch;
     const void *data;
     size_t bytes;
-} weft_code;
+} weft_binary;
 
 typedef struct weft_module weft_module; /* loaded code */
 
@@ -38,7 +38,7 @@ typedef struct weft_driver {
     void (*info)(const weft_device *device, weft_device_info *out_info);
     /* How well code for `arch` fits this device: 0 = cannot run, higher is better. */
     int (*match)(const weft_device *device, const char *arch);
-    weft_status (*load)(weft_device *device, const weft_program_data *program, const weft_code *code, weft_module **out_module);
+    weft_status (*load)(weft_device *device, const weft_program_data *program, const weft_binary *code, weft_module **out_module);
     void (*unload)(weft_device *device, weft_module *module);
     weft_status (*allocate)(weft_device *device, size_t bytes, void **out_memory); /* 64-byte aligned (GPUs: 256) */
     void (*free)(weft_device *device, void *memory, size_t bytes);

@@ -9,7 +9,7 @@
 typedef struct weft_program_source {
     const weft_program_data *data;
     const void *weights; /* data->weights_bytes */
-    weft_code code;
+    weft_binary code;
     void (*release)(void *self); /* frees all of it, NULL = static */
     void *self;
 } weft_program_source;
