@@ -20,18 +20,19 @@ enum { WEFT_PROGRAM_FORMAT = 1, WEFT_REGION_LOAD = 0, WEFT_REGION_MAIN = 1 };
 typedef enum weft_buffer_kind {
     WEFT_BUFFER_INPUT,      /* index: of the entry point's inputs */
     WEFT_BUFFER_OUTPUT,     /* index: of the outputs */
-    WEFT_BUFFER_CONSTANT,   /* offset_bytes into the weights */
+    WEFT_BUFFER_CONSTANT,   /* offset into the weights */
     WEFT_BUFFER_PERSISTENT, /* filled by the load region, lives with the program */
     WEFT_BUFFER_STATE,      /* index: of the states; updated in place */
     WEFT_BUFFER_TEMP,
-    WEFT_BUFFER_ALIAS       /* the bytes of buffer `index`, from offset_bytes: views */
+    WEFT_BUFFER_ALIAS       /* the bytes of buffer `index`, from offset: views; slices of a loop's stacked values */
 } weft_buffer_kind;
 
 typedef struct weft_buffer {
     weft_buffer_kind kind;
     int index;
     weft_dim bytes;
-    int64_t offset_bytes;
+    weft_dim offset;           /* bytes; CONSTANT: a number; ALIAS: may contain the symbol of an enclosing LOOP step,
+                                  then the address is resolved anew for each trip */
     int first_step, last_step; /* TEMP: inclusive, of region 1 */
     const char *name;          /* for plans and messages: the value's name or op */
 } weft_buffer;
