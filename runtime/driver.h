@@ -21,6 +21,17 @@ typedef struct weft_binary {
 
 typedef struct weft_module weft_module; /* loaded code */
 
+/* A weft_tensor_map with its extents evaluated and its buffer bound; the driver encodes it. */
+typedef struct weft_launch_map {
+    void *memory;
+    weft_dtype dtype;
+    int rank; /* innermost dimension first */
+    int64_t extent[5], stride_bytes[5]; /* strides from dimension 1 */
+    int box[5];
+    int swizzle_bytes;
+} weft_launch_map;
+
+/* CUDA kernels take their buffers, then their extents (64-bit), then their tensor maps, each in argument order. */
 typedef struct weft_launch {
     int kernel; /* index into the program's kernels */
     int64_t grid;
@@ -28,7 +39,7 @@ typedef struct weft_launch {
     int buffer_count, extent_count, map_count;
     void *const *buffers;
     const int64_t *extents;
-    const void *const *maps;
+    const weft_launch_map *maps;
 } weft_launch;
 
 typedef struct weft_driver {

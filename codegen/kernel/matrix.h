@@ -1,0 +1,45 @@
+/* Encodings of the matrix rows of kernel_ops.def: which unit a `mma` or `mma_async` uses, how `frag_load` spreads a tile
+   over lanes, how an `operand` descriptor sees shared memory. Printers and the simulator share them.
+   Read next: codegen/tile/layout.h, the same units as tables of index bits. Source: PTX ISA 8.x, sections 9.7.14-9.7.15. */
+#ifndef WEFT_CODEGEN_KERNEL_MATRIX_H
+#define WEFT_CODEGEN_KERNEL_MATRIX_H
+
+#include <stdint.h>
+
+/* mma: 16 x 8 += 16 x k . k x 8, a row-major, b column-major; fragments of 4 (a), 2 (b) u32 and 4 f32 (d) per lane. */
+typedef enum weft_matrix_unit {
+    WEFT_MMA_M16N8K16_BF16 = 1,
+    WEFT_MMA_M16N8K16_F16 = 2,
+    WEFT_MMA_M16N8K8_TF32 = 3
+} weft_matrix_unit;
+
+/* frag_load, frag_store: 8 x 8 tiles of 16-bit elements; lane l gives the address of row l % 8 of tile l / 8 and gets
+   elements 2 (l % 4), 2 (l % 4) + 1 of row l / 4 of every tile (TRANSPOSED: of column l / 4). */
+typedef enum weft_fragment {
+    WEFT_FRAGMENT_X1 = 1,
+    WEFT_FRAGMENT_X2 = 2,
+    WEFT_FRAGMENT_X4 = 4,
+    WEFT_FRAGMENT_TRANSPOSED = 8 /* added to one of the above */
+} weft_fragment;
+
+/* mma_async: 64 x n += 64 x k . k x n, 256 bits of k (16 of 16-bit elements), n = 8, 16 ... 256; f32 accumulators. */
+typedef enum weft_async_type { WEFT_ASYNC_BF16, WEFT_ASYNC_F16, WEFT_ASYNC_TF32, WEFT_ASYNC_E4M3 } weft_async_type;
+enum {
+    WEFT_ASYNC_A_TRANSPOSED = 1 << 20, /* a in shared memory is M-major (16-bit elements only) */
+    WEFT_ASYNC_B_TRANSPOSED = 1 << 21, /* b is N-major */
+    WEFT_ASYNC_FIRST = 1 << 22         /* d is written without being read: accumulate is the constant false */
+};
+static inline int64_t weft_async_unit(int n, weft_async_type type, int flags) { return n | (int64_t)type << 16 | flags; }
+static inline int weft_async_n(int64_t unit) { return (int)(unit & 0xffff); }
+static inline weft_async_type weft_async_type_of(int64_t unit) { return (weft_async_type)(unit >> 16 & 15); }
+
+/* operand: swizzle in bytes (0 32 64 128); leading: bytes between core-matrix groups along the contiguous axis (ignored by
+   swizzled K-major tiles: 16); stride: bytes between groups of 8 rows. */
+static inline int64_t weft_operand_layout(int swizzle_bytes, int leading_bytes, int stride_bytes) {
+    return swizzle_bytes | (int64_t)(leading_bytes / 16) << 16 | (int64_t)(stride_bytes / 16) << 32;
+}
+static inline int weft_operand_swizzle(int64_t layout) { return (int)(layout & 0xffff); }
+static inline int weft_operand_leading(int64_t layout) { return (int)(layout >> 16 & 0xffff) * 16; }
+static inline int weft_operand_stride(int64_t layout) { return (int)(layout >> 32 & 0xffff) * 16; }
+
+#endif
