@@ -103,6 +103,10 @@ weft_kernel *weft_kernel_create(weft_arena *arena, weft_dim_table *dims, const w
 /* The general constructor: all helpers of build.h end here. */
 weft_kval weft_kernel_emit(weft_kernel *kernel, weft_kop op, weft_ktype type, int operand_count, const weft_kval *operands,
                            int64_t i, double f);
+/* An argument of any source (name copied; NULL = numbered); -1 when there is no memory. */
+int weft_kernel_argument(weft_kernel *kernel, weft_kargument argument);
+/* A buffer or tensor map argument and the value that names it. writes: stores to it are legal; whether it is read
+   follows from the instructions. */
 weft_kval weft_kernel_buffer(weft_kernel *kernel, weft_argument_source source, int index, weft_dtype dtype, bool writes, const char *name);
 
 static inline weft_ktype weft_kvector(weft_dtype elem, int lanes) {
@@ -115,6 +119,7 @@ static inline weft_kval weft_koperand(const weft_kernel *kernel, const weft_kins
 }
 const char *weft_kop_name(weft_kop op);
 int weft_kop_flags(weft_kop op);
+int weft_kop_operands(weft_kop op); /* -1 = any */
 enum { WEFT_KFLAG_PURE = 1, WEFT_KFLAG_EFFECT = 2, WEFT_KFLAG_STRUCTURE = 4, WEFT_KFLAG_UNIFORM = 8, WEFT_KFLAG_ASYNC = 16 };
 
 /* Text for people, dumps and golden tests: one instruction a line. */
