@@ -21,6 +21,8 @@ void weft_log(const weft_context *context, weft_log_level level, const char *for
 
 /* Environment variables: one table, read in base/env.c only. */
 #define WEFT_ENVIRONMENT(X)                                                                             \
+    X(HOME, "HOME", "", "the default cache folder is .cache/weft there")                                \
+    X(XDG_CACHE_HOME, "XDG_CACHE_HOME", "", "the default cache folder is weft there when set")          \
     X(CACHE, "WEFT_CACHE", "", "folder of compiled kernels; empty switches the cache off")              \
     X(THREADS, "WEFT_THREADS", "0", "threads of the CPU driver; 0 = one per core")                      \
     X(CPU, "WEFT_CPU", "", "CPU variant to use: x86-64-v3 or x86-64-v4; empty = the best this CPU has") \

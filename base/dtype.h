@@ -1,5 +1,5 @@
 /* Facts about element types and exact conversion of single elements; arrays go through weft_element_read/write too.
-   Rounding: to nearest even; f8e4m3fn and f4 saturate finite overflow only where the caller asks. */
+   Rounding: to nearest even; overflow saturates only where the caller asks (f4e2m1fn always does). */
 #ifndef WEFT_BASE_DTYPE_H
 #define WEFT_BASE_DTYPE_H
 
@@ -31,7 +31,9 @@ bool weft_dtype_bytes(weft_dtype dtype, int64_t count, size_t *out_bytes);
 double weft_float_decode(weft_dtype dtype, uint64_t bits);
 uint64_t weft_float_encode(weft_dtype dtype, double value, bool saturate);
 
-/* One element of a packed array as double (floats, exact), int64 or uint64 (integers and bool). */
+/* One element of a packed array as double (floats, exact) or int64 (integers and bool). Crossing kinds: a float read or
+   set as an integer is truncated and clamped, NaN is 0; set_i64 on integers keeps the low bits; complex numbers are
+   their real part, elements 2i and 2i + 1 of f32 or f64 are both parts. */
 double weft_element_double(weft_dtype dtype, const void *data, int64_t index);
 int64_t weft_element_i64(weft_dtype dtype, const void *data, int64_t index); /* u64 as its two's complement bits */
 void weft_element_set_double(weft_dtype dtype, void *data, int64_t index, double value);

@@ -9,7 +9,9 @@
 
 typedef struct weft_map {
     weft_allocator allocator;
-    struct weft_map_slot *slots;
+    struct weft_map_entry *entries; /* in insertion order; removed ones stay until the table grows */
+    size_t entry_count, entry_capacity;
+    uint32_t *slots; /* hash table of entry numbers + 1 */
     size_t count, capacity;
 } weft_map;
 
@@ -21,7 +23,8 @@ bool weft_map_has(const weft_map *map, const void *key, size_t key_bytes);
 /* Adds or replaces; false when there is no memory. */
 bool weft_map_put(weft_map *map, const void *key, size_t key_bytes, void *value);
 void weft_map_remove(weft_map *map, const void *key, size_t key_bytes);
-/* Visits in insertion-independent but deterministic order; start with *cursor = 0. */
+/* Visits in order of first insertion, so that results do not depend on addresses; start with *cursor = 0. Removing
+   visited entries meanwhile is fine; keys stay valid until the map changes. */
 bool weft_map_next(const weft_map *map, size_t *cursor, const void **out_key, size_t *out_key_bytes, void **out_value);
 
 /* 64-bit hash (stable across runs and machines: it names cache files). */

@@ -23,6 +23,8 @@ void weft_text_append_bytes(weft_text *text, const char *data, size_t bytes);
 void weft_text_append_quoted(weft_text *text, const char *data, size_t bytes);
 /* Shortest decimal that reads back to the same double; inf, -inf, nan as words. */
 void weft_text_append_double(weft_text *text, double value);
+/* Reads all of text as a double (also inf, -inf, nan, hexadecimal), whatever the locale; false when it is none. */
+bool weft_text_parse_double(const char *text, size_t bytes, double *out_value);
 /* "" for an empty text. */
 const char *weft_text_string(const weft_text *text);
 weft_status weft_text_status(const weft_text *text) WEFT_MUST_USE;

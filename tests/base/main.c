@@ -1,5 +1,11 @@
-/* Tests of base/: grows with it. */
-#include <check.h>
-#include <stdlib.h>
+/* Runner of the base tests: one suite per file. */
+#include "tests/base/base.h"
 
-int main(void) { return EXIT_SUCCESS; }
+int main(void) {
+    SRunner *runner = srunner_create(status_suite());
+    srunner_add_suite(runner, memory_suite());
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

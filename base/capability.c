@@ -1,0 +1,91 @@
+/* The built-in capability records, one row per architecture.
+   Sources: Intel 64 optimization manual (L1 48 KiB/12 ways, L2 2 MiB since Golden Cove; records state what a schedule
+   may assume, not what a machine has); CUDA programming guide, table of technical specifications per compute
+   capability; AMD CDNA 3 and RDNA 3 ISA guides; Metal feature set tables; WebGPU default limits; Vulkan 1.3 required
+   limits. */
+#include <string.h>
+
+#include "base/capability.h"
+
+#define CPU                                                                                                            \
+    .target = "cpu", .index_dtype = WEFT_I64, .l1_bytes = 48 << 10, .l1_ways = 12, .l2_bytes = 2 << 20,                \
+    .multiprocessors = 1, .warp = 1, .threads_max = 1, .f64 = true, .i64 = true, .i16 = true, .i8 = true, .f16 = true, \
+    .bf16 = true, .masked_memory = true
+#define CUDA                                                                                                           \
+    .target = "cuda", .index_dtype = WEFT_I32, .vector_bytes = 16, .warp = 32, .threads_max = 1024,                    \
+    .registers = 65536, .f64 = true, .i64 = true, .i16 = true, .i8 = true, .f16 = true, .subgroups = true,             \
+    .atomics = true
+#define AMPERE CUDA, .bf16 = true, .mma_sync = true, .ldmatrix = true, .copy_async = true
+#define AMD                                                                                                            \
+    .target = "amdgcn", .index_dtype = WEFT_I32, .vector_bytes = 16, .threads_max = 1024, .shared_bytes = 64 << 10,    \
+    .f64 = true, .i64 = true, .i16 = true, .i8 = true, .f16 = true, .bf16 = true, .subgroups = true, .atomics = true
+
+static const weft_capability records[] = {
+    {CPU, .arch = "x86-64-v3", .vector_bytes = 32, .vector_registers = 16},
+    {CPU, .arch = "x86-64-v4", .vector_bytes = 64, .vector_registers = 32},
+    {CUDA, .arch = "sm_75", .l1_bytes = 96 << 10, .l2_bytes = 4 << 20, .multiprocessors = 40, .shared_bytes = 64 << 10,
+     .ldmatrix = true},
+    {AMPERE, .arch = "sm_80", .l1_bytes = 192 << 10, .l2_bytes = 40 << 20, .multiprocessors = 108,
+     .shared_bytes = 163 << 10},
+    {AMPERE, .arch = "sm_89", .l1_bytes = 128 << 10, .l2_bytes = 72 << 20, .multiprocessors = 128,
+     .shared_bytes = 99 << 10},
+    {AMPERE, .arch = "sm_90a", .l1_bytes = 256 << 10, .l2_bytes = 50 << 20, .multiprocessors = 132,
+     .shared_bytes = 227 << 10, .hopper = true},
+    {AMPERE, .arch = "sm_100a", .l1_bytes = 256 << 10, .l2_bytes = 126 << 20, .multiprocessors = 148,
+     .shared_bytes = 227 << 10},
+    {AMPERE, .arch = "sm_120a", .l1_bytes = 128 << 10, .l2_bytes = 96 << 20, .multiprocessors = 170,
+     .shared_bytes = 99 << 10},
+    {AMD, .arch = "gfx90a", .warp = 64, .registers = 131072, .l1_bytes = 16 << 10, .l2_bytes = 8 << 20,
+     .multiprocessors = 104},
+    {AMD, .arch = "gfx942", .warp = 64, .registers = 131072, .l1_bytes = 32 << 10, .l2_bytes = 4 << 20,
+     .multiprocessors = 304},
+    {AMD, .arch = "gfx1100", .warp = 32, .registers = 196608, .l1_bytes = 32 << 10, .l2_bytes = 6 << 20,
+     .multiprocessors = 48},
+    {AMD, .arch = "gfx1200", .warp = 32, .registers = 196608, .l1_bytes = 32 << 10, .l2_bytes = 4 << 20,
+     .multiprocessors = 32},
+    {.target = "metal",
+     .arch = "apple7",
+     .index_dtype = WEFT_I32,
+     .vector_bytes = 16,
+     .multiprocessors = 8,
+     .warp = 32,
+     .threads_max = 1024,
+     .shared_bytes = 32 << 10,
+     .bindings_max = 31,
+     .i64 = true,
+     .i16 = true,
+     .i8 = true,
+     .f16 = true,
+     .subgroups = true,
+     .atomics = true},
+    {.target = "webgpu",
+     .arch = "wgsl",
+     .index_dtype = WEFT_I32,
+     .vector_bytes = 16,
+     .multiprocessors = 1,
+     .warp = 1,
+     .threads_max = 256,
+     .shared_bytes = 16 << 10,
+     .bindings_max = 8,
+     .atomics = true},
+    {.target = "spirv",
+     .arch = "vulkan1.3",
+     .index_dtype = WEFT_I32,
+     .vector_bytes = 16,
+     .multiprocessors = 1,
+     .warp = 1,
+     .threads_max = 256,
+     .shared_bytes = 16 << 10,
+     .bindings_max = 8,
+     .atomics = true},
+};
+
+const weft_capability *weft_capability_find(const char *target, const char *arch) {
+    for (size_t i = 0; i < sizeof records / sizeof *records; i++)
+        if (!strcmp(records[i].target, target) && !strcmp(records[i].arch, arch)) return &records[i];
+    return NULL;
+}
+
+const weft_capability *weft_capability_get(int index) {
+    return index >= 0 && (size_t)index < sizeof records / sizeof *records ? &records[index] : NULL;
+}

@@ -1,0 +1,100 @@
+/* The context: options resolved once (option, then environment, then default), immutable afterwards. */
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/context.h"
+#include "base/text.h"
+
+enum { THREADS_LIMIT = 1024 };
+
+static int core_count(void) {
+#if defined(__linux__)
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) return CPU_COUNT(&set);
+#endif
+    long count = sysconf(_SC_NPROCESSORS_ONLN);
+    return count > 0 && count <= THREADS_LIMIT ? (int)count : 1;
+}
+
+static int choose_threads(int requested) {
+    if (requested == 0) {
+        long value = strtol(weft_env_get(WEFT_ENV_THREADS), NULL, 10);
+        requested = value > 0 && value <= THREADS_LIMIT ? (int)value : core_count();
+    }
+    return requested > THREADS_LIMIT ? THREADS_LIMIT : requested;
+}
+
+/* NULL without memory. */
+static char *choose_cache_folder(weft_allocator allocator, const char *requested) {
+    weft_text text;
+    weft_text_init(allocator, &text);
+    const char *xdg = weft_env_get(WEFT_ENV_XDG_CACHE_HOME), *home = weft_env_get(WEFT_ENV_HOME);
+    if (requested)
+        weft_text_append(&text, "%s", requested);
+    else if (weft_env_is_set(WEFT_ENV_CACHE))
+        weft_text_append(&text, "%s", weft_env_get(WEFT_ENV_CACHE));
+    else if (xdg[0])
+        weft_text_append(&text, "%s/weft", xdg);
+    else if (home[0])
+        weft_text_append(&text, "%s/.cache/weft", home);
+    size_t bytes = text.length + 1;
+    char *folder = text.failed ? NULL : weft_allocate(allocator, bytes);
+    if (folder) memcpy(folder, weft_text_string(&text), bytes);
+    weft_text_deinit(&text);
+    return folder;
+}
+
+weft_status weft_context_create(const weft_context_options *options, weft_context **out_context) {
+    *out_context = NULL;
+    weft_context_options chosen = WEFT_CONTEXT_OPTIONS_INIT;
+    if (options) {
+        if (options->struct_bytes < sizeof(size_t))
+            return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "context options without WEFT_CONTEXT_OPTIONS_INIT");
+        memcpy(&chosen, options, options->struct_bytes < sizeof chosen ? options->struct_bytes : sizeof chosen);
+    }
+    if (chosen.thread_count < 0)
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "thread_count %d is negative", chosen.thread_count);
+    weft_allocator allocator = chosen.allocator.resize ? chosen.allocator : weft_allocator_system();
+    weft_context *context = weft_allocate(allocator, sizeof *context);
+    if (!context) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for a context");
+    atomic_init(&context->references, 1);
+    context->allocator = allocator;
+    context->log = chosen.log;
+    context->log_self = chosen.log_self;
+    context->log_level = chosen.log_level ? chosen.log_level : WEFT_LOG_INFO;
+    context->thread_count = choose_threads(chosen.thread_count);
+    context->cache_folder = choose_cache_folder(allocator, chosen.cache_folder);
+    if (!context->cache_folder) {
+        weft_free(allocator, context, sizeof *context);
+        return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for a context");
+    }
+    *out_context = context;
+    return NULL;
+}
+
+void weft_context_retain(weft_context *context) {
+    if (context) atomic_fetch_add_explicit(&context->references, 1, memory_order_relaxed);
+}
+
+void weft_context_release(weft_context *context) {
+    if (!context || atomic_fetch_sub_explicit(&context->references, 1, memory_order_acq_rel) != 1) return;
+    weft_allocator allocator = context->allocator;
+    weft_free(allocator, context->cache_folder, strlen(context->cache_folder) + 1);
+    weft_free(allocator, context, sizeof *context);
+}
+
+void weft_log(const weft_context *context, weft_log_level level, const char *format, ...) {
+    if (!context || !context->log || level > context->log_level) return;
+    weft_text text;
+    weft_text_init(context->allocator, &text);
+    va_list arguments;
+    va_start(arguments, format);
+    weft_text_append_list(&text, format, arguments);
+    va_end(arguments);
+    context->log(context->log_self, level, text.failed ? "(no memory for a log message)" : weft_text_string(&text));
+    weft_text_deinit(&text);
+}
