@@ -78,6 +78,10 @@ weft_value *weft_value_poison(weft_graph *graph);
 static inline bool weft_value_is_poison(const weft_value *value) { return value->type.dtype == WEFT_INVALID; }
 /* Records a problem at the graph's current location. */
 void weft_graph_problem(weft_graph *graph, const char *format, ...) WEFT_PRINTF(2, 3);
+/* Two extents that must be equal for a node to make sense: identical or provably equal: true. Provably different: false
+   (the caller reports the problem). Otherwise the fact is recorded once in graph->guards, with the current location, and
+   checked when the program or the interpreter is entered. */
+bool weft_graph_assume_equal(weft_graph *graph, weft_dim a, weft_dim b);
 /* Makes or refreshes the body's yield from outputs. Passes see a finished graph. */
 weft_status weft_graph_finish(weft_graph *graph) WEFT_MUST_USE;
 

@@ -13,6 +13,7 @@
 #include "base/context.h"
 #include "base/dim.h"
 #include "base/dtype.h"
+#include "base/guard.h"
 #include "base/map.h"
 #include "base/text.h"
 #include "weft/graph.h"
@@ -176,6 +177,8 @@ struct weft_graph {
     weft_state_value *states;
     size_t problem_count, problem_capacity;
     weft_problem *problems;
+    size_t guard_count, guard_capacity;
+    weft_guard *guards; /* facts about extents that node types rely on: weft_graph_assume_equal */
     size_t tensor_count, tensor_capacity;
     weft_tensor **tensors; /* retained, released with the graph */
     bool out_of_memory;    /* sticky: weft_graph_verify reports it */
