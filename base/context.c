@@ -87,7 +87,7 @@ void weft_context_release(weft_context *context) {
     weft_free(allocator, context, sizeof *context);
 }
 
-void weft_log(const weft_context *context, weft_log_level level, const char *format, ...) {
+void weft_context_log(const weft_context *context, weft_log_level level, const char *format, ...) {
     if (!context || !context->log || level > context->log_level) return;
     weft_text text;
     weft_text_init(context->allocator, &text);

@@ -17,7 +17,7 @@ struct weft_context {
     int thread_count;   /* >= 1 */
 };
 
-void weft_log(const weft_context *context, weft_log_level level, const char *format, ...) WEFT_PRINTF(3, 4);
+void weft_context_log(const weft_context *context, weft_log_level level, const char *format, ...) WEFT_PRINTF(3, 4);
 
 /* Environment variables: one table, read in base/env.c only. */
 #define WEFT_ENVIRONMENT(X)                                                                             \
