@@ -47,7 +47,7 @@ bool weft_ops_broadcast_shapes(weft_graph *g, const weft_type *a, const weft_typ
         weft_dim da = ia < 0 ? 1 : a->dims[ia], db = ib < 0 ? 1 : b->dims[ib];
         if (da == 1)
             out_shape[i] = db;
-        else if (db == 1 || da == db || weft_dim_known_equal(g->dims, da, db))
+        else if (db == 1 || da == db || weft_graph_assume_equal(g, da, db))
             out_shape[i] = weft_dim_is_number(db) && db != 1 ? db : da;
         else {
             weft_text text;
@@ -56,7 +56,7 @@ bool weft_ops_broadcast_shapes(weft_graph *g, const weft_type *a, const weft_typ
             weft_text_append(&text, " and ");
             weft_dim_print(g->dims, db, &text);
             weft_graph_problem(
-                g, "cannot broadcast extents %s of axis %d: they are not known to be equal and neither is 1",
+                g, "cannot broadcast extents %s of axis %d: they differ and neither is 1",
                 weft_text_string(&text), i);
             weft_text_deinit(&text);
             return false;

@@ -2,7 +2,8 @@
 
    Purpose: append one operation (or a small composition of them) to a graph and return its result.
    Shapes: binary operations, where, pow ... broadcast as numpy does: shapes are aligned at the last axis; extents are equal
-   or one of them is 1. Symbolic extents are equal when their expressions are; two that cannot be shown equal are a problem.
+   or one of them is the number 1. Two symbolic extents must be equal; where that cannot be shown it becomes a guard of the
+   graph, checked when it runs.
    Axes may be negative: -1 is the last one. Extents are weft_dim: numbers or expressions of the graph.
    Dtypes: operands of one operation have one dtype; nothing is converted silently. Compositions that accumulate (mean,
    variance, norms, pools) compute f16, bf16 and 8-bit floats in f32 and round once at the end.
