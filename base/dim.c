@@ -95,7 +95,8 @@ static void measure(const weft_dim_table *table, weft_dim dim, int32_t *size, in
     if (*depth < entry->depth) *depth = entry->depth;
 }
 
-weft_dim weft_dim_intern(weft_dim_table *table, weft_dim_kind kind, weft_dim a, weft_dim b, int64_t number, weft_dim_poly poly) {
+weft_dim weft_dim_intern(weft_dim_table *table, weft_dim_kind kind, weft_dim a, weft_dim b, int64_t number,
+                         weft_dim_poly poly) {
     int32_t operation = 1 + (int32_t)kind;
     if (kind == WEFT_DIM_NUMBER) {
         a = number;

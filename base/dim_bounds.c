@@ -34,7 +34,8 @@ static void multiply_intervals(int64_t *low, int64_t *high, int64_t other_low, i
     if (open && *high >= INT64_MAX / 2) *high = INT64_MAX;
 }
 
-void weft_dim_bounds_of_poly(const weft_dim_table *table, weft_dim_poly poly, int64_t *out_minimum, int64_t *out_maximum) {
+void weft_dim_bounds_of_poly(const weft_dim_table *table, weft_dim_poly poly, int64_t *out_minimum,
+                             int64_t *out_maximum) {
     *out_minimum = *out_maximum = 0;
     for (int i = 0; i < poly.count; i++) {
         const weft_dim_term *term = &poly.terms[i];
@@ -150,13 +151,13 @@ bool weft_dim_known_different(weft_dim_table *table, weft_dim a, weft_dim b) {
     return common > 1 && last->coefficient % common;
 }
 
-/* -1: a <= b proved; 1: a >= b; 0: unknown */
-static int decide(weft_dim_table *table, weft_dim a, weft_dim b) {
+/* Proved: the choice between a and b is a (also when they are equal). */
+static bool beats(weft_dim_table *table, weft_dim_kind kind, weft_dim a, weft_dim b) {
     int64_t minimum, maximum;
     weft_dim_poly difference = weft_dim_poly_add(table, weft_dim_poly_of(table, a), weft_dim_poly_of(table, b), -1);
-    if (difference.count < 0) return 0;
+    if (difference.count < 0) return false;
     weft_dim_bounds_of_poly(table, difference, &minimum, &maximum);
-    return maximum <= 0 ? -1 : minimum >= 0 ? 1 : 0;
+    return kind == WEFT_DIM_MINIMUM ? maximum <= 0 : minimum >= 0;
 }
 
 /* Appends the operands of nested choices of one kind to list; false when there are too many. */
@@ -172,25 +173,27 @@ static bool flatten(const weft_dim_table *table, weft_dim_kind kind, weft_dim di
 /* One canonical chain: nested operands flattened, dominated ones dropped, the rest sorted. */
 static weft_dim choose(weft_dim_table *table, weft_dim_kind kind, weft_dim a, weft_dim b) {
     weft_dim operands[WEFT_DIM_DEGREE_MAX], kept[WEFT_DIM_DEGREE_MAX], result;
-    int count = 0, kept_count = 0, wins = kind == WEFT_DIM_MINIMUM ? -1 : 1;
+    int count = 0, kept_count = 0;
     if (!weft_dim_is_usable(table, a) || !weft_dim_is_usable(table, b)) return WEFT_DIM_INVALID;
     if (a == b) return a;
-    if (a >= 0 && b >= 0) return (a < b) == (wins < 0) ? a : b;
+    if (a >= 0 && b >= 0) return (a < b) == (kind == WEFT_DIM_MINIMUM) ? a : b;
     if (weft_dim_recall(table, kind, a, b, &result)) return result;
-    if (!flatten(table, kind, a, operands, &count) || !flatten(table, kind, b, operands, &count)) return WEFT_DIM_INVALID;
+    if (!flatten(table, kind, a, operands, &count) || !flatten(table, kind, b, operands, &count))
+        return WEFT_DIM_INVALID;
     for (int i = 0; i < count; i++) {
         bool dominated = false;
         for (int k = 0; k < count && !dominated; k++) {
-            /* of two that prove each other (equal bounds), the earlier one stays */
-            bool beaten = k != i && decide(table, operands[k], operands[i]) == wins;
-            dominated = beaten && (k < i || decide(table, operands[i], operands[k]) != wins);
+            /* of two equal ones the earlier stays */
+            bool beaten = k != i && beats(table, kind, operands[k], operands[i]);
+            dominated = beaten && (k < i || !beats(table, kind, operands[i], operands[k]));
         }
         if (dominated) continue;
         int place = kept_count++;
-        for (; place && weft_dim_compare(table, kept[place - 1], operands[i]) > 0; place--) kept[place] = kept[place - 1];
+        for (; place && weft_dim_compare(table, kept[place - 1], operands[i]) > 0; place--)
+            kept[place] = kept[place - 1];
         kept[place] = operands[i];
     }
-    result = kept[0];
+    result = kept_count ? kept[0] : WEFT_DIM_INVALID;
     for (int i = 1; i < kept_count && result != WEFT_DIM_INVALID; i++)
         result = weft_dim_intern_atom(table, kind, result, kept[i]);
     return weft_dim_remember(table, kind, a, b, result);

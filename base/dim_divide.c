@@ -1,26 +1,24 @@
 /* Floor division, modulo and exact division of extents.
 
-   Both divisions reduce dividend and divisor first, so that a // b and a % b that belong together end with the same atom
-   arguments:
-     split   a = q*b + r, term by term, and q leaves the atom;
-     cancel  common factors of all terms of r and b: (g*r) // (g*b) = r // b, (g*r) % (g*b) = g * (r % b);
-     drop    for a number b and g dividing b: (g*x + y) // b = (x + y//g) // (b/g) where y//g is one number by bounds;
-     decide  0 <= r < b by bounds: 0 and r;
-     nest    (x // m) // n = x // (m*n).
-   b > 0 is the caller's contract (evaluation checks it).
-   Source: Granlund, Montgomery 1994 for the identities of nested floor division; the term reduction is ordinary
-   multivariate polynomial division (Cox, Little, O'Shea, chapter 2). */
+   Both divisions reduce dividend and divisor first, so that a // b and a % b that belong together end with the same
+   atom arguments: split   a = q*b + r, term by term, and q leaves the atom; cancel  common factors of all terms of r
+   and b: (g*r) // (g*b) = r // b, (g*r) % (g*b) = g * (r % b); drop    for a number b and g dividing b: (g*x + y) // b
+   = (x + y//g) // (b/g) where y//g is one number by bounds; decide  0 <= r < b by bounds: 0 and r; nest    (x // m) //
+   n = x // (m*n). b > 0 is the caller's contract (evaluation checks it). Source: Granlund, Montgomery 1994 for the
+   identities of nested floor division; the term reduction is ordinary multivariate polynomial division (Cox, Little,
+   O'Shea, chapter 2). */
 #include "base/dim_table.h"
 
 /* The division being reduced: quotient part, remainder, divisor, and what was cancelled from both. */
 typedef struct division {
     weft_dim_poly quotient, rest, divisor;
-    weft_dim_term cancelled;    /* monomial common to rest and divisor, coefficient included */
+    weft_dim_term cancelled;     /* monomial common to rest and divisor, coefficient included */
     weft_dim_poly modulo_offset; /* the remainder's part that left by `drop` */
 } division;
 
 /* t / d as a monomial with whole coefficient (truncated); false when it is none. exact: nothing may stay behind. */
-static bool divide_term(weft_dim_table *table, const weft_dim_term *term, const weft_dim_term *by, bool exact, weft_dim_term *out_term) {
+static bool divide_term(weft_dim_table *table, const weft_dim_term *term, const weft_dim_term *by, bool exact,
+                        weft_dim_term *out_term) {
     int64_t factor = term->coefficient / by->coefficient;
     if (!factor || (exact && term->coefficient % by->coefficient)) return false;
     if (by->count > term->count) return false;
@@ -54,7 +52,8 @@ static weft_dim quotient_atom(weft_dim_table *table, weft_dim a, weft_dim b) {
 }
 
 /* A term whose known divisors make it a multiple of the number n: term / n through an exact atom. */
-static bool divide_term_known(weft_dim_table *table, const weft_dim_term *term, int64_t n, weft_dim_poly *out_quotient) {
+static bool divide_term_known(weft_dim_table *table, const weft_dim_term *term, int64_t n,
+                              weft_dim_poly *out_quotient) {
     if (!term->count || weft_dim_divisor_of_term(table, term) % n) return false;
     int64_t common = weft_dim_gcd(term->coefficient, n);
     weft_dim_term *one = weft_arena_allocate(&table->arena, sizeof *one);
@@ -170,7 +169,8 @@ static bool drop(weft_dim_table *table, division *d, int64_t n) {
         }
         weft_dim_poly left_behind = {other_count, others};
         weft_dim_bounds_of_poly(table, left_behind, &minimum, &maximum);
-        if (!other_count || minimum == INT64_MIN || maximum == INT64_MAX || floor_number(minimum, g) != floor_number(maximum, g))
+        if (!other_count || minimum == INT64_MIN || maximum == INT64_MAX ||
+            floor_number(minimum, g) != floor_number(maximum, g))
             continue;
         /* y = g*k + offset with 0 <= offset < g: the offset belongs to the modulo only */
         weft_dim_poly k = weft_dim_poly_constant(table, floor_number(minimum, g));
@@ -179,7 +179,8 @@ static bool drop(weft_dim_table *table, division *d, int64_t n) {
         d->modulo_offset = weft_dim_poly_add(table, d->modulo_offset, offset, 1);
         d->rest = weft_dim_poly_add(table, (weft_dim_poly){multiple_count, multiples}, k, 1);
         d->divisor = weft_dim_poly_constant(table, n / g);
-        if (__builtin_mul_overflow(d->cancelled.coefficient, g, &d->cancelled.coefficient)) d->rest = weft_dim_poly_invalid();
+        if (__builtin_mul_overflow(d->cancelled.coefficient, g, &d->cancelled.coefficient))
+            d->rest = weft_dim_poly_invalid();
         return true;
     }
     return false;
@@ -204,6 +205,11 @@ static bool decided(weft_dim_table *table, const division *d, int64_t *out_quoti
         if (number <= 0 || minimum == INT64_MIN || maximum == INT64_MAX) return false;
         *out_quotient = floor_number(minimum, number);
         return *out_quotient == floor_number(maximum, number);
+    }
+    if (d->rest.count == 1 && d->rest.terms[0].count == 1 && d->rest.terms[0].coefficient == 1) {
+        weft_dim_node node = weft_dim_get(table, d->rest.terms[0].atoms[0]);
+        *out_quotient = 0;
+        if (node.kind == WEFT_DIM_MODULO && node.b == weft_dim_poly_build(table, d->divisor)) return true;
     }
     weft_dim_poly gap = weft_dim_poly_add(table, d->rest, d->divisor, -1);
     if (gap.count < 0) return false;

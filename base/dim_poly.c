@@ -46,7 +46,8 @@ weft_dim_poly weft_dim_poly_add(weft_dim_table *table, weft_dim_poly a, weft_dim
     return count > WEFT_DIM_TERMS_MAX ? weft_dim_poly_invalid() : (weft_dim_poly){count, terms};
 }
 
-static bool merge_atoms(weft_dim_table *table, const weft_dim_term *a, const weft_dim_term *b, weft_dim_term *out_term) {
+static bool merge_atoms(weft_dim_table *table, const weft_dim_term *a, const weft_dim_term *b,
+                        weft_dim_term *out_term) {
     int count = a->count + b->count, k = 0;
     weft_dim *atoms = weft_arena_allocate_array(&table->arena, (size_t)count, sizeof *atoms);
     if (!atoms || count > WEFT_DIM_DEGREE_MAX) return false;
@@ -81,8 +82,8 @@ static bool drop_atom(weft_dim_table *table, const weft_dim_term *term, int skip
 }
 
 /* poly - term + rest * value */
-static weft_dim_poly replace(weft_dim_table *table, weft_dim_poly poly, const weft_dim_term *term, const weft_dim_term *rest,
-                             weft_dim value) {
+static weft_dim_poly replace(weft_dim_table *table, weft_dim_poly poly, const weft_dim_term *term,
+                             const weft_dim_term *rest, weft_dim value) {
     weft_dim_poly without = weft_dim_poly_add(table, poly, (weft_dim_poly){1, term}, -1);
     weft_dim_poly product = weft_dim_poly_times_term(table, weft_dim_poly_of(table, value), rest);
     return weft_dim_poly_add(table, without, product, 1);

@@ -1,11 +1,10 @@
 /* Inside of the table of symbolic extents, shared by the dim_*.c files only.
 
    Invariants: an entry is immutable once interned; `poly` is the canonical polynomial of the entry: terms sorted by
-   falling degree and then by their atoms, no zero coefficient, no two terms with the same atoms, atoms sorted. Atoms are
-   SYMBOL, FLOOR_DIVIDE, MODULO, MINIMUM and MAXIMUM entries. The order of atoms is structural (symbols by name), so the
-   same expression prints the same from every table.
-   Limits keep hostile expressions harmless: size bounds the tree that evaluation walks, depth its recursion.
-   Read next: dim.c, dim_poly.c, dim_divide.c. */
+   falling degree and then by their atoms, no zero coefficient, no two terms with the same atoms, atoms sorted. Atoms
+   are SYMBOL, FLOOR_DIVIDE, MODULO, MINIMUM and MAXIMUM entries. The order of atoms is structural (symbols by name), so
+   the same expression prints the same from every table. Limits keep hostile expressions harmless: size bounds the tree
+   that evaluation walks, depth its recursion. Read next: dim.c, dim_poly.c, dim_divide.c. */
 #ifndef WEFT_BASE_DIM_TABLE_H
 #define WEFT_BASE_DIM_TABLE_H
 
@@ -56,7 +55,8 @@ static inline const weft_dim_entry *weft_dim_entry_get(const weft_dim_table *tab
 }
 
 /* dim.c: the node (kind, a, b or number) with this polynomial; WEFT_DIM_INVALID without memory or past a limit. */
-weft_dim weft_dim_intern(weft_dim_table *table, weft_dim_kind kind, weft_dim a, weft_dim b, int64_t number, weft_dim_poly poly);
+weft_dim weft_dim_intern(weft_dim_table *table, weft_dim_kind kind, weft_dim a, weft_dim b, int64_t number,
+                         weft_dim_poly poly);
 weft_dim weft_dim_intern_atom(weft_dim_table *table, weft_dim_kind kind, weft_dim a, weft_dim b);
 /* Results of constructors already asked for. false when unknown. */
 bool weft_dim_recall(const weft_dim_table *table, weft_dim_kind kind, weft_dim a, weft_dim b, weft_dim *out_result);
@@ -79,7 +79,8 @@ weft_dim weft_dim_poly_build(weft_dim_table *table, weft_dim_poly poly);
 
 /* dim_bounds.c */
 void weft_dim_bounds_of_entry(const weft_dim_table *table, weft_dim_entry *entry);
-void weft_dim_bounds_of_poly(const weft_dim_table *table, weft_dim_poly poly, int64_t *out_minimum, int64_t *out_maximum);
+void weft_dim_bounds_of_poly(const weft_dim_table *table, weft_dim_poly poly, int64_t *out_minimum,
+                             int64_t *out_maximum);
 int64_t weft_dim_divisor_of_term(const weft_dim_table *table, const weft_dim_term *term);
 
 #endif
