@@ -1,0 +1,67 @@
+/* The pass: every block of the graph, inner ones first. Read next: classify.c, group.c, rewrite.c. */
+#include "passes/fuse/fuse.h"
+
+#include <string.h>
+
+static bool needs_memory(const weft_fuse *fuse, const weft_value *value) {
+    for (const weft_use *use = value->uses; use; use = use->next) {
+        weft_fuse_item *user = weft_fuse_item_of(fuse, use->user);
+        if (!user || user->node != use->user) return true; /* captured by a region */
+        switch (user->role) {
+        case WEFT_FUSE_LEAVE:
+        case WEFT_FUSE_SINGLE:
+        case WEFT_FUSE_PRODUCT: return true;
+        case WEFT_FUSE_POINT:
+            if (use->user->op == WEFT_OP_concat || use->user->op == WEFT_OP_pad) return true;
+            if ((use->user->op == WEFT_OP_gather || use->user->op == WEFT_OP_dynamic_slice) && use->index == 0) return true;
+            break;
+        case WEFT_FUSE_COPY:
+        case WEFT_FUSE_VIEW:
+        case WEFT_FUSE_REDUCE: break;
+        }
+    }
+    return false;
+}
+
+/* Views that someone needs in memory: a reshape stays a node (it costs nothing there), others are computed. The same for
+   iota and dim. Backwards, since a view in memory needs its operand in memory. */
+static void place_views(weft_fuse *fuse) {
+    for (int i = fuse->count - 1; i >= 0; i--) {
+        weft_fuse_item *item = &fuse->items[i];
+        if (item->role != WEFT_FUSE_VIEW && item->role != WEFT_FUSE_COPY) continue;
+        if (item->node->op == WEFT_OP_constant || !needs_memory(fuse, &item->node->results[0])) continue;
+        item->role = item->node->op == WEFT_OP_reshape ? WEFT_FUSE_LEAVE : WEFT_FUSE_POINT;
+    }
+}
+
+static weft_status fuse_block(weft_graph *graph, weft_block *block) {
+    weft_fuse fuse = {.graph = graph, .block = block, .allocator = graph->context->allocator};
+    for (weft_node *node = block->first; node; node = node->next) {
+        fuse.count++;
+        for (int r = 0; r < node->region_count; r++)
+            WEFT_TRY(fuse_block(graph, node->regions[r]->block), "fusing a region of %s", weft_op_get(node->op)->name);
+    }
+    size_t bytes = (size_t)fuse.count * sizeof *fuse.items, stack_bytes = (size_t)fuse.count * sizeof *fuse.stack;
+    fuse.items = weft_allocate(fuse.allocator, bytes);
+    fuse.stack = weft_allocate(fuse.allocator, stack_bytes);
+    weft_status status = fuse.items && fuse.stack ? NULL : WEFT_STATUS(WEFT_OUT_OF_MEMORY, "fusing %d nodes", fuse.count);
+    if (!status) {
+        int i = 0;
+        for (weft_node *node = block->first; node; node = node->next, i++) {
+            weft_fuse_role role = weft_fuse_classify(node);
+            bool anchor = role == WEFT_FUSE_REDUCE || role == WEFT_FUSE_PRODUCT;
+            fuse.items[i] = (weft_fuse_item){.node = node, .role = role, .order = i, .parent = i, .next = -1, .last = i, .size = 1,
+                                             .anchor = anchor ? i : -1, .costly = weft_fuse_is_costly(node)};
+            node->note = &fuse.items[i];
+        }
+        place_views(&fuse);
+        weft_fuse_group(&fuse);
+        status = weft_fuse_rewrite(&fuse);
+        for (weft_node *node = block->first; node; node = node->next) node->note = NULL;
+    }
+    weft_free(fuse.allocator, fuse.stack, stack_bytes);
+    weft_free(fuse.allocator, fuse.items, bytes);
+    return status;
+}
+
+weft_status weft_pass_fuse(weft_pass_context *context) { return fuse_block(context->graph, context->graph->body->block); }

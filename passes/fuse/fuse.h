@@ -1,0 +1,60 @@
+/* The pass "fuse": cuts a block into groups, each of which one builder turns into kernels.
+
+   classify.c says what each node may do (take part, be copied into its users, stand alone); group.c merges groups along
+   edges as long as one kernel can compute them; rewrite.c replaces each group by a `fusion` node.
+   Invariant while grouping: the graph of groups has no cycle. */
+#ifndef WEFT_PASSES_FUSE_H
+#define WEFT_PASSES_FUSE_H
+
+#include "ir/build.h"
+#include "passes/pass.h"
+
+typedef enum weft_fuse_role {
+    WEFT_FUSE_LEAVE,   /* constants, control flow, state: stays a plain node */
+    WEFT_FUSE_COPY,    /* scalar constants, iota, dim: copied into every group that uses it */
+    WEFT_FUSE_VIEW,    /* a view without arithmetic: copied into its users, unless someone needs its elements in memory */
+    WEFT_FUSE_POINT,   /* computed element by element */
+    WEFT_FUSE_REDUCE,  /* reduce: the anchor of a "reduce" group */
+    WEFT_FUSE_PRODUCT, /* dot_general, convolution: anchors with an epilogue */
+    WEFT_FUSE_SINGLE   /* a builder of its own, nothing joins */
+} weft_fuse_role;
+
+typedef struct weft_fuse_item {
+    weft_node *node;
+    weft_fuse_role role;
+    int order;       /* position in the block */
+    int parent;      /* union-find over items; the root is the group */
+    int next;        /* next item of the same group, -1 = last */
+    bool dependent;  /* POINT: its value depends on the reduction or product of its group */
+    /* of roots: */
+    int last, size;
+    int anchor;      /* item of the first reduce or product; -1 = pointwise */
+    bool costly;     /* repeating it is dear: transcendental functions, gathers, reductions */
+    int stamp;
+} weft_fuse_item;
+
+typedef struct weft_fuse {
+    weft_graph *graph;
+    weft_block *block;
+    weft_allocator allocator;
+    int count, stamp;
+    weft_fuse_item *items; /* in block order; node->note points at them */
+    int *stack;            /* count entries of scratch */
+} weft_fuse;
+
+weft_status weft_pass_fuse(weft_pass_context *context) WEFT_MUST_USE;
+
+weft_fuse_role weft_fuse_classify(const weft_node *node);
+bool weft_fuse_is_costly(const weft_node *node);
+/* Item of a node of this block, or of the node of this block that encloses it; NULL for none. */
+weft_fuse_item *weft_fuse_item_of(const weft_fuse *fuse, const weft_node *node);
+int weft_fuse_root(weft_fuse *fuse, int item);
+/* The value behind copied views: what a group that uses `value` reads. */
+weft_value *weft_fuse_source(const weft_value *value);
+bool weft_fuse_used_outside(weft_fuse *fuse, const weft_value *value, int root);
+void weft_fuse_group(weft_fuse *fuse);
+weft_status weft_fuse_rewrite(weft_fuse *fuse) WEFT_MUST_USE;
+/* The anchor attribute of a group. */
+const char *weft_fuse_anchor(const weft_fuse *fuse, int root);
+
+#endif
