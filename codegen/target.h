@@ -16,6 +16,8 @@ typedef struct weft_target {
     /* One image with all kernels, for capability->arch. Deterministic. thread_count: compile threads. */
     weft_status (*compile)(weft_context *context, const weft_capability *capability, int kernel_count,
                            weft_kernel *const *kernels, int thread_count, weft_code_image *out_image);
+    /* Scratch per thread (CPU) or dynamic shared memory (GPUs) that a kernel needs, as an extent of kernel->dims. */
+    weft_dim (*scratch_bytes)(const weft_kernel *kernel);
     /* The source text of one kernel, for people and tests. */
     weft_status (*print)(const weft_kernel *kernel, weft_text *text);
 } weft_target;
