@@ -1,0 +1,18 @@
+# Run as a script: writes OUTPUT with a hash over the sources of code generation, so that the disk cache never serves
+# code made by another version of them.
+file(GLOB_RECURSE sources ${SOURCE_DIR}/codegen/*.c ${SOURCE_DIR}/codegen/*.h ${SOURCE_DIR}/codegen/*.def)
+list(SORT sources)
+set(all "")
+foreach(source ${sources})
+  file(SHA256 ${source} hash)
+  string(APPEND all ${hash})
+endforeach()
+string(SHA256 hash "${all}")
+string(SUBSTRING ${hash} 0 16 hash)
+set(text "#define WEFT_CODEGEN_VERSION \"${hash}\"\n")
+if(EXISTS ${OUTPUT})
+  file(READ ${OUTPUT} old)
+endif()
+if(NOT "${old}" STREQUAL "${text}")
+  file(WRITE ${OUTPUT} "${text}")
+endif()
