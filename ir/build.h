@@ -82,6 +82,12 @@ void weft_graph_problem(weft_graph *graph, const char *format, ...) WEFT_PRINTF(
    (the caller reports the problem). Otherwise the fact is recorded once in graph->guards, with the current location, and
    checked when the program or the interpreter is entered. */
 bool weft_graph_assume_equal(weft_graph *graph, weft_dim a, weft_dim b);
+/* The same for a <= b. */
+bool weft_graph_assume_at_most(weft_graph *graph, weft_dim a, weft_dim b);
+/* A value that outlives calls: state_read and state_update name it. initial may be NULL (zeros) and is retained. */
+void weft_graph_add_state(weft_graph *graph, const char *name, const weft_type *type, weft_tensor *initial);
+/* The graph's reference on a tensor that a node or state uses; false without memory. */
+bool weft_graph_keep_tensor(weft_graph *graph, weft_tensor *tensor);
 /* Makes or refreshes the body's yield from outputs. Passes see a finished graph. */
 weft_status weft_graph_finish(weft_graph *graph) WEFT_MUST_USE;
 

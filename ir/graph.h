@@ -84,6 +84,7 @@ weft_op weft_op_find(const char *name, size_t bytes);
 /* The i-th attribute of an op's row: false past the end. */
 bool weft_op_attribute(weft_op op, int index, weft_attribute_name *out_name, bool *out_optional);
 const char *weft_attribute_string(weft_attribute_name name);
+weft_attribute_name weft_attribute_find(const char *name, size_t bytes); /* WEFT_ATTR_COUNT */
 weft_attribute_kind weft_attribute_kind_of(weft_attribute_name name);
 
 typedef struct weft_type {
@@ -170,7 +171,7 @@ struct weft_graph {
     weft_node *insert_before; /* NULL = at the end of insertion */
     weft_location location; /* given to new nodes */
     int next_id;
-    size_t output_count, output_capacity;
+    size_t output_count, output_capacity, output_name_capacity;
     const char **output_names;
     weft_value **outputs; /* mirrored as the operands of the body's yield by weft_graph_finish */
     size_t state_count, state_capacity;
@@ -182,7 +183,17 @@ struct weft_graph {
     size_t tensor_count, tensor_capacity;
     weft_tensor **tensors; /* retained, released with the graph */
     bool out_of_memory;    /* sticky: weft_graph_verify reports it */
+    weft_value poison;     /* what a failed op returns; never an operand */
 };
+
+/* Zeroed arena memory; NULL sets out_of_memory. */
+void *weft_graph_allocate(weft_graph *graph, size_t count, size_t item_bytes);
+/* A terminated copy in the arena; NULL stays NULL. */
+const char *weft_graph_copy_string(weft_graph *graph, const char *text);
+/* NULL when no state has that name. */
+const weft_state_value *weft_graph_find_state(const weft_graph *graph, const char *name);
+/* "file.c:12", an imported node's name, or "" into the text. */
+void weft_location_print(const weft_location *location, weft_text *text);
 
 /* Attribute access: the row guarantees presence and kind; optional ones go through find. */
 const weft_attribute *weft_node_attribute(const weft_node *node, weft_attribute_name name); /* NULL when absent */
