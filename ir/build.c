@@ -1,6 +1,7 @@
 /* Making nodes and keeping use lists exact.
-   Invariant: a node is linked into its block and its operands' use lists only when it is whole: operands, attributes and
-   result types checked. A node that fails is never linked; its results are poisoned. Read next: infer/infer.c, clone.c. */
+   Invariant: a node is linked into its block and its operands' use lists only when it is whole: operands, attributes
+   and result types checked. A node that fails is never linked; its results are poisoned. Read next: infer/infer.c,
+   clone.c. */
 #include "ir/build.h"
 
 #include <string.h>
@@ -74,10 +75,14 @@ static void link_node(weft_block *block, weft_node *before, weft_node *node) {
     node->block = block;
     node->next = before;
     node->previous = before ? before->previous : block->last;
-    if (node->previous) node->previous->next = node;
-    else block->first = node;
-    if (before) before->previous = node;
-    else block->last = node;
+    if (node->previous)
+        node->previous->next = node;
+    else
+        block->first = node;
+    if (before)
+        before->previous = node;
+    else
+        block->last = node;
 }
 
 /* -- use lists */
@@ -93,8 +98,10 @@ static void use_link(weft_node *node, int index, weft_value *value) {
 static void use_unlink(weft_node *node, int index) {
     weft_use *use = &node->uses[index];
     if (use->next) use->next->previous = use->previous;
-    if (use->previous) use->previous->next = use->next;
-    else node->operands[index]->uses = use->next;
+    if (use->previous)
+        use->previous->next = use->next;
+    else
+        node->operands[index]->uses = use->next;
     use->next = use->previous = NULL;
 }
 
@@ -130,10 +137,14 @@ static void unlink_operands(weft_node *node) {
 void weft_node_remove(weft_node *node) {
     unlink_operands(node);
     weft_block *block = node->block;
-    if (node->previous) node->previous->next = node->next;
-    else block->first = node->next;
-    if (node->next) node->next->previous = node->previous;
-    else block->last = node->previous;
+    if (node->previous)
+        node->previous->next = node->next;
+    else
+        block->first = node->next;
+    if (node->next)
+        node->next->previous = node->previous;
+    else
+        block->last = node->previous;
     if (block->graph->insert_before == node) block->graph->insert_before = node->next;
     node->next = node->previous = NULL;
     node->block = NULL;
@@ -156,11 +167,13 @@ static bool check_attribute(weft_graph *graph, weft_op op, const weft_attribute 
         weft_graph_problem(graph, "%s: attribute %s has no values", op_name, name);
         return false;
     }
-    if ((kind == WEFT_ATTR_KIND_STRING && !attribute->as.string) || (kind == WEFT_ATTR_KIND_TENSOR && !attribute->as.tensor)) {
+    if ((kind == WEFT_ATTR_KIND_STRING && !attribute->as.string) ||
+        (kind == WEFT_ATTR_KIND_TENSOR && !attribute->as.tensor)) {
         weft_graph_problem(graph, "%s: attribute %s is missing its value", op_name, name);
         return false;
     }
-    if (kind == WEFT_ATTR_KIND_DTYPE && (attribute->as.dtype <= WEFT_INVALID || attribute->as.dtype >= WEFT_DTYPE_COUNT)) {
+    if (kind == WEFT_ATTR_KIND_DTYPE &&
+        (attribute->as.dtype <= WEFT_INVALID || attribute->as.dtype >= WEFT_DTYPE_COUNT)) {
         weft_graph_problem(graph, "%s: attribute %s is not a dtype", op_name, name);
         return false;
     }
@@ -230,7 +243,8 @@ static bool set_attributes(weft_graph *graph, weft_node *node, int count, const 
 /* -- nodes */
 
 /* Node, operand, use and attribute arrays; NULL without memory. */
-static weft_node *allocate_node(weft_graph *graph, weft_op op, int operand_count, int attribute_count, int region_count) {
+static weft_node *allocate_node(weft_graph *graph, weft_op op, int operand_count, int attribute_count,
+                                int region_count) {
     weft_node *node = weft_graph_allocate(graph, 1, sizeof *node);
     if (!node) return NULL;
     *node = (weft_node){.op = op, .location = graph->location, .region_count = region_count};
@@ -246,13 +260,16 @@ static bool set_operands(weft_graph *graph, weft_node *node, int count, weft_val
     const weft_op_info *info = weft_op_get(node->op);
     if (count < info->operands_min || (info->operands_max >= 0 && count > info->operands_max)) {
         weft_graph_problem(graph, "%s: %d operands, it takes %d%s", info->name, count, info->operands_min,
-                           info->operands_max < 0 ? " or more" : info->operands_max > info->operands_min ? " to a few more" : "");
+                           info->operands_max < 0                    ? " or more"
+                           : info->operands_max > info->operands_min ? " to a few more"
+                                                                     : "");
         return false;
     }
     bool quiet = false;
     for (int i = 0; i < count; i++) {
         if (!operands[i] || operands[i]->graph != graph) {
-            weft_graph_problem(graph, "%s: operand %d is %s", info->name, i, operands[i] ? "of another graph" : "missing");
+            weft_graph_problem(graph, "%s: operand %d is %s", info->name, i,
+                               operands[i] ? "of another graph" : "missing");
             return false;
         }
         quiet |= weft_value_is_poison(operands[i]);
@@ -282,8 +299,8 @@ static bool infer_results(weft_graph *graph, weft_node *node) {
     if (!node->results) return false;
     node->result_count = infer.result_count;
     for (int i = 0; i < node->result_count; i++)
-        node->results[i] = (weft_value){
-            .graph = graph, .type = infer.results[i], .node = node, .index = i, .id = graph->next_id++};
+        node->results[i] =
+            (weft_value){.graph = graph, .type = infer.results[i], .node = node, .index = i, .id = graph->next_id++};
     return true;
 }
 
@@ -294,7 +311,8 @@ static weft_node *poison_node(weft_graph *graph, weft_node *node) {
     node->result_count = info->results >= 0 ? info->results : result_capacity(node);
     node->results = weft_graph_allocate(graph, (size_t)node->result_count, sizeof *node->results);
     if (!node->results) return NULL;
-    for (int i = 0; i < node->result_count; i++) node->results[i] = (weft_value){.graph = graph, .node = node, .index = i};
+    for (int i = 0; i < node->result_count; i++)
+        node->results[i] = (weft_value){.graph = graph, .node = node, .index = i};
     return node;
 }
 
@@ -332,8 +350,8 @@ weft_node *weft_node_create(weft_graph *graph, weft_op op, int operand_count, we
     return node;
 }
 
-weft_value *weft_build(weft_graph *graph, weft_op op, int operand_count, weft_value *const *operands, int attribute_count,
-                       const weft_attribute *attributes) {
+weft_value *weft_build(weft_graph *graph, weft_op op, int operand_count, weft_value *const *operands,
+                       int attribute_count, const weft_attribute *attributes) {
     weft_node *node = weft_node_create(graph, op, operand_count, operands, attribute_count, attributes, 0, NULL);
     return node && node->result_count > 0 ? &node->results[0] : weft_value_poison(graph);
 }
@@ -361,6 +379,7 @@ weft_status weft_graph_finish(weft_graph *graph) {
         weft_node_create(graph, WEFT_OP_yield, (int)graph->output_count, graph->outputs, 0, NULL, 0, NULL);
     weft_graph_place(graph, old);
     graph->location = location;
-    if (graph->out_of_memory || !yield) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "graph %s: no memory while it was built", graph->name);
+    if (graph->out_of_memory || !yield)
+        return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "graph %s: no memory while it was built", graph->name);
     return NULL;
 }

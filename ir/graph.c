@@ -8,7 +8,6 @@
 
 #include "base/tensor.h"
 #include "ir/build.h"
-#include "ir/print.h"
 #include "ir/verify.h"
 
 /* -- lifetime */
@@ -70,7 +69,8 @@ const char *weft_graph_copy_string(weft_graph *graph, const char *text) {
 }
 
 bool weft_graph_keep_tensor(weft_graph *graph, weft_tensor *tensor) {
-    if (!WEFT_ARRAY_RESERVE(graph->context->allocator, graph->tensors, graph->tensor_capacity, graph->tensor_count + 1)) {
+    if (!WEFT_ARRAY_RESERVE(graph->context->allocator, graph->tensors, graph->tensor_capacity,
+                            graph->tensor_count + 1)) {
         graph->out_of_memory = true;
         return false;
     }
@@ -123,7 +123,8 @@ weft_status weft_graph_verify(weft_graph *graph) {
 
 weft_dim weft_graph_symbol(weft_graph *graph, const char *name, int64_t minimum, int64_t maximum, int64_t divisor) {
     if (minimum < 0 || maximum < minimum || divisor < 1) {
-        weft_graph_problem(graph, "symbol %s: bounds [%lld, %lld] divisor %lld; need 0 <= minimum <= maximum, divisor >= 1",
+        weft_graph_problem(graph,
+                           "symbol %s: bounds [%lld, %lld] divisor %lld; need 0 <= minimum <= maximum, divisor >= 1",
                            name, (long long)minimum, (long long)maximum, (long long)divisor);
         return WEFT_DIM_INVALID;
     }
@@ -146,7 +147,8 @@ static bool guard_recorded(const weft_graph *graph, weft_condition condition) {
         weft_condition other = graph->guards[i].condition;
         if (other.relation != condition.relation) continue;
         if (other.lhs == condition.lhs && other.rhs == condition.rhs) return true;
-        if (condition.relation == WEFT_RELATION_EQ && other.lhs == condition.rhs && other.rhs == condition.lhs) return true;
+        if (condition.relation == WEFT_RELATION_EQ && other.lhs == condition.rhs && other.rhs == condition.lhs)
+            return true;
     }
     return false;
 }
@@ -158,8 +160,8 @@ static void record_guard(weft_graph *graph, weft_condition condition) {
     weft_location_print(&graph->location, &text);
     const char *location = weft_graph_copy_string(graph, weft_text_string(&text));
     weft_text_deinit(&text);
-    if (!location || !WEFT_ARRAY_RESERVE(graph->context->allocator, graph->guards, graph->guard_capacity,
-                                         graph->guard_count + 1)) {
+    if (!location ||
+        !WEFT_ARRAY_RESERVE(graph->context->allocator, graph->guards, graph->guard_capacity, graph->guard_count + 1)) {
         graph->out_of_memory = true;
         return;
     }
@@ -214,7 +216,8 @@ weft_value *weft_graph_input(weft_graph *graph, const char *name, weft_dtype dty
     for (int i = 0; i < rank; i++) {
         dims[i] = shape[i] == WEFT_DIM_ANY ? anonymous_symbol(graph, name, i) : shape[i];
         if (dims[i] != WEFT_DIM_INVALID) continue;
-        weft_graph_problem(graph, "input %s: extent of axis %d is invalid (overflow or a symbol that was refused)", name, i);
+        weft_graph_problem(graph, "input %s: extent of axis %d is invalid (overflow or a symbol that was refused)",
+                           name, i);
         return weft_value_poison(graph);
     }
     for (int i = 0; i < graph->body->block->argument_count; i++) {
@@ -283,30 +286,6 @@ const weft_state_value *weft_graph_find_state(const weft_graph *graph, const cha
     for (size_t i = 0; i < graph->state_count; i++)
         if (strcmp(graph->states[i].name, name) == 0) return &graph->states[i];
     return NULL;
-}
-
-/* -- text */
-
-weft_status weft_graph_print(weft_graph *graph, char **out_text) {
-    *out_text = NULL;
-    weft_text text;
-    weft_text_init(graph->context->allocator, &text);
-    weft_status status = weft_graph_finish(graph);
-    if (!status) status = weft_print(graph, &(weft_print_options){.locations = true}, &text);
-    if (!status) status = weft_text_status(&text);
-    if (!status) {
-        /* an exact-size copy, so that weft_string_release knows how much to free */
-        char *copy = weft_allocate(graph->context->allocator, text.length + 1);
-        if (copy) memcpy(copy, weft_text_string(&text), text.length + 1);
-        else status = WEFT_STATUS(WEFT_OUT_OF_MEMORY, "text of graph %s", graph->name);
-        *out_text = copy;
-    }
-    weft_text_deinit(&text);
-    return status;
-}
-
-weft_status weft_graph_parse(weft_context *context, const char *text, size_t text_bytes, weft_graph **out_graph) {
-    return weft_parse(context, text, text_bytes, NULL, out_graph);
 }
 
 void weft_string_release(weft_context *context, char *text) {

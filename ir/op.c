@@ -15,7 +15,7 @@ enum {
 };
 
 static const weft_op_info ops[WEFT_OP_COUNT] = {
-#define WEFT_OP(id, class, low, high, results, flags, attributes, ...) \
+#define WEFT_OP(id, class, low, high, results, flags, attributes, ...)                                                 \
     [WEFT_OP_##id] = {#id, WEFT_CLASS_##class, low, high, results, flags, attributes},
 #include "ir/ops.def"
 #undef WEFT_OP

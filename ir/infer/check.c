@@ -30,8 +30,10 @@ const char *weft_infer_type_text(weft_infer *infer, const weft_type *type) {
 const char *weft_infer_dim_text(weft_infer *infer, weft_dim dim) {
     weft_text text;
     weft_text_init(infer->graph->context->allocator, &text);
-    if (dim == WEFT_DIM_INVALID) weft_text_append(&text, "invalid");
-    else weft_dim_print(infer->graph->dims, dim, &text);
+    if (dim == WEFT_DIM_INVALID)
+        weft_text_append(&text, "invalid");
+    else
+        weft_dim_print(infer->graph->dims, dim, &text);
     return arena_text(infer, &text);
 }
 
@@ -201,7 +203,8 @@ weft_dim weft_window_extent(weft_graph *graph, const weft_window_axis *axis) {
     weft_dim one = 1;
     weft_dim extent = axis->extent;
     if (axis->base_dilation != 1 && extent != 0)
-        extent = weft_dim_add(dims, weft_dim_multiply(dims, weft_dim_subtract(dims, extent, one), axis->base_dilation), one);
+        extent =
+            weft_dim_add(dims, weft_dim_multiply(dims, weft_dim_subtract(dims, extent, one), axis->base_dilation), one);
     weft_dim padded = weft_dim_add(dims, weft_dim_add(dims, extent, axis->low), axis->high);
     int64_t reach = (axis->window - 1) * axis->dilation + 1;
     weft_dim room = weft_dim_subtract(dims, padded, reach);

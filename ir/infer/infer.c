@@ -2,8 +2,8 @@
 #include "ir/infer.h"
 
 static const weft_infer_hook hooks[WEFT_OP_COUNT] = {
-#define HOOK(name) weft_infer_##name
-#define NONE(reason) NULL
+#define HOOK(name)                                                            weft_infer_##name
+#define NONE(reason)                                                          NULL
 #define WEFT_OP(id, class, low, high, results, flags, attributes, infer, ...) [WEFT_OP_##id] = infer,
 #include "ir/ops.def"
 #undef WEFT_OP

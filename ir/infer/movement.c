@@ -31,9 +31,9 @@ bool weft_infer_reshape(weft_infer *infer) {
     if (!weft_infer_emit_type(infer, &to)) return false;
     weft_dim from_count = weft_type_count(graph, x), to_count = weft_type_count(graph, &to);
     if (weft_graph_assume_equal(graph, from_count, to_count)) return true;
-    return weft_infer_fail(infer, "%s to %s: the numbers of elements differ (%s and %s)", weft_infer_type_text(infer, x),
-                           weft_infer_type_text(infer, &to), weft_infer_dim_text(infer, from_count),
-                           weft_infer_dim_text(infer, to_count));
+    return weft_infer_fail(infer, "%s to %s: the numbers of elements differ (%s and %s)",
+                           weft_infer_type_text(infer, x), weft_infer_type_text(infer, &to),
+                           weft_infer_dim_text(infer, from_count), weft_infer_dim_text(infer, to_count));
 }
 
 bool weft_infer_transpose(weft_infer *infer) {
@@ -50,7 +50,8 @@ bool weft_infer_transpose(weft_infer *infer) {
 bool weft_infer_broadcast(weft_infer *infer) {
     const weft_type *x = weft_infer_operand(infer, 0);
     const weft_attribute *shape = weft_infer_attribute(infer, WEFT_ATTR_shape);
-    if (!weft_infer_count(infer, WEFT_ATTR_axes, x->rank) || !weft_infer_axes(infer, WEFT_ATTR_axes, shape->count, true))
+    if (!weft_infer_count(infer, WEFT_ATTR_axes, x->rank) ||
+        !weft_infer_axes(infer, WEFT_ATTR_axes, shape->count, true))
         return false;
     const int64_t *axes = weft_infer_attribute(infer, WEFT_ATTR_axes)->as.ints;
     for (int i = 0; i < x->rank; i++) {
@@ -156,8 +157,8 @@ static bool start_scalars(weft_infer *infer, int first, int rank) {
 /* part <= whole, proved or assumed under a guard. */
 static bool extent_fits(weft_infer *infer, weft_dim part, weft_dim whole, int axis) {
     if (weft_graph_assume_at_most(infer->graph, part, whole)) return true;
-    return weft_infer_fail(infer, "a slice of %s along axis %d does not fit into %s", weft_infer_dim_text(infer, part), axis,
-                           weft_infer_dim_text(infer, whole));
+    return weft_infer_fail(infer, "a slice of %s along axis %d does not fit into %s", weft_infer_dim_text(infer, part),
+                           axis, weft_infer_dim_text(infer, whole));
 }
 
 bool weft_infer_dynamic_slice(weft_infer *infer) {

@@ -1,0 +1,13 @@
+/* Tests of ir/: one suite per file. */
+#include <check.h>
+#include <stdlib.h>
+
+Suite *graph_suite(void);
+
+int main(void) {
+    SRunner *runner = srunner_create(graph_suite());
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
