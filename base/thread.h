@@ -14,7 +14,8 @@ weft_status weft_pool_create(weft_allocator allocator, int thread_count, weft_po
 void weft_pool_release(weft_pool *pool);
 int weft_pool_thread_count(const weft_pool *pool);
 /* Calls function on pieces that cover [0, count): chunk = 0 splits evenly, else pieces of that size are taken in turn.
-   Returns when all are done. */
+   thread in [0, thread_count): one thread at a time has it; the caller is 0. Returns when all are done. function must
+   not run the same pool again. */
 void weft_pool_run(weft_pool *pool, int64_t count, int64_t chunk, weft_pool_function function, void *self);
 
 #endif

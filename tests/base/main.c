@@ -4,6 +4,9 @@
 int main(void) {
     SRunner *runner = srunner_create(status_suite());
     srunner_add_suite(runner, memory_suite());
+    srunner_add_suite(runner, floats_suite());
+    srunner_add_suite(runner, formats_suite());
+    srunner_add_suite(runner, system_suite());
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);
