@@ -162,9 +162,9 @@ START_TEST(logs_and_records) {
     options.log_self = last;
     weft_context *context;
     ck_ok(weft_context_create(&options, &context));
-    weft_log(context, WEFT_LOG_INFO, "n = %d", 3);
+    weft_context_log(context, WEFT_LOG_INFO, "n = %d", 3);
     ck_assert_str_eq(last, "3 n = 3");
-    weft_log(context, WEFT_LOG_DEBUG, "quiet");
+    weft_context_log(context, WEFT_LOG_DEBUG, "quiet");
     ck_assert_str_eq(last, "3 n = 3");
     weft_context_release(context);
     ck_assert_int_eq(weft_capability_find("cuda", "sm_90a")->shared_bytes, 227 * 1024);
