@@ -84,6 +84,10 @@ void weft_graph_problem(weft_graph *graph, const char *format, ...) WEFT_PRINTF(
 bool weft_graph_assume_equal(weft_graph *graph, weft_dim a, weft_dim b);
 /* The same for a <= b. */
 bool weft_graph_assume_at_most(weft_graph *graph, weft_dim a, weft_dim b);
+/* The same for any condition, with the pass and the location that rely on it (copies of graphs, parsed text). */
+bool weft_graph_assume(weft_graph *graph, weft_condition condition, const char *pass, const char *location);
+/* Records a condition that is neither provable nor refutable, once. */
+void weft_graph_add_guard(weft_graph *graph, weft_condition condition, const char *pass, const char *location);
 /* A value that outlives calls: state_read and state_update name it. initial may be NULL (zeros) and is retained. */
 void weft_graph_add_state(weft_graph *graph, const char *name, const weft_type *type, weft_tensor *initial);
 /* The graph's reference on a tensor that a node or state uses; false without memory. */

@@ -122,6 +122,24 @@ static weft_status clone_symbols(const cloner *clone) {
     return NULL;
 }
 
+/* Guards with the same replacement: what became true is dropped, what became false makes the copy impossible. */
+static weft_status clone_guards(const cloner *clone) {
+    for (size_t i = 0; i < clone->from->guard_count; i++) {
+        const weft_guard *guard = &clone->from->guards[i];
+        weft_condition condition = {clone_dim(clone, guard->condition.lhs), clone_dim(clone, guard->condition.rhs),
+                                    guard->condition.relation};
+        if (weft_graph_assume(clone->to, condition, guard->pass, guard->location)) continue;
+        weft_text text;
+        weft_text_init(clone->from->context->allocator, &text);
+        weft_condition_print(clone->from->dims, &guard->condition, &text);
+        weft_status status = WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%s: %s does not hold for these extents",
+                                         guard->location, weft_text_string(&text));
+        weft_text_deinit(&text);
+        return status;
+    }
+    return NULL;
+}
+
 static weft_status clone_body(const cloner *clone) {
     const weft_graph *from = clone->from;
     weft_graph *to = clone->to;
@@ -154,6 +172,7 @@ weft_status weft_graph_clone(weft_graph *graph, const weft_dim *replacement, wef
     weft_value_map_init(graph->context->allocator, &map);
     cloner clone = {graph, copy, replacement, &map};
     weft_status status = clone_symbols(&clone);
+    if (!status) status = clone_guards(&clone);
     if (!status) status = clone_body(&clone);
     weft_value_map_deinit(&map);
     if (!status) status = weft_graph_verify(copy);

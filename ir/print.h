@@ -1,16 +1,20 @@
 /* The text form, .wir: print and parse are inverse on verified graphs.
 
        graph @mlp {
-         symbol B in [1, 64] divisor 1
-         state @w : f32[784, 128]
+         symbol B in [1, 64] divisor 1                       // anonymous | data after it; inf = no bound
+         assume B == 2*C by "build" at "file.c:12"           // guards
+         state @w : f32[784, 128] = weights "w"
          input %0 "x" : f32[B, 784]
-         %1 = constant {value = weights "w0"} : f32[784, 128]     // small constants inline: dense f32[2] [1, 2]
-         %2 = dot_general %0, %1 {lhs_batch = [], ...} : f32[B, 128]
-         %3 = cond %c { ... yield %8 } { ... yield %9 } : f32[B]
-         output "y" %2
-       } at "file.c":12 after a node gives its location
+         %1 "w0" = constant {value = weights "w0"} : f32[784, 128]
+         %2 = constant {value = dense f32[2] [1, -inf]} : f32[2]
+         %3 = dot_general %0, %1 {lhs_batch = [], ...} : f32[B, 128] at "file.c":12
+         %4 = while %3 {bound = -1} { (%5 : f32[B, 128]) ... yield %6 } { (%7 : f32[B, 128]) ... yield %8 } : f32[B, 128]
+         output "y" %4
+       }
 
-   Constants over 64 bytes are printed as `weights "key"`: the data travels beside the text (weft_tensor_source). */
+   // starts a comment; names that are no identifiers are quoted: @"my graph". Complex elements are (re, im).
+   Constants over 64 bytes are printed as `weights "key"` when a weft_tensor_source takes them: the data travels beside
+   the text. Hostile text is refused with one status that has line:column. */
 #ifndef WEFT_IR_PRINT_H
 #define WEFT_IR_PRINT_H
 
