@@ -1,134 +1,139 @@
 /* Text only; see prelude.h. Every function is one instruction, or one with the conversion that its op states. */
 #include "codegen/cuda/prelude.h"
 
-const char weft_cuda_prelude_generic[] =
-    "typedef unsigned char u8;\n"
-    "typedef unsigned short u16;\n"
-    "typedef unsigned int u32;\n"
-    "typedef unsigned long long u64;\n"
-    "typedef signed char i8;\n"
-    "typedef long long i64;\n"
-    "#define DEV static __device__ __forceinline__\n"
-    "DEV float f32_of_bf16(u16 x) { return __uint_as_float((u32)x << 16); }\n"
-    "DEV float f32_of_f16(u16 x) { float r; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(r) : \"h\"(x)); return r; }\n"
-    "DEV u16 bf16_of_f32(float x) { u16 r; asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(r) : \"f\"(x)); return r; }\n"
-    "DEV u16 f16_of_f32(float x) { u16 r; asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(r) : \"f\"(x)); return r; }\n"
-    "DEV u32 pack_bf16(float low, float high) { u32 r; asm(\"cvt.rn.bf16x2.f32 %0, %1, %2;\" : \"=r\"(r) : \"f\"(high), \"f\"(low)); return r; }\n"
-    "DEV u32 pack_f16(float low, float high) { u32 r; asm(\"cvt.rn.f16x2.f32 %0, %1, %2;\" : \"=r\"(r) : \"f\"(high), \"f\"(low)); return r; }\n"
-    "DEV float bf16_low(u32 x) { return __uint_as_float(x << 16); }\n"
-    "DEV float bf16_high(u32 x) { return __uint_as_float(x & 0xffff0000u); }\n"
-    "DEV float f16_low(u32 x) { return f32_of_f16((u16)x); }\n"
-    "DEV float f16_high(u32 x) { return f32_of_f16((u16)(x >> 16)); }\n"
+#include <stddef.h>
+
+const char *const weft_cuda_prelude_generic[] = {
+    "typedef unsigned char u8;\n",
+    "typedef unsigned short u16;\n",
+    "typedef unsigned int u32;\n",
+    "typedef unsigned long long u64;\n",
+    "typedef signed char i8;\n",
+    "typedef long long i64;\n",
+    "#define DEV static __device__ __forceinline__\n",
+    "DEV float f32_of_bf16(u16 x) { return __uint_as_float((u32)x << 16); }\n",
+    "DEV float f32_of_f16(u16 x) { float r; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(r) : \"h\"(x)); return r; }\n",
+    "DEV u16 bf16_of_f32(float x) { u16 r; asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(r) : \"f\"(x)); return r; }\n",
+    "DEV u16 f16_of_f32(float x) { u16 r; asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(r) : \"f\"(x)); return r; }\n",
+    "DEV u32 pack_bf16(float low, float high) { u32 r; asm(\"cvt.rn.bf16x2.f32 %0, %1, %2;\" : \"=r\"(r) : \"f\"(high), \"f\"(low)); return r; }\n",
+    "DEV u32 pack_f16(float low, float high) { u32 r; asm(\"cvt.rn.f16x2.f32 %0, %1, %2;\" : \"=r\"(r) : \"f\"(high), \"f\"(low)); return r; }\n",
+    "DEV float bf16_low(u32 x) { return __uint_as_float(x << 16); }\n",
+    "DEV float bf16_high(u32 x) { return __uint_as_float(x & 0xffff0000u); }\n",
+    "DEV float f16_low(u32 x) { return f32_of_f16((u16)x); }\n",
+    "DEV float f16_high(u32 x) { return f32_of_f16((u16)(x >> 16)); }\n",
     /* rounding to odd first makes the second rounding to a 16-bit format the only one */
-    "DEV float odd_of_f64(double x) {\n"
-    "  const float r = __double2float_rz(x);\n"
-    "  return (double)r == x || x != x ? r : __uint_as_float(__float_as_uint(r) | 1u);\n"
-    "}\n"
-    "DEV float odd_of_i64(i64 x) { const float r = __ll2float_rz(x); return __float2ll_rz(r) == x ? r : __uint_as_float(__float_as_uint(r) | 1u); }\n"
-    "DEV float odd_of_u64(u64 x) { const float r = __ull2float_rz(x); return __float2ull_rz(r) == x ? r : __uint_as_float(__float_as_uint(r) | 1u); }\n"
+    "DEV float odd_of_f64(double x) {\n",
+    "  const float r = __double2float_rz(x);\n",
+    "  return (double)r == x || x != x ? r : __uint_as_float(__float_as_uint(r) | 1u);\n",
+    "}\n",
+    "DEV float odd_of_i64(i64 x) { const float r = __ll2float_rz(x); return __float2ll_rz(r) == x ? r : __uint_as_float(__float_as_uint(r) | 1u); }\n",
+    "DEV float odd_of_u64(u64 x) { const float r = __ull2float_rz(x); return __float2ull_rz(r) == x ? r : __uint_as_float(__float_as_uint(r) | 1u); }\n",
     /* float to integer: truncates, saturates, NaN gives 0 */
-    "DEV int i32_of(float x) { return __float2int_rz(x); }\n"
-    "DEV int i32_of(double x) { return x == x ? __double2int_rz(x) : 0; }\n"
-    "DEV u32 u32_of(float x) { return __float2uint_rz(x); }\n"
-    "DEV u32 u32_of(double x) { return x == x ? __double2uint_rz(x) : 0u; }\n"
-    "DEV i64 i64_of(float x) { return x == x ? __float2ll_rz(x) : 0; }\n"
-    "DEV i64 i64_of(double x) { return x == x ? __double2ll_rz(x) : 0; }\n"
-    "DEV u64 u64_of(float x) { return x == x ? __float2ull_rz(x) : 0; }\n"
-    "DEV u64 u64_of(double x) { return x == x ? __double2ull_rz(x) : 0; }\n"
-    "template <class T> DEV int i16_of(T x) { const int r = i32_of(x); return r < -32768 ? -32768 : r > 32767 ? 32767 : r; }\n"
-    "template <class T> DEV int i8_of(T x) { const int r = i32_of(x); return r < -128 ? -128 : r > 127 ? 127 : r; }\n"
-    "template <class T> DEV u32 u16_of(T x) { const u32 r = u32_of(x); return r > 65535u ? 65535u : r; }\n"
-    "template <class T> DEV u32 u8_of(T x) { const u32 r = u32_of(x); return r > 255u ? 255u : r; }\n"
-    "DEV float exp2_fast(float x) { float r; asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(x)); return r; }\n"
-    "DEV float log2_fast(float x) { float r; asm(\"lg2.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(x)); return r; }\n"
-    "DEV float rcp_fast(float x) { float r; asm(\"rcp.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(x)); return r; }\n"
-    "DEV float rsqrt_fast(float x) { float r; asm(\"rsqrt.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(x)); return r; }\n"
-    "DEV float tanh_fast(float x) { float r; asm(\"tanh.approx.f32 %0, %1;\" : \"=f\"(r) : \"f\"(x)); return r; }\n"
-    "template <class T> DEV T minimum(T a, T b) { return a < b ? a : b; }\n"
-    "template <class T> DEV T maximum(T a, T b) { return a > b ? a : b; }\n"
-    "template <class T> DEV T shuffle_xor(T x, int m) {\n"
-    "  if (sizeof(T) == 8) return (T)__shfl_xor_sync(0xffffffffu, (u64)x, m);\n"
-    "  return (T)__shfl_xor_sync(0xffffffffu, (u32)x, m);\n"
-    "}\n"
-    "template <> __device__ __forceinline__ float shuffle_xor(float x, int m) { return __shfl_xor_sync(0xffffffffu, x, m); }\n"
-    "template <> __device__ __forceinline__ double shuffle_xor(double x, int m) { return __shfl_xor_sync(0xffffffffu, x, m); }\n"
-    "DEV void prefetch(const void *p) { asm volatile(\"prefetch.global.L2 [%0];\" ::\"l\"(p)); }\n";
+    "DEV int i32_of(float x) { return __float2int_rz(x); }\n",
+    "DEV int i32_of(double x) { return x == x ? __double2int_rz(x) : 0; }\n",
+    "DEV u32 u32_of(float x) { return __float2uint_rz(x); }\n",
+    "DEV u32 u32_of(double x) { return x == x ? __double2uint_rz(x) : 0u; }\n",
+    "DEV i64 i64_of(float x) { return x == x ? __float2ll_rz(x) : 0; }\n",
+    "DEV i64 i64_of(double x) { return x == x ? __double2ll_rz(x) : 0; }\n",
+    "DEV u64 u64_of(float x) { return x == x ? __float2ull_rz(x) : 0; }\n",
+    "DEV u64 u64_of(double x) { return x == x ? __double2ull_rz(x) : 0; }\n",
+    "template <class T> DEV int i16_of(T x) { const int r = i32_of(x); return r < -32768 ? -32768 : r > 32767 ? 32767 : r; }\n",
+    "template <class T> DEV int i8_of(T x) { const int r = i32_of(x); return r < -128 ? -128 : r > 127 ? 127 : r; }\n",
+    "template <class T> DEV u32 u16_of(T x) { const u32 r = u32_of(x); return r > 65535u ? 65535u : r; }\n",
+    "template <class T> DEV u32 u8_of(T x) { const u32 r = u32_of(x); return r > 255u ? 255u : r; }\n",
+    "DEV float exp2_fast(float x) { float r; asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(x)); return r; }\n",
+    "DEV float log2_fast(float x) { float r; asm(\"lg2.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(x)); return r; }\n",
+    "DEV float rcp_fast(float x) { float r; asm(\"rcp.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(x)); return r; }\n",
+    "DEV float rsqrt_fast(float x) { float r; asm(\"rsqrt.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(x)); return r; }\n",
+    "DEV float tanh_fast(float x) { float r; asm(\"tanh.approx.f32 %0, %1;\" : \"=f\"(r) : \"f\"(x)); return r; }\n",
+    "template <class T> DEV T minimum(T a, T b) { return a < b ? a : b; }\n",
+    "template <class T> DEV T maximum(T a, T b) { return a > b ? a : b; }\n",
+    "template <class T> DEV T shuffle_xor(T x, int m) {\n",
+    "  if (sizeof(T) == 8) return (T)__shfl_xor_sync(0xffffffffu, (u64)x, m);\n",
+    "  return (T)__shfl_xor_sync(0xffffffffu, (u32)x, m);\n",
+    "}\n",
+    "template <> __device__ __forceinline__ float shuffle_xor(float x, int m) { return __shfl_xor_sync(0xffffffffu, x, m); }\n",
+    "template <> __device__ __forceinline__ double shuffle_xor(double x, int m) { return __shfl_xor_sync(0xffffffffu, x, m); }\n",
+    "DEV void prefetch(const void *p) { asm volatile(\"prefetch.global.L2 [%0];\" ::\"l\"(p)); }\n",
+    NULL};
 
-const char weft_cuda_prelude_matrix[] =
-    "DEV u32 shared_address(const void *p) { return (u32)__cvta_generic_to_shared(p); }\n"
-    "template <int N> DEV void copy_async(u32 dst, const void *src, bool mask) {\n"
-    "  if (N == 16) asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16, %2;\" ::\"r\"(dst), \"l\"(src), \"r\"(mask ? 16 : 0) : \"memory\");\n"
-    "  else asm volatile(\"cp.async.ca.shared.global [%0], [%1], %3, %2;\" ::\"r\"(dst), \"l\"(src), \"r\"(mask ? N : 0), \"n\"(N == 16 ? 8 : N) : \"memory\");\n"
-    "}\n"
-    "DEV void copy_commit() { asm volatile(\"cp.async.commit_group;\" ::: \"memory\"); }\n"
-    "template <int N> DEV void copy_wait() { asm volatile(\"cp.async.wait_group %0;\" ::\"n\"(N) : \"memory\"); }\n"
-    "DEV void ldmatrix_x1(u32 *r, u32 at) { asm volatile(\"ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];\" : \"=r\"(r[0]) : \"r\"(at) : \"memory\"); }\n"
-    "DEV void ldmatrix_x2(u32 *r, u32 at) { asm volatile(\"ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];\" : \"=r\"(r[0]), \"=r\"(r[1]) : \"r\"(at) : \"memory\"); }\n"
-    "DEV void ldmatrix_x4(u32 *r, u32 at) { asm volatile(\"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];\" : \"=r\"(r[0]), \"=r\"(r[1]), \"=r\"(r[2]), \"=r\"(r[3]) : \"r\"(at) : \"memory\"); }\n"
-    "DEV void ldmatrix_x1_trans(u32 *r, u32 at) { asm volatile(\"ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {%0}, [%1];\" : \"=r\"(r[0]) : \"r\"(at) : \"memory\"); }\n"
-    "DEV void ldmatrix_x2_trans(u32 *r, u32 at) { asm volatile(\"ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];\" : \"=r\"(r[0]), \"=r\"(r[1]) : \"r\"(at) : \"memory\"); }\n"
-    "DEV void ldmatrix_x4_trans(u32 *r, u32 at) { asm volatile(\"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];\" : \"=r\"(r[0]), \"=r\"(r[1]), \"=r\"(r[2]), \"=r\"(r[3]) : \"r\"(at) : \"memory\"); }\n"
-    "DEV void mma_bf16(float *d, const u32 *a, const u32 *b) {\n"
-    "  asm volatile(\"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\"\n"
-    "    : \"+f\"(d[0]), \"+f\"(d[1]), \"+f\"(d[2]), \"+f\"(d[3]) : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"r\"(b[0]), \"r\"(b[1]));\n"
-    "}\n"
-    "DEV void mma_f16(float *d, const u32 *a, const u32 *b) {\n"
-    "  asm volatile(\"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\"\n"
-    "    : \"+f\"(d[0]), \"+f\"(d[1]), \"+f\"(d[2]), \"+f\"(d[3]) : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"r\"(b[0]), \"r\"(b[1]));\n"
-    "}\n"
-    "DEV void mma_tf32(float *d, const u32 *a, const u32 *b) {\n"
-    "  asm volatile(\"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\"\n"
-    "    : \"+f\"(d[0]), \"+f\"(d[1]), \"+f\"(d[2]), \"+f\"(d[3]) : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"r\"(b[0]), \"r\"(b[1]));\n"
-    "}\n";
+const char *const weft_cuda_prelude_matrix[] = {
+    "DEV u32 shared_address(const void *p) { return (u32)__cvta_generic_to_shared(p); }\n",
+    "template <int N> DEV void copy_async(u32 dst, const void *src, bool mask) {\n",
+    "  if (N == 16) asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16, %2;\" ::\"r\"(dst), \"l\"(src), \"r\"(mask ? 16 : 0) : \"memory\");\n",
+    "  else asm volatile(\"cp.async.ca.shared.global [%0], [%1], %3, %2;\" ::\"r\"(dst), \"l\"(src), \"r\"(mask ? N : 0), \"n\"(N == 16 ? 8 : N) : \"memory\");\n",
+    "}\n",
+    "DEV void copy_commit() { asm volatile(\"cp.async.commit_group;\" ::: \"memory\"); }\n",
+    "template <int N> DEV void copy_wait() { asm volatile(\"cp.async.wait_group %0;\" ::\"n\"(N) : \"memory\"); }\n",
+    "DEV void ldmatrix_x1(u32 *r, u32 at) { asm volatile(\"ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];\" : \"=r\"(r[0]) : \"r\"(at) : \"memory\"); }\n",
+    "DEV void ldmatrix_x2(u32 *r, u32 at) { asm volatile(\"ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];\" : \"=r\"(r[0]), \"=r\"(r[1]) : \"r\"(at) : \"memory\"); }\n",
+    "DEV void ldmatrix_x4(u32 *r, u32 at) { asm volatile(\"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];\" : \"=r\"(r[0]), \"=r\"(r[1]), \"=r\"(r[2]), \"=r\"(r[3]) : \"r\"(at) : \"memory\"); }\n",
+    "DEV void ldmatrix_x1_trans(u32 *r, u32 at) { asm volatile(\"ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {%0}, [%1];\" : \"=r\"(r[0]) : \"r\"(at) : \"memory\"); }\n",
+    "DEV void ldmatrix_x2_trans(u32 *r, u32 at) { asm volatile(\"ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];\" : \"=r\"(r[0]), \"=r\"(r[1]) : \"r\"(at) : \"memory\"); }\n",
+    "DEV void ldmatrix_x4_trans(u32 *r, u32 at) { asm volatile(\"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];\" : \"=r\"(r[0]), \"=r\"(r[1]), \"=r\"(r[2]), \"=r\"(r[3]) : \"r\"(at) : \"memory\"); }\n",
+    "DEV void mma_bf16(float *d, const u32 *a, const u32 *b) {\n",
+    "  asm volatile(\"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\"\n",
+    "    : \"+f\"(d[0]), \"+f\"(d[1]), \"+f\"(d[2]), \"+f\"(d[3]) : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"r\"(b[0]), \"r\"(b[1]));\n",
+    "}\n",
+    "DEV void mma_f16(float *d, const u32 *a, const u32 *b) {\n",
+    "  asm volatile(\"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\"\n",
+    "    : \"+f\"(d[0]), \"+f\"(d[1]), \"+f\"(d[2]), \"+f\"(d[3]) : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"r\"(b[0]), \"r\"(b[1]));\n",
+    "}\n",
+    "DEV void mma_tf32(float *d, const u32 *a, const u32 *b) {\n",
+    "  asm volatile(\"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\"\n",
+    "    : \"+f\"(d[0]), \"+f\"(d[1]), \"+f\"(d[2]), \"+f\"(d[3]) : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"r\"(b[0]), \"r\"(b[1]));\n",
+    "}\n",
+    NULL};
 
-const char weft_cuda_prelude_hopper[] =
-    "struct alignas(64) tensor_map { u64 word[16]; };\n"
-    "DEV u32 cluster_rank() { u32 r; asm volatile(\"mov.u32 %0, %%cluster_ctarank;\" : \"=r\"(r)); return r; }\n"
-    "DEV u32 warp_uniform(u32 x) { return __shfl_sync(0xffffffffu, x, 0); }\n"
-    "DEV void warp_sync() { asm volatile(\"bar.warp.sync 0xffffffff;\" ::: \"memory\"); }\n"
-    "DEV void cluster_sync() { asm volatile(\"barrier.cluster.arrive.relaxed;\\nbarrier.cluster.wait;\" ::: \"memory\"); }\n"
-    "template <int R> DEV void register_give() { asm volatile(\"setmaxnreg.dec.sync.aligned.u32 %0;\" ::\"n\"(R)); }\n"
-    "template <int R> DEV void register_take() { asm volatile(\"setmaxnreg.inc.sync.aligned.u32 %0;\" ::\"n\"(R)); }\n"
-    "DEV void named_sync(u32 id, u32 threads) { asm volatile(\"bar.sync %0, %1;\" ::\"r\"(id), \"r\"(threads) : \"memory\"); }\n"
-    "DEV void named_arrive(u32 id, u32 threads) { asm volatile(\"bar.arrive %0, %1;\" ::\"r\"(id), \"r\"(threads) : \"memory\"); }\n"
-    "DEV void mbarrier_init(u32 bar, u32 count) { asm volatile(\"mbarrier.init.shared::cta.b64 [%0], %1;\" ::\"r\"(bar), \"r\"(count) : \"memory\"); }\n"
-    "DEV void mbarrier_init_fence() { asm volatile(\"fence.mbarrier_init.release.cluster;\" ::: \"memory\"); }\n"
-    "DEV void mbarrier_expect(u32 bar, u32 bytes) { asm volatile(\"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\" ::\"r\"(bar), \"r\"(bytes) : \"memory\"); }\n"
-    "DEV void mbarrier_arrive(u32 bar) { asm volatile(\"mbarrier.arrive.shared::cta.b64 _, [%0];\" ::\"r\"(bar) : \"memory\"); }\n"
+const char *const weft_cuda_prelude_hopper[] = {
+    "struct alignas(64) tensor_map { u64 word[16]; };\n",
+    "DEV u32 cluster_rank() { u32 r; asm volatile(\"mov.u32 %0, %%cluster_ctarank;\" : \"=r\"(r)); return r; }\n",
+    "DEV u32 warp_uniform(u32 x) { return __shfl_sync(0xffffffffu, x, 0); }\n",
+    "DEV void warp_sync() { asm volatile(\"bar.warp.sync 0xffffffff;\" ::: \"memory\"); }\n",
+    "DEV void cluster_sync() { asm volatile(\"barrier.cluster.arrive.relaxed;\\nbarrier.cluster.wait;\" ::: \"memory\"); }\n",
+    "template <int R> DEV void register_give() { asm volatile(\"setmaxnreg.dec.sync.aligned.u32 %0;\" ::\"n\"(R)); }\n",
+    "template <int R> DEV void register_take() { asm volatile(\"setmaxnreg.inc.sync.aligned.u32 %0;\" ::\"n\"(R)); }\n",
+    "DEV void named_sync(u32 id, u32 threads) { asm volatile(\"bar.sync %0, %1;\" ::\"r\"(id), \"r\"(threads) : \"memory\"); }\n",
+    "DEV void named_arrive(u32 id, u32 threads) { asm volatile(\"bar.arrive %0, %1;\" ::\"r\"(id), \"r\"(threads) : \"memory\"); }\n",
+    "DEV void mbarrier_init(u32 bar, u32 count) { asm volatile(\"mbarrier.init.shared::cta.b64 [%0], %1;\" ::\"r\"(bar), \"r\"(count) : \"memory\"); }\n",
+    "DEV void mbarrier_init_fence() { asm volatile(\"fence.mbarrier_init.release.cluster;\" ::: \"memory\"); }\n",
+    "DEV void mbarrier_expect(u32 bar, u32 bytes) { asm volatile(\"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\" ::\"r\"(bar), \"r\"(bytes) : \"memory\"); }\n",
+    "DEV void mbarrier_arrive(u32 bar) { asm volatile(\"mbarrier.arrive.shared::cta.b64 _, [%0];\" ::\"r\"(bar) : \"memory\"); }\n",
     /* relaxed: release.cluster would put a GPU-wide memory barrier before it; slots are touched by the async proxy alone */
-    "DEV void mbarrier_arrive_cta(u32 bar, u32 cta) {\n"
-    "  asm volatile(\"{ .reg .b32 a; mapa.shared::cluster.u32 a, %0, %1;\\n\"\n"
-    "               \"mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [a]; }\" ::\"r\"(bar), \"r\"(cta) : \"memory\");\n"
-    "}\n"
-    "DEV void mbarrier_wait(u32 bar, u32 parity) {\n"
-    "  asm volatile(\"{ .reg .pred p;\\nagain: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\\n@!p bra again; }\" ::\"r\"(bar), \"r\"(parity) : \"memory\");\n"
-    "}\n"
-    "DEV void mbarrier_wait_cluster(u32 bar, u32 parity) {\n"
-    "  asm volatile(\"{ .reg .pred p;\\nagain: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1;\\n@!p bra again; }\" ::\"r\"(bar), \"r\"(parity) : \"memory\");\n"
-    "}\n"
-    "DEV void remote_store(u32 dst, u32 bar, u32 cta, float x, float y, float z, float w) {\n"
-    "  asm volatile(\"{ .reg .b32 a, b; mapa.shared::cluster.u32 a, %0, %2; mapa.shared::cluster.u32 b, %1, %2;\\n\"\n"
-    "               \"st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [a], {%3, %4, %5, %6}, [b]; }\"\n"
-    "               ::\"r\"(dst), \"r\"(bar), \"r\"(cta), \"r\"(__float_as_uint(x)), \"r\"(__float_as_uint(y)), \"r\"(__float_as_uint(z)), \"r\"(__float_as_uint(w)) : \"memory\");\n"
-    "}\n"
-    "DEV void fence_async() { asm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\"); }\n"
-    "DEV void bulk_commit() { asm volatile(\"cp.async.bulk.commit_group;\" ::: \"memory\"); }\n"
-    "template <int N> DEV void bulk_wait() { asm volatile(\"cp.async.bulk.wait_group %0;\" ::\"n\"(N) : \"memory\"); }\n"
-    "template <int N> DEV void bulk_wait_read() { asm volatile(\"cp.async.bulk.wait_group.read %0;\" ::\"n\"(N) : \"memory\"); }\n"
-    "DEV void map_prefetch(const tensor_map &map) { asm volatile(\"prefetch.tensormap [%0];\" ::\"l\"(&map) : \"memory\"); }\n"
-    "DEV void mma_fence() { asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\"); }\n"
-    "DEV void mma_commit() { asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\"); }\n"
-    "template <int N> DEV void mma_wait() { asm volatile(\"wgmma.wait_group.sync.aligned %0;\" ::\"n\"(N) : \"memory\"); }\n"
+    "DEV void mbarrier_arrive_cta(u32 bar, u32 cta) {\n",
+    "  asm volatile(\"{ .reg .b32 a; mapa.shared::cluster.u32 a, %0, %1;\\n\"\n",
+    "               \"mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [a]; }\" ::\"r\"(bar), \"r\"(cta) : \"memory\");\n",
+    "}\n",
+    "DEV void mbarrier_wait(u32 bar, u32 parity) {\n",
+    "  asm volatile(\"{ .reg .pred p;\\nagain: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\\n@!p bra again; }\" ::\"r\"(bar), \"r\"(parity) : \"memory\");\n",
+    "}\n",
+    "DEV void mbarrier_wait_cluster(u32 bar, u32 parity) {\n",
+    "  asm volatile(\"{ .reg .pred p;\\nagain: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1;\\n@!p bra again; }\" ::\"r\"(bar), \"r\"(parity) : \"memory\");\n",
+    "}\n",
+    "DEV void remote_store(u32 dst, u32 bar, u32 cta, float x, float y, float z, float w) {\n",
+    "  asm volatile(\"{ .reg .b32 a, b; mapa.shared::cluster.u32 a, %0, %2; mapa.shared::cluster.u32 b, %1, %2;\\n\"\n",
+    "               \"st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [a], {%3, %4, %5, %6}, [b]; }\"\n",
+    "               ::\"r\"(dst), \"r\"(bar), \"r\"(cta), \"r\"(__float_as_uint(x)), \"r\"(__float_as_uint(y)), \"r\"(__float_as_uint(z)), \"r\"(__float_as_uint(w)) : \"memory\");\n",
+    "}\n",
+    "DEV void fence_async() { asm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\"); }\n",
+    "DEV void bulk_commit() { asm volatile(\"cp.async.bulk.commit_group;\" ::: \"memory\"); }\n",
+    "template <int N> DEV void bulk_wait() { asm volatile(\"cp.async.bulk.wait_group %0;\" ::\"n\"(N) : \"memory\"); }\n",
+    "template <int N> DEV void bulk_wait_read() { asm volatile(\"cp.async.bulk.wait_group.read %0;\" ::\"n\"(N) : \"memory\"); }\n",
+    "DEV void map_prefetch(const tensor_map &map) { asm volatile(\"prefetch.tensormap [%0];\" ::\"l\"(&map) : \"memory\"); }\n",
+    "DEV void mma_fence() { asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\"); }\n",
+    "DEV void mma_commit() { asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\"); }\n",
+    "template <int N> DEV void mma_wait() { asm volatile(\"wgmma.wait_group.sync.aligned %0;\" ::\"n\"(N) : \"memory\"); }\n",
     /* defines the registers here: no read of them may move above the wait */
-    "template <int N> DEV void pin(float (&d)[N]) {\n"
-    "#pragma unroll\n"
-    "  for (int i = 0; i < N; i++) asm volatile(\"\" : \"+f\"(d[i])::\"memory\");\n"
-    "}\n"
-    "template <int N> DEV void pin(u32 (&d)[N]) {\n"
-    "#pragma unroll\n"
-    "  for (int i = 0; i < N; i++) asm volatile(\"\" : \"+r\"(d[i])::\"memory\");\n"
-    "}\n"
-    "DEV void stmatrix_x1(u32 at, const u32 *r) { asm volatile(\"stmatrix.sync.aligned.m8n8.x1.shared.b16 [%0], {%1};\" ::\"r\"(at), \"r\"(r[0]) : \"memory\"); }\n"
-    "DEV void stmatrix_x2(u32 at, const u32 *r) { asm volatile(\"stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1,%2};\" ::\"r\"(at), \"r\"(r[0]), \"r\"(r[1]) : \"memory\"); }\n"
-    "DEV void stmatrix_x4(u32 at, const u32 *r) { asm volatile(\"stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};\" ::\"r\"(at), \"r\"(r[0]), \"r\"(r[1]), \"r\"(r[2]), \"r\"(r[3]) : \"memory\"); }\n"
-    "DEV void stmatrix_x4_trans(u32 at, const u32 *r) { asm volatile(\"stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};\" ::\"r\"(at), \"r\"(r[0]), \"r\"(r[1]), \"r\"(r[2]), \"r\"(r[3]) : \"memory\"); }\n";
+    "template <int N> DEV void pin(float (&d)[N]) {\n",
+    "#pragma unroll\n",
+    "  for (int i = 0; i < N; i++) asm volatile(\"\" : \"+f\"(d[i])::\"memory\");\n",
+    "}\n",
+    "template <int N> DEV void pin(u32 (&d)[N]) {\n",
+    "#pragma unroll\n",
+    "  for (int i = 0; i < N; i++) asm volatile(\"\" : \"+r\"(d[i])::\"memory\");\n",
+    "}\n",
+    "DEV void stmatrix_x1(u32 at, const u32 *r) { asm volatile(\"stmatrix.sync.aligned.m8n8.x1.shared.b16 [%0], {%1};\" ::\"r\"(at), \"r\"(r[0]) : \"memory\"); }\n",
+    "DEV void stmatrix_x2(u32 at, const u32 *r) { asm volatile(\"stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1,%2};\" ::\"r\"(at), \"r\"(r[0]), \"r\"(r[1]) : \"memory\"); }\n",
+    "DEV void stmatrix_x4(u32 at, const u32 *r) { asm volatile(\"stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};\" ::\"r\"(at), \"r\"(r[0]), \"r\"(r[1]), \"r\"(r[2]), \"r\"(r[3]) : \"memory\"); }\n",
+    "DEV void stmatrix_x4_trans(u32 at, const u32 *r) { asm volatile(\"stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};\" ::\"r\"(at), \"r\"(r[0]), \"r\"(r[1]), \"r\"(r[2]), \"r\"(r[3]) : \"memory\"); }\n",
+    NULL};

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/dtype.h"
@@ -32,6 +33,16 @@ void weft_cuda_fail(weft_cuda_printer *printer, weft_code code, const char *prob
         printer->failure = code;
         printer->problem = problem;
     }
+}
+
+weft_cuda_name weft_cuda_format(const char *format, ...) {
+    weft_cuda_name name;
+    va_list list;
+    va_start(list, format);
+    int length = vsnprintf(name.text, sizeof name.text, format, list);
+    va_end(list);
+    if (length < 0 || length >= (int)sizeof name.text) memcpy(name.text, "#too long", sizeof "#too long");
+    return name;
 }
 
 void weft_cuda_line(weft_cuda_printer *printer, const char *format, ...) {
@@ -93,9 +104,7 @@ weft_cuda_name weft_cuda_value(const weft_cuda_printer *printer, weft_kval value
     if (instr->op == WEFT_K_constant) {
         name = print_constant(instr);
         if (name.text[0] == '-') { /* keeps "a - -1" apart from "a --1" */
-            weft_cuda_name wrapped;
-            snprintf(wrapped.text, sizeof wrapped.text, "(%.60s)", name.text);
-            return wrapped;
+            return weft_cuda_format("(%s)", name.text);
         }
         return name;
     }
@@ -311,13 +320,17 @@ static weft_status print_one(const weft_kernel *kernel, weft_text *text) {
     return weft_text_status(text);
 }
 
+static void append_lines(const char *const *lines, weft_text *text) {
+    for (; *lines; lines++) weft_text_append(text, "%s", *lines);
+}
+
 weft_status weft_cuda_print(int kernel_count, weft_kernel *const *kernels, weft_text *text) {
     int needs = 0;
     for (int i = 0; i < kernel_count; i++) needs |= weft_cuda_needs(kernels[i]);
-    weft_text_append(text, "%s", weft_cuda_prelude_generic);
-    if (needs & WEFT_CUDA_NEEDS_MATRIX) weft_text_append(text, "%s", weft_cuda_prelude_matrix);
+    append_lines(weft_cuda_prelude_generic, text);
+    if (needs & WEFT_CUDA_NEEDS_MATRIX) append_lines(weft_cuda_prelude_matrix, text);
     if (needs & WEFT_CUDA_NEEDS_HOPPER) {
-        weft_text_append(text, "%s", weft_cuda_prelude_hopper);
+        append_lines(weft_cuda_prelude_hopper, text);
         weft_cuda_print_wrappers(kernel_count, kernels, text);
     }
     for (int i = 0; i < kernel_count; i++) WEFT_TRY(print_one(kernels[i], text), "printing kernel %d of %d", i + 1, kernel_count);

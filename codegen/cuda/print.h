@@ -27,7 +27,7 @@ typedef struct weft_cuda_printer {
 } weft_cuda_printer;
 
 typedef struct weft_cuda_name {
-    char text[64];
+    char text[96];
 } weft_cuda_name;
 
 /* Prelude, funcs and kernels. */
@@ -37,6 +37,8 @@ weft_status weft_cuda_print(int kernel_count, weft_kernel *const *kernels, weft_
 weft_status weft_cuda_shared_bytes(const weft_kernel *kernel, int64_t *out_bytes) WEFT_MUST_USE;
 
 /* -- shared by the printer's files */
+/* A piece of text; one that does not fit becomes text that no compiler accepts. */
+weft_cuda_name weft_cuda_format(const char *format, ...) WEFT_PRINTF(1, 2);
 weft_cuda_name weft_cuda_value(const weft_cuda_printer *printer, weft_kval value, int lane);
 const char *weft_cuda_type(weft_dtype elem);
 void weft_cuda_fail(weft_cuda_printer *printer, weft_code code, const char *problem);
