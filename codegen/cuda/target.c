@@ -27,7 +27,7 @@ static weft_status compile_group(cuda_job *job, int64_t group) {
     weft_status status = weft_cuda_print(count, job->kernels + first, &source);
     if (!status) status = weft_nvrtc_compile(job->nvrtc, weft_text_string(&source), job->kernels[first]->name, job->arch, &job->outputs[group]);
     if (!status && job->outputs[group].spill_bytes > 0)
-        weft_log(job->context, WEFT_LOG_WARNING, "cuda: kernels from %s on spill %lld bytes", job->kernels[first]->name,
+        weft_context_log(job->context, WEFT_LOG_WARNING, "cuda: kernels from %s on spill %lld bytes", job->kernels[first]->name,
                  (long long)job->outputs[group].spill_bytes);
     weft_text_deinit(&source);
     return status;
