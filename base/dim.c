@@ -27,6 +27,10 @@ void weft_dim_table_release(weft_dim_table *table) {
     weft_free(allocator, table, sizeof *table);
 }
 
+weft_allocator weft_dim_table_allocator(const weft_dim_table *table) { return table->allocator; }
+
+bool weft_dim_is_valid(const weft_dim_table *table, weft_dim dim) { return weft_dim_is_usable(table, dim); }
+
 int64_t weft_dim_gcd(int64_t a, int64_t b) {
     uint64_t x = a < 0 ? 0 - (uint64_t)a : (uint64_t)a, y = b < 0 ? 0 - (uint64_t)b : (uint64_t)b;
     while (y) {

@@ -2,10 +2,9 @@
 
    A weft_dim >= 0 is that number. A negative one (other than WEFT_DIM_ANY and WEFT_DIM_INVALID) names an interned node
    of a table. Every constructor canonicalises (sums of products with sorted atoms; floor division, modulo, minimum and
-   maximum are atoms), so expressions that are equal as polynomials are equal as numbers. Negative constants exist inside
-   expressions only: weft_dim_number.
-   Errors: out of memory or overflow gives WEFT_DIM_INVALID, which is absorbing; check once at the end.
-   Threading: a table is thread-compatible. */
+   maximum are atoms), so expressions that are equal as polynomials are equal as numbers. Negative constants exist
+   inside expressions only: weft_dim_number. Errors: out of memory or overflow gives WEFT_DIM_INVALID, which is
+   absorbing; check once at the end. Threading: a table is thread-compatible. */
 #ifndef WEFT_BASE_DIM_H
 #define WEFT_BASE_DIM_H
 
@@ -31,9 +30,9 @@ typedef enum weft_dim_kind {
 
 /* Where the value of a symbol comes from. */
 typedef enum weft_symbol_origin {
-    WEFT_SYMBOL_DECLARED,   /* weft_graph_symbol: inputs that carry it bind it */
-    WEFT_SYMBOL_ANONYMOUS,  /* an undeclared axis of an input */
-    WEFT_SYMBOL_DATA        /* a size computed on the device: in [minimum, maximum], read by read_dims */
+    WEFT_SYMBOL_DECLARED,  /* weft_graph_symbol: inputs that carry it bind it */
+    WEFT_SYMBOL_ANONYMOUS, /* an undeclared axis of an input */
+    WEFT_SYMBOL_DATA       /* a size computed on the device: in [minimum, maximum], read by read_dims */
 } weft_symbol_origin;
 
 typedef struct weft_symbol {
@@ -52,13 +51,19 @@ typedef struct weft_dim_table weft_dim_table;
 
 weft_status weft_dim_table_create(weft_allocator allocator, weft_dim_table **out_table) WEFT_MUST_USE;
 void weft_dim_table_release(weft_dim_table *table);
+weft_allocator weft_dim_table_allocator(const weft_dim_table *table);
+/* A number, or a node of this table: not WEFT_DIM_ANY, WEFT_DIM_INVALID or a stray value. */
+bool weft_dim_is_valid(const weft_dim_table *table, weft_dim dim);
+/* Calls visit for every symbol in dim (repeats possible); false as soon as visit returns false. */
+bool weft_dim_visit_symbols(const weft_dim_table *table, weft_dim dim, bool (*visit)(void *self, int symbol),
+                            void *self);
 
 /* name is copied. Two symbols never share a name: a second one gets a suffix. */
 weft_dim weft_dim_symbol(weft_dim_table *table, const char *name, int64_t minimum, int64_t maximum, int64_t divisor,
                          weft_symbol_origin origin);
 int weft_dim_symbol_count(const weft_dim_table *table);
 const weft_symbol *weft_dim_symbol_get(const weft_dim_table *table, int index);
-weft_dim weft_dim_symbol_value(weft_dim_table *table, int index); /* the extent that is symbol `index` */
+weft_dim weft_dim_symbol_value(weft_dim_table *table, int index);        /* the extent that is symbol `index` */
 int weft_dim_symbol_find(const weft_dim_table *table, const char *name); /* -1 */
 
 weft_dim weft_dim_number(weft_dim_table *table, int64_t value);

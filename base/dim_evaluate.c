@@ -39,6 +39,15 @@ bool weft_dim_evaluate(const weft_dim_table *table, weft_dim dim, const int64_t 
            apply(node->kind, a, b, out_value);
 }
 
+bool weft_dim_visit_symbols(const weft_dim_table *table, weft_dim dim, bool (*visit)(void *self, int symbol),
+                            void *self) {
+    if (dim >= 0 || !weft_dim_is_usable(table, dim)) return true;
+    weft_dim_node node = weft_dim_get(table, dim);
+    if (node.kind == WEFT_DIM_NUMBER) return true;
+    if (node.kind == WEFT_DIM_SYMBOL) return visit(self, (int)node.a);
+    return weft_dim_visit_symbols(table, node.a, visit, self) && weft_dim_visit_symbols(table, node.b, visit, self);
+}
+
 static weft_dim construct(weft_dim_table *table, weft_dim_kind kind, weft_dim a, weft_dim b) {
     switch (kind) {
     case WEFT_DIM_ADD: return weft_dim_add(table, a, b);

@@ -1,11 +1,14 @@
 /* The program schema: what the compiler makes, artifacts store and the executor runs.
 
-   Data in, data out: an executor needs nothing but this record, the code images and the weights. Extents are expressions
-   of `dims`, whose symbols are bound from the shapes of the inputs at entry. Buffers are numbered; a step names buffers
-   by number. Step lists are regions: region 0 runs once at load (weight packing into PERSISTENT buffers), region 1 per
-   call, others are bodies of while and cond.
-   Memory: TEMP buffers live from their first to their last step of region 1 (bodies count as their step) and are placed
-   by weft_memory_plan for the extents of the call. Immutable once built. Serialised by weft_program_write. */
+   Data in, data out: an executor needs nothing but this record, the code images and the weights. Extents are
+   expressions of `dims`, whose symbols are bound from the shapes of the inputs at entry. Buffers are numbered; a step
+   names buffers by number. Step lists are regions: region 0 runs once at load (weight packing into PERSISTENT buffers),
+   region 1 per call, others are bodies of while, cond and loop, each of exactly one step. Symbols: DECLARED and
+   ANONYMOUS ones that occur must be bare extents of an input. READ_DIM and LOOP set DATA symbols; before that a DATA
+   symbol counts as its maximum, which is what TEMP memory is planned for. The load region sees no inputs: its extents
+   use no symbols but those of its LOOP steps, its buffers are CONSTANT, PERSISTENT or views of them. Memory: TEMP
+   buffers live from their first to their last step of region 1 (bodies count as their step) and are placed by
+   weft_memory_plan for the extents of the call. Immutable once built. Serialised by weft_program_write. */
 #ifndef WEFT_BASE_PROGRAM_H
 #define WEFT_BASE_PROGRAM_H
 
@@ -24,7 +27,7 @@ typedef enum weft_buffer_kind {
     WEFT_BUFFER_PERSISTENT, /* filled by the load region, lives with the program */
     WEFT_BUFFER_STATE,      /* index: of the states; updated in place */
     WEFT_BUFFER_TEMP,
-    WEFT_BUFFER_ALIAS       /* the bytes of buffer `index`, from offset: views; slices of a loop's stacked values */
+    WEFT_BUFFER_ALIAS /* the bytes of buffer `index`, from offset: views; slices of a loop's stacked values */
 } weft_buffer_kind;
 
 typedef struct weft_buffer {
@@ -51,12 +54,13 @@ typedef struct weft_launch_variant {
     int kernel; /* index into kernels */
     weft_dim grid;
     int buffer_count, extent_count, map_count;
-    const int *buffers;     /* in the kernel's order of buffer arguments */
+    const int *buffers;      /* in the kernel's order of buffer arguments */
     const weft_dim *extents; /* in the order of extent arguments */
     const struct weft_tensor_map *maps;
 } weft_launch_variant;
 
-/* Hopper: a tensor map to be encoded by the driver at launch. Innermost dimension first; strides in bytes from dim 1. */
+/* Hopper: a tensor map to be encoded by the driver at launch. Innermost dimension first; strides in bytes from dim 1.
+ */
 typedef struct weft_tensor_map {
     int buffer;
     weft_dtype dtype;
@@ -68,11 +72,11 @@ typedef struct weft_tensor_map {
 
 typedef enum weft_step_kind {
     WEFT_STEP_LAUNCH,
-    WEFT_STEP_COPY,  /* buffers[0] -> buffers[1], extent bytes */
-    WEFT_STEP_WHILE, /* regions[0] computes buffers[0] (bool); regions[1] is the body */
-    WEFT_STEP_COND,  /* buffers[0] (bool): regions[0] if true, else regions[1] */
+    WEFT_STEP_COPY,     /* buffers[0] -> buffers[1], extent bytes */
+    WEFT_STEP_WHILE,    /* regions[0] computes buffers[0] (bool); regions[1] is the body */
+    WEFT_STEP_COND,     /* buffers[0] (bool): regions[0] if true, else regions[1] */
     WEFT_STEP_READ_DIM, /* buffers[0] (i64 scalar) becomes the value of symbol `symbol`; synchronises */
-    WEFT_STEP_LOOP   /* regions[0] runs `bytes` times (an extent); symbol's value is the trip number, from 0 */
+    WEFT_STEP_LOOP      /* regions[0] runs `bytes` times (an extent); symbol's value is the trip number, from 0 */
 } weft_step_kind;
 
 typedef struct weft_step {
@@ -92,7 +96,7 @@ typedef struct weft_step_list {
 } weft_step_list;
 
 typedef struct weft_program_kernel {
-    const char *name;      /* symbol in the code image, C identifier */
+    const char *name;       /* symbol in the code image, C identifier */
     weft_dim scratch_bytes; /* per thread (CPU) or dynamic shared memory (GPU) */
     int threads, cluster;
     uint64_t hash;
@@ -121,10 +125,14 @@ typedef struct weft_program_data {
 weft_status weft_memory_plan(const weft_program_data *program, const int64_t *symbols, weft_allocator allocator,
                              int64_t *offsets, int64_t *out_total_bytes) WEFT_MUST_USE;
 
-/* JSON, one object; the manifest of an artifact embeds it. Read validates everything: indices, kinds, counts, expressions. */
+/* JSON, one object; the manifest of an artifact embeds it. Read validates everything: indices, kinds, counts,
+ * expressions. */
 void weft_program_write(const weft_program_data *program, weft_text *text);
 struct weft_json;
-weft_status weft_program_read(weft_arena *arena, const struct weft_json *json, weft_program_data **out_program) WEFT_MUST_USE;
-weft_status weft_program_check(const weft_program_data *program) WEFT_MUST_USE; /* the same validation for a fresh one */
+/* Everything but the table of extents lives in the arena; the caller releases (*out_program)->dims. */
+weft_status weft_program_read(weft_arena *arena, const struct weft_json *json,
+                              weft_program_data **out_program) WEFT_MUST_USE;
+weft_status weft_program_check(const weft_program_data *program)
+    WEFT_MUST_USE; /* the same validation for a fresh one */
 
 #endif
