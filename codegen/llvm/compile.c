@@ -1,0 +1,223 @@
+/* The target "cpu": kernels -> LLVM IR -> objects -> one image.
+
+   Kernels are split into modules by size alone, so that the image does not depend on the number of threads; threads
+   take modules in turn, each with its own LLVM context and target machine. Passes: what the printer's output needs and
+   no more, builders write final code. Read next: print.c, link.c. */
+#include <llvm-c/Core.h>
+#include <llvm-c/Error.h>
+#include <llvm-c/IRReader.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "codegen/llvm/link.h"
+#include "codegen/llvm/llvm.h"
+#include "codegen/llvm/print.h"
+
+enum { MODULE_INSTRUCTIONS = 2500, MODULE_KERNELS = 16, THREADS_MAX = 64 };
+
+static const char pass_pipeline[] = "function(sroa,early-cse,simplifycfg)";
+
+typedef struct job {
+    weft_allocator allocator;
+    const weft_capability *capability;
+    weft_kernel *const *kernels;
+    int module_count;
+    int *first; /* of each module, and one past the last kernel */
+    LLVMMemoryBufferRef *objects;
+    weft_status *statuses;
+    atomic_int next;
+} job;
+
+static pthread_once_t initialised = PTHREAD_ONCE_INIT; /* LLVM's registry of targets is process-wide */
+
+static void initialise(void) {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+}
+
+static weft_status take_message(char *message, const char *what) {
+    weft_status status = WEFT_STATUS(WEFT_INTERNAL, "%s: %s", what, message ? message : "no reason given");
+    LLVMDisposeMessage(message);
+    return status;
+}
+
+static weft_status create_machine(LLVMTargetMachineRef *out_machine) {
+    static const char triple[] = "x86_64-unknown-linux-gnu";
+    LLVMTargetRef target;
+    char *message = NULL;
+    *out_machine = NULL;
+    if (LLVMGetTargetFromTriple(triple, &target, &message)) return take_message(message, "this LLVM has no x86-64");
+    /* The CPU is an attribute of each function: code is made for a named CPU, not for the host. */
+    *out_machine = LLVMCreateTargetMachine(target, triple, "x86-64", "", LLVMCodeGenLevelDefault, LLVMRelocPIC,
+                                           LLVMCodeModelSmall);
+    return *out_machine ? NULL : WEFT_STATUS(WEFT_OUT_OF_MEMORY, "LLVM made no target machine");
+}
+
+/* Keeps the first error; LLVM's default handler would print and exit. */
+static void diagnose(LLVMDiagnosticInfoRef info, void *self) {
+    char **message = self;
+    if (LLVMGetDiagInfoSeverity(info) == LLVMDSError && !*message) *message = LLVMGetDiagInfoDescription(info);
+}
+
+static weft_status emit_module(LLVMTargetMachineRef machine, LLVMModuleRef module, LLVMMemoryBufferRef *out_object) {
+    LLVMSetTarget(module, "x86_64-unknown-linux-gnu");
+    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
+    LLVMSetModuleDataLayout(module, layout);
+    LLVMDisposeTargetData(layout);
+    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+    LLVMErrorRef error = LLVMRunPasses(module, pass_pipeline, machine, options);
+    LLVMDisposePassBuilderOptions(options);
+    char *message = NULL;
+    if (error) {
+        message = LLVMGetErrorMessage(error);
+        weft_status status = WEFT_STATUS(WEFT_INTERNAL, "LLVM passes: %s", message);
+        LLVMDisposeErrorMessage(message);
+        return status;
+    }
+    if (LLVMTargetMachineEmitToMemoryBuffer(machine, module, LLVMObjectFile, &message, out_object))
+        return take_message(message, "LLVM code generation");
+    return NULL;
+}
+
+static weft_status compile_text(LLVMTargetMachineRef machine, const weft_text *text, LLVMMemoryBufferRef *out_object) {
+    char *message = NULL, *problem = NULL;
+    LLVMModuleRef module = NULL;
+    LLVMContextRef context = LLVMContextCreate();
+    LLVMContextSetDiagnosticHandler(context, diagnose, &problem);
+    LLVMMemoryBufferRef source =
+        LLVMCreateMemoryBufferWithMemoryRange(weft_text_string(text), text->length, "kernels", 1);
+    weft_status status = NULL;
+    if (LLVMParseIRInContext(context, source, &module, &message))
+        status = take_message(message, "LLVM IR");
+    else
+        status = emit_module(machine, module, out_object);
+    if (!status && problem) status = WEFT_STATUS(WEFT_INTERNAL, "LLVM: %s", problem);
+    if (problem) LLVMDisposeMessage(problem);
+    if (module) LLVMDisposeModule(module);
+    LLVMContextDispose(context);
+    return status;
+}
+
+static weft_status compile_module(job *j, int index, LLVMTargetMachineRef machine) {
+    weft_text text;
+    weft_text_init(j->allocator, &text);
+    weft_status status = NULL;
+    int next = 1;
+    for (int i = j->first[index]; i < j->first[index + 1] && !status; i++)
+        status = weft_llvm_print_kernel(j->kernels[i], j->allocator, &text, &next);
+    weft_llvm_print_attributes(j->capability, &text);
+    if (!status) status = weft_text_status(&text);
+    if (!status) status = compile_text(machine, &text, &j->objects[index]);
+    weft_text_deinit(&text);
+    return status ? weft_status_annotate(status, __FILE__, __LINE__, "compiling %s and the next %d kernels for %s",
+                                         j->kernels[j->first[index]]->name, j->first[index + 1] - j->first[index] - 1,
+                                         j->capability->arch)
+                  : NULL;
+}
+
+static void *work(void *self) {
+    job *j = self;
+    LLVMTargetMachineRef machine;
+    weft_status status = create_machine(&machine);
+    for (;;) {
+        int index = atomic_fetch_add(&j->next, 1);
+        if (index >= j->module_count) break;
+        if (status) {
+            j->statuses[index] = status;
+            status = NULL;
+            break;
+        }
+        j->statuses[index] = compile_module(j, index, machine);
+    }
+    weft_status_release(status);
+    if (machine) LLVMDisposeTargetMachine(machine);
+    return NULL;
+}
+
+/* Module boundaries by instruction count. */
+static void split(job *j, int kernel_count) {
+    size_t instructions = 0;
+    for (int i = 0; i < kernel_count; i++) {
+        int start = j->module_count ? j->first[j->module_count - 1] : 0;
+        if (i == 0 || instructions + j->kernels[i]->instr_count > MODULE_INSTRUCTIONS || i - start >= MODULE_KERNELS) {
+            j->first[j->module_count++] = i;
+            instructions = 0;
+        }
+        instructions += j->kernels[i]->instr_count;
+    }
+    j->first[j->module_count] = kernel_count;
+}
+
+static void run_threads(job *j, int thread_count) {
+    pthread_t threads[THREADS_MAX];
+    int started = 0;
+    if (thread_count > j->module_count) thread_count = j->module_count;
+    for (int i = 1; i < thread_count && i < THREADS_MAX; i++)
+        if (pthread_create(&threads[started], NULL, work, j) == 0) started++;
+    work(j); /* alone when no thread could be started */
+    for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
+}
+
+static weft_status link_objects(job *j, weft_code_image *out_image) {
+    for (int i = 0; i < j->module_count; i++)
+        if (j->statuses[i]) {
+            weft_status status = j->statuses[i];
+            j->statuses[i] = NULL;
+            return status;
+        }
+    weft_link_object *objects = weft_allocate(j->allocator, ((size_t)j->module_count + 1) * sizeof *objects);
+    if (!objects) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory to link %d modules", j->module_count);
+    weft_status status = NULL;
+    for (int i = 0; i < j->module_count && !status; i++) {
+        if (!j->objects[i])
+            status = WEFT_STATUS(WEFT_OUT_OF_MEMORY, "a module was not compiled: its thread had no target machine");
+        else
+            objects[i] = (weft_link_object){LLVMGetBufferStart(j->objects[i]), LLVMGetBufferSize(j->objects[i])};
+    }
+    if (!status) status = weft_link(j->allocator, j->module_count, objects, out_image);
+    weft_free(j->allocator, objects, ((size_t)j->module_count + 1) * sizeof *objects);
+    return status;
+}
+
+static weft_status compile(weft_context *context, const weft_capability *capability, int kernel_count,
+                           weft_kernel *const *kernels, int thread_count, weft_code_image *out_image) {
+    *out_image = (weft_code_image){0};
+    pthread_once(&initialised, initialise);
+    size_t room = (size_t)kernel_count + 1;
+    job j = {.allocator = context->allocator, .capability = capability, .kernels = kernels};
+    j.first = weft_allocate(j.allocator, room * sizeof *j.first);
+    j.objects = weft_allocate(j.allocator, room * sizeof *j.objects);
+    j.statuses = weft_allocate(j.allocator, room * sizeof *j.statuses);
+    weft_status status = NULL;
+    if (!j.first || !j.objects || !j.statuses) {
+        status = WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory to compile %d kernels", kernel_count);
+        goto done;
+    }
+    split(&j, kernel_count);
+    run_threads(&j, thread_count);
+    status = link_objects(&j, out_image);
+    for (int i = 0; i < j.module_count; i++) {
+        weft_status_release(j.statuses[i]);
+        if (j.objects[i]) LLVMDisposeMemoryBuffer(j.objects[i]);
+    }
+done:
+    weft_free(j.allocator, j.first, room * sizeof *j.first);
+    weft_free(j.allocator, j.objects, room * sizeof *j.objects);
+    weft_free(j.allocator, j.statuses, room * sizeof *j.statuses);
+    return status;
+}
+
+static weft_status print(const weft_kernel *kernel, weft_text *text) {
+    int next = 1;
+    WEFT_TRY(weft_llvm_print_kernel(kernel, text->allocator, text, &next), "printing %s", kernel->name);
+    weft_llvm_print_attributes(kernel->capability, text);
+    return weft_text_status(text);
+}
+
+const weft_target weft_target_cpu = {.name = "cpu", .compile = compile, .print = print};

@@ -1,0 +1,21 @@
+/* The table of targets: adding one is a record and a row. Read next: llvm/compile.c. */
+#include "codegen/target.h"
+
+#include <string.h>
+
+#if defined(WEFT_HAVE_LLVM)
+#include "codegen/llvm/llvm.h"
+#endif
+
+static const weft_target *const targets[] = {
+#if defined(WEFT_HAVE_LLVM)
+    &weft_target_cpu,
+#endif
+    NULL,
+};
+
+const weft_target *weft_target_find(const char *name) {
+    for (int i = 0; targets[i]; i++)
+        if (strcmp(targets[i]->name, name) == 0) return targets[i];
+    return NULL;
+}
