@@ -10,14 +10,13 @@
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 #include <pthread.h>
-#include <stdatomic.h>
-#include <string.h>
 
+#include "base/thread.h"
 #include "codegen/llvm/link.h"
 #include "codegen/llvm/llvm.h"
 #include "codegen/llvm/print.h"
 
-enum { MODULE_INSTRUCTIONS = 2500, MODULE_KERNELS = 16, THREADS_MAX = 64 };
+enum { MODULE_INSTRUCTIONS = 2500, MODULE_KERNELS = 16 };
 
 static const char pass_pipeline[] = "function(sroa,early-cse,simplifycfg)";
 
@@ -29,7 +28,7 @@ typedef struct job {
     int *first; /* of each module, and one past the last kernel */
     LLVMMemoryBufferRef *objects;
     weft_status *statuses;
-    atomic_int next;
+    LLVMTargetMachineRef *machines; /* by thread; made when it takes its first module */
 } job;
 
 static pthread_once_t initialised = PTHREAD_ONCE_INIT; /* LLVM's registry of targets is process-wide */
@@ -121,23 +120,13 @@ static weft_status compile_module(job *j, int index, LLVMTargetMachineRef machin
                   : NULL;
 }
 
-static void *work(void *self) {
+static void work(void *self, int thread, int64_t lo, int64_t hi) {
     job *j = self;
-    LLVMTargetMachineRef machine;
-    weft_status status = create_machine(&machine);
-    for (;;) {
-        int index = atomic_fetch_add(&j->next, 1);
-        if (index >= j->module_count) break;
-        if (status) {
-            j->statuses[index] = status;
-            status = NULL;
-            break;
-        }
-        j->statuses[index] = compile_module(j, index, machine);
+    for (int64_t index = lo; index < hi; index++) {
+        weft_status status = NULL;
+        if (!j->machines[thread]) status = create_machine(&j->machines[thread]);
+        j->statuses[index] = status ? status : compile_module(j, (int)index, j->machines[thread]);
     }
-    weft_status_release(status);
-    if (machine) LLVMDisposeTargetMachine(machine);
-    return NULL;
 }
 
 /* Module boundaries by instruction count. */
@@ -154,14 +143,24 @@ static void split(job *j, int kernel_count) {
     j->first[j->module_count] = kernel_count;
 }
 
-static void run_threads(job *j, int thread_count) {
-    pthread_t threads[THREADS_MAX];
-    int started = 0;
+static weft_status run(job *j, int thread_count) {
+    weft_pool *pool;
     if (thread_count > j->module_count) thread_count = j->module_count;
-    for (int i = 1; i < thread_count && i < THREADS_MAX; i++)
-        if (pthread_create(&threads[started], NULL, work, j) == 0) started++;
-    work(j); /* alone when no thread could be started */
-    for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
+    if (thread_count < 1) thread_count = 1;
+    WEFT_TRY(weft_pool_create(j->allocator, thread_count, &pool), "starting compile threads");
+    weft_status status = NULL;
+    size_t bytes = (size_t)weft_pool_thread_count(pool) * sizeof *j->machines;
+    j->machines = weft_allocate(j->allocator, bytes);
+    if (!j->machines) {
+        status = WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for compile threads");
+    } else {
+        weft_pool_run(pool, j->module_count, 1, work, j);
+        for (int i = 0; i < weft_pool_thread_count(pool); i++)
+            if (j->machines[i]) LLVMDisposeTargetMachine(j->machines[i]);
+    }
+    weft_free(j->allocator, j->machines, bytes);
+    weft_pool_release(pool);
+    return status;
 }
 
 static weft_status link_objects(job *j, weft_code_image *out_image) {
@@ -173,14 +172,9 @@ static weft_status link_objects(job *j, weft_code_image *out_image) {
         }
     weft_link_object *objects = weft_allocate(j->allocator, ((size_t)j->module_count + 1) * sizeof *objects);
     if (!objects) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory to link %d modules", j->module_count);
-    weft_status status = NULL;
-    for (int i = 0; i < j->module_count && !status; i++) {
-        if (!j->objects[i])
-            status = WEFT_STATUS(WEFT_OUT_OF_MEMORY, "a module was not compiled: its thread had no target machine");
-        else
-            objects[i] = (weft_link_object){LLVMGetBufferStart(j->objects[i]), LLVMGetBufferSize(j->objects[i])};
-    }
-    if (!status) status = weft_link(j->allocator, j->module_count, objects, out_image);
+    for (int i = 0; i < j->module_count; i++)
+        objects[i] = (weft_link_object){LLVMGetBufferStart(j->objects[i]), LLVMGetBufferSize(j->objects[i])};
+    weft_status status = weft_link(j->allocator, j->module_count, objects, out_image);
     weft_free(j->allocator, objects, ((size_t)j->module_count + 1) * sizeof *objects);
     return status;
 }
@@ -200,8 +194,8 @@ static weft_status compile(weft_context *context, const weft_capability *capabil
         goto done;
     }
     split(&j, kernel_count);
-    run_threads(&j, thread_count);
-    status = link_objects(&j, out_image);
+    status = run(&j, thread_count);
+    if (!status) status = link_objects(&j, out_image);
     for (int i = 0; i < j.module_count; i++) {
         weft_status_release(j.statuses[i]);
         if (j.objects[i]) LLVMDisposeMemoryBuffer(j.objects[i]);

@@ -4,6 +4,7 @@
 
 #include <check.h>
 #include <elf.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -37,7 +38,8 @@ static inline loaded load_image(const weft_code_image *image) {
     for (int i = 0; i < header->e_phnum; i++) {
         int protection = PROT_READ | (segments[i].p_flags & PF_X ? PROT_EXEC : 0);
         ck_assert_int_eq(segments[i].p_flags & PF_W, 0);
-        ck_assert_int_eq(mprotect(base + segments[i].p_vaddr, (segments[i].p_memsz + 4095) / 4096 * 4096, protection), 0);
+        ck_assert_int_eq(mprotect(base + segments[i].p_vaddr, (segments[i].p_memsz + 4095) / 4096 * 4096, protection),
+                         0);
     }
     return (loaded){base, bytes, image->data};
 }

@@ -1,4 +1,5 @@
-/* Code generation for CPUs: every kernel op that has an LLVM spelling is compiled, linked, loaded and compared with C. */
+/* Code generation for CPUs: every kernel op that has an LLVM spelling is compiled, linked, loaded and compared with C.
+ */
 #include <stdlib.h>
 
 #include "tests/llvm/loader.h"

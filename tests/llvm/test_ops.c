@@ -5,7 +5,8 @@
 
 enum { COUNT = 64 };
 
-static const weft_dtype integer_types[] = {WEFT_I8, WEFT_I16, WEFT_I32, WEFT_I64, WEFT_U8, WEFT_U16, WEFT_U32, WEFT_U64};
+static const weft_dtype integer_types[] = {WEFT_I8, WEFT_I16, WEFT_I32, WEFT_I64,
+                                           WEFT_U8, WEFT_U16, WEFT_U32, WEFT_U64};
 
 static int64_t wrap(weft_dtype t, int64_t v) {
     int shift = 64 - weft_dtype_bits(t);
@@ -15,7 +16,8 @@ static int64_t wrap(weft_dtype t, int64_t v) {
 
 /* Edge values first, then a mixture. */
 static int64_t sample(weft_dtype t, int i, int salt) {
-    static const int64_t edges[] = {0, 1, -1, 2, -2, INT64_MIN, INT64_MAX, 3, 100, -100, 7, 127, 128, 255, 32767, -32768};
+    static const int64_t edges[] = {0,   1,    -1, 2,   -2,  INT64_MIN, INT64_MAX, 3,
+                                    100, -100, 7,  127, 128, 255,       32767,     -32768};
     uint64_t mixed = (uint64_t)(i + 1) * 0x9e3779b97f4a7c15u * (uint64_t)(salt + 1);
     int64_t v = (i + salt * 5) % 3 ? (int64_t)(mixed >> (i % 40)) : edges[(i / 3 + salt * 7) % 16];
     if (v == INT64_MIN) v = (int64_t)((uint64_t)1 << (weft_dtype_bits(t) - 1));
@@ -23,7 +25,8 @@ static int64_t sample(weft_dtype t, int i, int salt) {
 }
 
 static double float_sample(int i, int salt) {
-    static const double edges[] = {0.0, -0.0, 1.0, -1.0, INFINITY, -INFINITY, NAN, 0.5, 1.5, 2.5, -2.5, 1e-40, 3e38, -0.49999997, 8388609.0, 0.3};
+    static const double edges[] = {0.0, -0.0, 1.0,  -1.0,  INFINITY, -INFINITY,   NAN,       0.5,
+                                   1.5, 2.5,  -2.5, 1e-40, 3e38,     -0.49999997, 8388609.0, 0.3};
     return (i + salt) % 2 ? edges[(i / 2 + salt * 3) % 16] : sin(i * 1.7 + salt) * pow(10, i % 9 - 4);
 }
 
@@ -97,7 +100,9 @@ static weft_kernel *elementwise(bench *b, weft_kop op, int operands, weft_dtype 
     out = weft_kernel_buffer(k, WEFT_ARGUMENT_RESULT, 0, compares(op) ? WEFT_BOOL : t, true, "out");
     weft_kval i = weft_k_for(k, weft_k_index(k, 0), weft_k_index(k, COUNT), weft_k_index(k, lanes), 0);
     for (int n = 0; n < operands; n++) x[n] = weft_k_load(k, in[n], i, lanes, WEFT_KNONE, WEFT_KNONE);
-    weft_kval y = operands == 1 ? weft_k_unary(k, op, x[0]) : operands == 2 ? weft_k_binary(k, op, x[0], x[1]) : weft_k_fma(k, x[0], x[1], x[2]);
+    weft_kval y = operands == 1   ? weft_k_unary(k, op, x[0])
+                  : operands == 2 ? weft_k_binary(k, op, x[0], x[1])
+                                  : weft_k_fma(k, x[0], x[1], x[2]);
     weft_k_store(k, out, i, WEFT_KNONE, y);
     weft_k_end(k);
     ck_assert(!k->failed);
@@ -118,8 +123,8 @@ static void check_integer(bench *b, weft_kop op, int operands, weft_dtype t, int
     for (int i = 0; i < COUNT; i++) {
         int64_t a = weft_element_i64(t, in[0], i), y = weft_element_i64(t, in[1], i);
         int64_t want = expect_integer(op, t, a, y), got = weft_element_i64(compares(op) ? WEFT_BOOL : t, out, i);
-        ck_assert_msg(got == want, "%s %s lanes %d: (%lld, %lld) gave %lld, not %lld", weft_kop_name(op), weft_dtype_name(t), lanes, (long long)a,
-                      (long long)y, (long long)got, (long long)want);
+        ck_assert_msg(got == want, "%s %s lanes %d: (%lld, %lld) gave %lld, not %lld", weft_kop_name(op),
+                      weft_dtype_name(t), lanes, (long long)a, (long long)y, (long long)got, (long long)want);
     }
 }
 
@@ -132,18 +137,24 @@ static void check_float(bench *b, weft_kop op, int operands, weft_dtype t, int l
     for (int i = 0; i < COUNT; i++) {
         double a[3], got, want;
         for (int n = 0; n < 3; n++) a[n] = weft_element_double(t, in[n], i);
-        want = t == WEFT_F64 ? expect_f64(op, a[0], a[1], a[2]) : (double)expect_f32(op, (float)a[0], (float)a[1], (float)a[2]);
+        want = t == WEFT_F64 ? expect_f64(op, a[0], a[1], a[2])
+                             : (double)expect_f32(op, (float)a[0], (float)a[1], (float)a[2]);
         got = compares(op) ? (double)weft_element_i64(WEFT_BOOL, out, i) : weft_element_double(t, out, i);
         bool same = isnan(want) ? isnan(got) : got == want && signbit(got) == signbit(want);
-        ck_assert_msg(same, "%s %s lanes %d: (%g, %g) gave %g, not %g", weft_kop_name(op), weft_dtype_name(t), lanes, a[0], a[1], got, want);
+        ck_assert_msg(same, "%s %s lanes %d: (%g, %g) gave %g, not %g", weft_kop_name(op), weft_dtype_name(t), lanes,
+                      a[0], a[1], got, want);
     }
 }
 
 START_TEST(integers) {
-    static const struct { weft_kop op; int operands; } ops[] = {
-        {WEFT_K_add, 2}, {WEFT_K_sub, 2}, {WEFT_K_mul, 2}, {WEFT_K_div, 2}, {WEFT_K_rem, 2}, {WEFT_K_min, 2}, {WEFT_K_max, 2}, {WEFT_K_and, 2},
-        {WEFT_K_or, 2}, {WEFT_K_xor, 2}, {WEFT_K_shl, 2}, {WEFT_K_shr, 2}, {WEFT_K_not, 1}, {WEFT_K_neg, 1}, {WEFT_K_abs, 1}, {WEFT_K_popcount, 1},
-        {WEFT_K_mul_high, 2}, {WEFT_K_eq, 2}, {WEFT_K_ne, 2}, {WEFT_K_lt, 2}, {WEFT_K_le, 2}};
+    static const struct {
+        weft_kop op;
+        int operands;
+    } ops[] = {{WEFT_K_add, 2},      {WEFT_K_sub, 2},      {WEFT_K_mul, 2}, {WEFT_K_div, 2}, {WEFT_K_rem, 2},
+               {WEFT_K_min, 2},      {WEFT_K_max, 2},      {WEFT_K_and, 2}, {WEFT_K_or, 2},  {WEFT_K_xor, 2},
+               {WEFT_K_shl, 2},      {WEFT_K_shr, 2},      {WEFT_K_not, 1}, {WEFT_K_neg, 1}, {WEFT_K_abs, 1},
+               {WEFT_K_popcount, 1}, {WEFT_K_mul_high, 2}, {WEFT_K_eq, 2},  {WEFT_K_ne, 2},  {WEFT_K_lt, 2},
+               {WEFT_K_le, 2}};
     if (!cpu_runs(arches[_i % 2])) return;
     bench b = bench_open(arches[_i % 2]);
     for (size_t o = 0; o < sizeof ops / sizeof *ops; o++)
@@ -155,14 +166,18 @@ START_TEST(integers) {
 END_TEST
 
 START_TEST(floats) {
-    static const struct { weft_kop op; int operands; } ops[] = {
-        {WEFT_K_add, 2}, {WEFT_K_sub, 2}, {WEFT_K_mul, 2}, {WEFT_K_div, 2}, {WEFT_K_min, 2}, {WEFT_K_max, 2}, {WEFT_K_neg, 1}, {WEFT_K_abs, 1},
-        {WEFT_K_copysign, 2}, {WEFT_K_floor, 1}, {WEFT_K_ceil, 1}, {WEFT_K_trunc, 1}, {WEFT_K_round, 1}, {WEFT_K_sqrt, 1}, {WEFT_K_fma, 3},
-        {WEFT_K_eq, 2}, {WEFT_K_ne, 2}, {WEFT_K_lt, 2}, {WEFT_K_le, 2}};
+    static const struct {
+        weft_kop op;
+        int operands;
+    } ops[] = {{WEFT_K_add, 2},  {WEFT_K_sub, 2},   {WEFT_K_mul, 2},   {WEFT_K_div, 2},      {WEFT_K_min, 2},
+               {WEFT_K_max, 2},  {WEFT_K_neg, 1},   {WEFT_K_abs, 1},   {WEFT_K_copysign, 2}, {WEFT_K_floor, 1},
+               {WEFT_K_ceil, 1}, {WEFT_K_trunc, 1}, {WEFT_K_round, 1}, {WEFT_K_sqrt, 1},     {WEFT_K_fma, 3},
+               {WEFT_K_eq, 2},   {WEFT_K_ne, 2},    {WEFT_K_lt, 2},    {WEFT_K_le, 2}};
     if (!cpu_runs(arches[_i % 2])) return;
     bench b = bench_open(arches[_i % 2]);
     for (size_t o = 0; o < sizeof ops / sizeof *ops; o++)
-        for (int t = 0; t < 2; t++) check_float(&b, ops[o].op, ops[o].operands, t ? WEFT_F64 : WEFT_F32, (int[]){1, 4, 16}[_i / 2]);
+        for (int t = 0; t < 2; t++)
+            check_float(&b, ops[o].op, ops[o].operands, t ? WEFT_F64 : WEFT_F32, (int[]){1, 4, 16}[_i / 2]);
     bench_close(&b);
 }
 END_TEST
@@ -174,7 +189,11 @@ static float halves(weft_kop op, const float *x, int lanes) {
     for (; lanes > 1; lanes /= 2)
         for (int i = 0; i < lanes / 2; i++) {
             float a = v[i], b = v[i + lanes / 2];
-            v[i] = op == WEFT_K_reduce_add ? a + b : op == WEFT_K_reduce_mul ? a * b : op == WEFT_K_reduce_min ? (a < b ? a : b) : a > b ? a : b;
+            v[i] = op == WEFT_K_reduce_add   ? a + b
+                   : op == WEFT_K_reduce_mul ? a * b
+                   : op == WEFT_K_reduce_min ? (a < b ? a : b)
+                   : a > b                   ? a
+                                             : b;
         }
     return v[0];
 }
@@ -187,18 +206,31 @@ START_TEST(reductions) {
             bool bits = op == WEFT_K_reduce_and || op == WEFT_K_reduce_or;
             weft_dtype t = bits ? WEFT_U32 : WEFT_F32;
             weft_kernel *k = weft_kernel_create(&b.arena, NULL, b.capability, "reduces");
-            weft_kval in = weft_kernel_buffer(k, WEFT_ARGUMENT_OPERAND, 0, t, false, "in"), out = weft_kernel_buffer(k, WEFT_ARGUMENT_RESULT, 0, t, true, "out");
+            weft_kval in = weft_kernel_buffer(k, WEFT_ARGUMENT_OPERAND, 0, t, false, "in"),
+                      out = weft_kernel_buffer(k, WEFT_ARGUMENT_RESULT, 0, t, true, "out");
             weft_kval x = weft_k_load(k, in, weft_k_index(k, 0), lanes, WEFT_KNONE, WEFT_KNONE);
             weft_k_store(k, out, weft_k_index(k, 0), WEFT_KNONE, weft_k_reduce(k, op, x));
-            union { float f[16]; uint32_t u[16]; } data, result;
+            union {
+                float f[16];
+                uint32_t u[16];
+            } data, result;
             uint32_t all_and = UINT32_MAX, all_or = 0;
             for (int i = 0; i < 16; i++) {
-                if (bits) data.u[i] = 0xf0f0f0f0u ^ (1u << i); else data.f[i] = sinf((float)i + 0.3f) * 1.7f;
-                if (i < lanes) { all_and &= data.u[i]; all_or |= data.u[i]; }
+                if (bits)
+                    data.u[i] = 0xf0f0f0f0u ^ (1u << i);
+                else
+                    data.f[i] = sinf((float)i + 0.3f) * 1.7f;
+                if (i < lanes) {
+                    all_and &= data.u[i];
+                    all_or |= data.u[i];
+                }
             }
             run_kernel(&b, k, (void *[]){&data, &result}, NULL, 1);
-            if (bits) ck_assert_uint_eq(result.u[0], op == WEFT_K_reduce_and ? all_and : all_or);
-            else ck_assert_msg(result.f[0] == halves(op, data.f, lanes), "%s of %d lanes: %a", weft_kop_name(op), lanes, (double)result.f[0]);
+            if (bits)
+                ck_assert_uint_eq(result.u[0], op == WEFT_K_reduce_and ? all_and : all_or);
+            else
+                ck_assert_msg(result.f[0] == halves(op, data.f, lanes), "%s of %d lanes: %a", weft_kop_name(op), lanes,
+                              (double)result.f[0]);
         }
     bench_close(&b);
 }
@@ -209,11 +241,13 @@ START_TEST(lanes) {
     if (!cpu_runs(arches[_i])) return;
     bench b = bench_open(arches[_i]);
     weft_kernel *k = weft_kernel_create(&b.arena, NULL, b.capability, "lanes");
-    weft_kval in = weft_kernel_buffer(k, WEFT_ARGUMENT_OPERAND, 0, WEFT_I32, false, "in"), out = weft_kernel_buffer(k, WEFT_ARGUMENT_RESULT, 0, WEFT_I32, true, "out");
+    weft_kval in = weft_kernel_buffer(k, WEFT_ARGUMENT_OPERAND, 0, WEFT_I32, false, "in"),
+              out = weft_kernel_buffer(k, WEFT_ARGUMENT_RESULT, 0, WEFT_I32, true, "out");
     weft_kval x = weft_k_load(k, in, weft_k_index(k, 0), 8, WEFT_KNONE, WEFT_KNONE);
     weft_kval third = weft_k_splat(k, weft_k_extract(k, x, 3), 8), iota = weft_k_iota(k, WEFT_I32, 8);
     weft_kval y = weft_k_insert(k, weft_k_add(k, third, iota), 5, weft_k_integer(k, WEFT_I32, -77));
-    weft_kval z = weft_k_select(k, weft_k_lt(k, iota, weft_k_integer(k, WEFT_I32, 2)), weft_k_constant_lanes(k, WEFT_I32, 42, 8), y);
+    weft_kval z = weft_k_select(k, weft_k_lt(k, iota, weft_k_integer(k, WEFT_I32, 2)),
+                                weft_k_constant_lanes(k, WEFT_I32, 42, 8), y);
     weft_k_store(k, out, weft_k_index(k, 0), WEFT_KNONE, z);
     int32_t data[8] = {10, 20, 30, 40, 50, 60, 70, 80}, result[8], want[8] = {42, 42, 42, 43, 44, -77, 46, 47};
     run_kernel(&b, k, (void *[]){data, result}, NULL, 1);

@@ -6,7 +6,8 @@
 #include "tests/llvm/loader.h"
 
 static weft_kval buffer(weft_kernel *k, int index, weft_dtype t, bool writes) {
-    return weft_kernel_buffer(k, writes ? WEFT_ARGUMENT_RESULT : WEFT_ARGUMENT_OPERAND, index, t, writes, writes ? "out" : "in");
+    return weft_kernel_buffer(k, writes ? WEFT_ARGUMENT_RESULT : WEFT_ARGUMENT_OPERAND, index, t, writes,
+                              writes ? "out" : "in");
 }
 
 /* Sums with a variable in a loop of `count` trips, unrolled `unroll` times. */
@@ -21,7 +22,8 @@ START_TEST(loops) {
                 weft_kval in = buffer(k, 0, WEFT_I64, false), out = buffer(k, 0, WEFT_I64, true);
                 weft_kval sum = weft_k_var(k, weft_k_integer(k, WEFT_I64, 1));
                 /* The bound comes from memory unless it must be constant. */
-                weft_kval hi = unrolls[u] == -1 ? weft_k_index(k, count) : weft_k_load(k, in, weft_k_index(k, 0), 1, WEFT_KNONE, WEFT_KNONE);
+                weft_kval hi = unrolls[u] == -1 ? weft_k_index(k, count)
+                                                : weft_k_load(k, in, weft_k_index(k, 0), 1, WEFT_KNONE, WEFT_KNONE);
                 weft_kval i = weft_k_for(k, weft_k_index(k, 0), hi, weft_k_index(k, step), unrolls[u]);
                 weft_k_set(k, sum, weft_k_add(k, weft_k_mul(k, weft_k_get(k, sum), weft_k_integer(k, WEFT_I64, 3)), i));
                 weft_k_end(k);
@@ -29,33 +31,40 @@ START_TEST(loops) {
                 int64_t data[1] = {count}, result[1], want = 1;
                 for (int64_t n = 0; n < count; n += step) want = want * 3 + n;
                 run_kernel(&b, k, (void *[]){data, result}, NULL, 1);
-                ck_assert_msg(result[0] == want, "unroll %d count %d step %d: %lld, not %lld", unrolls[u], count, step, (long long)result[0], (long long)want);
+                ck_assert_msg(result[0] == want, "unroll %d count %d step %d: %lld, not %lld", unrolls[u], count, step,
+                              (long long)result[0], (long long)want);
             }
     bench_close(&b);
 }
 END_TEST
 
-/* A register tile: regs indexed by unrolled loops inside a counted loop; blocks [lo, hi) each do one row of the result. */
+/* A register tile: regs indexed by unrolled loops inside a counted loop; blocks [lo, hi) each do one row of the result.
+ */
 START_TEST(registers_and_blocks) {
     enum { M = 5, K = 19, N = 32, W = 8 };
     if (!cpu_runs(arches[_i])) return;
     bench b = bench_open(arches[_i]);
     weft_kernel *k = weft_kernel_create(&b.arena, NULL, b.capability, "registers");
-    weft_kval in_a = buffer(k, 0, WEFT_F32, false), in_b = buffer(k, 1, WEFT_F32, false), out = buffer(k, 0, WEFT_F32, true);
+    weft_kval in_a = buffer(k, 0, WEFT_F32, false), in_b = buffer(k, 1, WEFT_F32, false),
+              out = buffer(k, 0, WEFT_F32, true);
     weft_kval row = weft_k_block(k), regs = weft_k_regs(k, WEFT_F32, W, N / W);
     weft_kval zero = weft_k_index(k, 0), one = weft_k_index(k, 1);
     weft_kval v = weft_k_for(k, zero, weft_k_index(k, N / W), one, -1);
     weft_k_set_at(k, regs, v, weft_k_constant_lanes(k, WEFT_F32, 0, W));
     weft_k_end(k);
     weft_kval kk = weft_k_for(k, zero, weft_k_index(k, K), one, 4);
-    weft_kval a = weft_k_splat(k, weft_k_load(k, in_a, weft_k_add(k, weft_k_mul(k, row, weft_k_index(k, K)), kk), 1, WEFT_KNONE, WEFT_KNONE), W);
+    weft_kval a = weft_k_splat(
+        k, weft_k_load(k, in_a, weft_k_add(k, weft_k_mul(k, row, weft_k_index(k, K)), kk), 1, WEFT_KNONE, WEFT_KNONE),
+        W);
     v = weft_k_for(k, zero, weft_k_index(k, N / W), one, -1);
     weft_kval at = weft_k_add(k, weft_k_mul(k, kk, weft_k_index(k, N)), weft_k_mul(k, v, weft_k_index(k, W)));
-    weft_k_set_at(k, regs, v, weft_k_fma(k, a, weft_k_load(k, in_b, at, W, WEFT_KNONE, WEFT_KNONE), weft_k_get_at(k, regs, v)));
+    weft_k_set_at(k, regs, v,
+                  weft_k_fma(k, a, weft_k_load(k, in_b, at, W, WEFT_KNONE, WEFT_KNONE), weft_k_get_at(k, regs, v)));
     weft_k_end(k);
     weft_k_end(k);
     v = weft_k_for(k, zero, weft_k_index(k, N / W), one, -1);
-    weft_k_store(k, out, weft_k_add(k, weft_k_mul(k, row, weft_k_index(k, N)), weft_k_mul(k, v, weft_k_index(k, W))), WEFT_KNONE, weft_k_get_at(k, regs, v));
+    weft_k_store(k, out, weft_k_add(k, weft_k_mul(k, row, weft_k_index(k, N)), weft_k_mul(k, v, weft_k_index(k, W))),
+                 WEFT_KNONE, weft_k_get_at(k, regs, v));
     weft_k_end(k);
     float A[M * K], B[K * N], C[M * N];
     for (int i = 0; i < M * K; i++) A[i] = (float)(i % 7) - 3;
@@ -82,7 +91,8 @@ START_TEST(branches) {
     weft_kval tripled = weft_k_add(k, weft_k_mul(k, x, weft_k_integer(k, WEFT_I64, 3)), weft_k_integer(k, WEFT_I64, 1));
     weft_kernel_emit(k, WEFT_K_func_end, none, 1, (weft_kval[]){tripled}, 0, 0);
     weft_kval in = buffer(k, 0, WEFT_I64, false), out = buffer(k, 0, WEFT_I64, true);
-    weft_kval value = weft_k_var(k, weft_k_load(k, in, weft_k_block(k), 1, WEFT_KNONE, WEFT_KNONE)), steps = weft_k_var(k, weft_k_integer(k, WEFT_I64, 0));
+    weft_kval value = weft_k_var(k, weft_k_load(k, in, weft_k_block(k), 1, WEFT_KNONE, WEFT_KNONE)),
+              steps = weft_k_var(k, weft_k_integer(k, WEFT_I64, 0));
     weft_k_while(k);
     weft_kval now = weft_k_get(k, value);
     weft_k_test(k, weft_k_ne(k, now, weft_k_integer(k, WEFT_I64, 1)));
@@ -102,7 +112,8 @@ START_TEST(branches) {
 }
 END_TEST
 
-/* Masked vector and scalar accesses up to the last byte before a page that must not be touched; masked lanes give `other`. */
+/* Masked vector and scalar accesses up to the last byte before a page that must not be touched; masked lanes give
+ * `other`. */
 START_TEST(masks) {
     static const weft_dtype types[] = {WEFT_F32, WEFT_F64, WEFT_I8, WEFT_BF16, WEFT_I64, WEFT_BOOL};
     if (!cpu_runs(arches[_i])) return;
@@ -115,13 +126,18 @@ START_TEST(masks) {
             for (int live = 0; live <= lanes; live++) {
                 int bytes = weft_dtype_bits(types[t]) / 8;
                 char *in = pages + 4096 - live * bytes, copy[16 * 8], seen[16 * 8];
-                for (int i = 0; i < live * bytes; i++) in[i] = types[t] == WEFT_BOOL ? (char)(i % 2) : (char)(i * 37 + live);
+                for (int i = 0; i < live * bytes; i++)
+                    in[i] = types[t] == WEFT_BOOL ? (char)(i % 2) : (char)(i * 37 + live);
                 memcpy(copy, in, (size_t)(live * bytes));
                 weft_kernel *k = weft_kernel_create(&b.arena, NULL, b.capability, "masks");
-                weft_kval source = buffer(k, 0, types[t], false), target = buffer(k, 0, types[t], true), all = buffer(k, 1, types[t], true);
-                weft_kval count = weft_k_load(k, buffer(k, 1, WEFT_I64, false), weft_k_index(k, 0), 1, WEFT_KNONE, WEFT_KNONE);
-                weft_kval mask = weft_k_lt(k, weft_k_iota(k, WEFT_I64, lanes), lanes > 1 ? weft_k_splat(k, count, lanes) : count);
-                weft_kval x = weft_k_load(k, source, weft_k_index(k, 0), lanes, mask, weft_k_constant_lanes(k, types[t], 1, lanes));
+                weft_kval source = buffer(k, 0, types[t], false), target = buffer(k, 0, types[t], true),
+                          all = buffer(k, 1, types[t], true);
+                weft_kval count =
+                    weft_k_load(k, buffer(k, 1, WEFT_I64, false), weft_k_index(k, 0), 1, WEFT_KNONE, WEFT_KNONE);
+                weft_kval mask =
+                    weft_k_lt(k, weft_k_iota(k, WEFT_I64, lanes), lanes > 1 ? weft_k_splat(k, count, lanes) : count);
+                weft_kval x = weft_k_load(k, source, weft_k_index(k, 0), lanes, mask,
+                                          weft_k_constant_lanes(k, types[t], 1, lanes));
                 weft_k_store(k, target, weft_k_index(k, 0), mask, x);
                 weft_k_store(k, all, weft_k_index(k, 0), WEFT_KNONE, x);
                 int64_t number = live;
@@ -130,7 +146,8 @@ START_TEST(masks) {
                 ck_assert_int_eq(memcmp(in, copy, (size_t)(live * bytes)), 0);
                 ck_assert_int_eq(memcmp(seen, copy, (size_t)(live * bytes)), 0);
                 for (int i = live; i < lanes; i++) {
-                    double other = weft_dtype_is_float(types[t]) ? weft_element_double(types[t], seen, i) : (double)weft_element_i64(types[t], seen, i);
+                    double other = weft_dtype_is_float(types[t]) ? weft_element_double(types[t], seen, i)
+                                                                 : (double)weft_element_i64(types[t], seen, i);
                     ck_assert_msg(other == 1, "%s lane %d of %d: %g", weft_dtype_name(types[t]), i, lanes, other);
                 }
             }
@@ -146,13 +163,18 @@ START_TEST(gathers) {
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
         weft_kernel *k = weft_kernel_create(&b.arena, NULL, b.capability, "gathers");
         weft_kval in = buffer(k, 0, types[t], false), out = buffer(k, 0, types[t], true);
-        weft_kval lane = weft_k_iota(k, WEFT_I64, 8), index = weft_k_rem(k, weft_k_mul(k, lane, weft_k_integer(k, WEFT_I64, 5)), weft_k_integer(k, WEFT_I64, 8));
-        weft_kval odd = weft_k_eq(k, weft_k_and(k, lane, weft_k_integer(k, WEFT_I64, 1)), weft_k_integer(k, WEFT_I64, 1));
+        weft_kval lane = weft_k_iota(k, WEFT_I64, 8),
+                  index = weft_k_rem(k, weft_k_mul(k, lane, weft_k_integer(k, WEFT_I64, 5)),
+                                     weft_k_integer(k, WEFT_I64, 8));
+        weft_kval odd =
+            weft_k_eq(k, weft_k_and(k, lane, weft_k_integer(k, WEFT_I64, 1)), weft_k_integer(k, WEFT_I64, 1));
         weft_kval x = weft_k_load(k, in, index, 8, odd, WEFT_KNONE);
         weft_k_store(k, out, weft_k_sub(k, weft_k_integer(k, WEFT_I64, 7), lane), odd, x);
         unsigned char data[64], result[64], want[64];
         int bytes = weft_dtype_bits(types[t]) / 8;
-        for (int i = 0; i < 64; i++) data[i] = types[t] == WEFT_BOOL ? (unsigned char)(i % 3 == 0) : (unsigned char)(i * 29 + 3), result[i] = want[i] = 0x55;
+        for (int i = 0; i < 64; i++)
+            data[i] = types[t] == WEFT_BOOL ? (unsigned char)(i % 3 == 0) : (unsigned char)(i * 29 + 3),
+            result[i] = want[i] = 0x55;
         for (int i = 1; i < 8; i += 2) memcpy(want + (7 - i) * bytes, data + i * 5 % 8 * bytes, (size_t)bytes);
         run_kernel(&b, k, (void *[]){data, result}, NULL, 1);
         ck_assert_msg(memcmp(result, want, 64) == 0, "%s", weft_dtype_name(types[t]));
@@ -166,13 +188,16 @@ START_TEST(scratch_and_atomics) {
     if (!cpu_runs(arches[_i])) return;
     bench b = bench_open(arches[_i]);
     weft_kernel *k = weft_kernel_create(&b.arena, NULL, b.capability, "scratch");
-    weft_kval out = buffer(k, 0, WEFT_I32, true), first = weft_k_shared(k, WEFT_I8, 5), second = weft_k_shared(k, WEFT_I32, 16);
+    weft_kval out = buffer(k, 0, WEFT_I32, true), first = weft_k_shared(k, WEFT_I8, 5),
+              second = weft_k_shared(k, WEFT_I32, 16);
     weft_k_store(k, first, weft_k_index(k, 0), WEFT_KNONE, weft_k_constant_lanes(k, WEFT_I8, 7, 4));
     weft_k_store(k, second, weft_k_index(k, 0), WEFT_KNONE, weft_k_iota(k, WEFT_I32, 16));
     weft_kval seven = weft_k_convert(k, weft_k_load(k, first, weft_k_index(k, 3), 1, WEFT_KNONE, WEFT_KNONE), WEFT_I32);
     weft_kval five = weft_k_load(k, second, weft_k_index(k, 5), 1, WEFT_KNONE, WEFT_KNONE);
-    weft_kernel_emit(k, WEFT_K_atomic, (weft_ktype){0}, 3, (weft_kval[]){out, weft_k_index(k, 0), weft_k_add(k, seven, five)}, WEFT_ATOMIC_ADD, 0);
-    weft_kernel_emit(k, WEFT_K_atomic, (weft_ktype){0}, 3, (weft_kval[]){out, weft_k_index(k, 1), five}, WEFT_ATOMIC_MAX, 0);
+    weft_kernel_emit(k, WEFT_K_atomic, (weft_ktype){0}, 3,
+                     (weft_kval[]){out, weft_k_index(k, 0), weft_k_add(k, seven, five)}, WEFT_ATOMIC_ADD, 0);
+    weft_kernel_emit(k, WEFT_K_atomic, (weft_ktype){0}, 3, (weft_kval[]){out, weft_k_index(k, 1), five},
+                     WEFT_ATOMIC_MAX, 0);
     weft_k_prefetch(k, out, weft_k_index(k, 0), 3, true);
     int32_t result[2] = {100, -3};
     run_kernel(&b, k, (void *[]){result}, NULL, 3);
@@ -188,12 +213,14 @@ START_TEST(extents) {
     bench b = bench_open(arches[_i]);
     weft_dim_table *dims;
     ck_assert_ptr_null(weft_dim_table_create(weft_allocator_system(), &dims));
-    weft_dim n = weft_dim_symbol(dims, "N", 1, 1000, 1, WEFT_SYMBOL_DECLARED), m = weft_dim_symbol(dims, "M", 1, 1000, 1, WEFT_SYMBOL_DECLARED);
+    weft_dim n = weft_dim_symbol(dims, "N", 1, 1000, 1, WEFT_SYMBOL_DECLARED),
+             m = weft_dim_symbol(dims, "M", 1, 1000, 1, WEFT_SYMBOL_DECLARED);
     weft_kernel *k = weft_kernel_create(&b.arena, dims, b.capability, "extents");
     k->grid = m;
     weft_kval vn = weft_k_extent(k, n), out = buffer(k, 0, WEFT_I64, true), vm = weft_k_extent(k, m);
     weft_kval grid = weft_kernel_emit(k, WEFT_K_grid, weft_kvector(WEFT_I64, 1), 0, NULL, 0, 0);
-    weft_k_store(k, out, weft_k_block(k), WEFT_KNONE, weft_k_add(k, weft_k_mul(k, weft_k_add(k, vm, grid), weft_k_index(k, 1000)), vn));
+    weft_k_store(k, out, weft_k_block(k), WEFT_KNONE,
+                 weft_k_add(k, weft_k_mul(k, weft_k_add(k, vm, grid), weft_k_index(k, 1000)), vn));
     int64_t result[5], values[2] = {17, 5};
     run_kernel(&b, k, (void *[]){result}, values, 5);
     for (int i = 0; i < 5; i++) ck_assert_int_eq(result[i], 10017);
@@ -207,7 +234,8 @@ START_TEST(refusals) {
     bench b = bench_open("x86-64-v3");
     weft_kernel *k = weft_kernel_create(&b.arena, NULL, b.capability, "refused");
     weft_kval out = buffer(k, 0, WEFT_F32, true), x = weft_k_float(k, WEFT_F32, 2);
-    weft_k_store(k, out, weft_k_index(k, 0), WEFT_KNONE, weft_kernel_emit(k, WEFT_K_exp2_fast, weft_kvector(WEFT_F32, 1), 1, &x, 0, 0));
+    weft_k_store(k, out, weft_k_index(k, 0), WEFT_KNONE,
+                 weft_kernel_emit(k, WEFT_K_exp2_fast, weft_kvector(WEFT_F32, 1), 1, &x, 0, 0));
     weft_code_image image;
     weft_status status = weft_target_find("cpu")->compile(b.context, b.capability, 1, &k, 1, &image);
     ck_assert_int_eq(weft_status_code(status), WEFT_UNSUPPORTED);
@@ -229,7 +257,8 @@ START_TEST(determinism) {
         snprintf(names[n], sizeof names[n], "kernel_%d", n);
         kernels[n] = weft_kernel_create(&b.arena, NULL, b.capability, names[n]);
         weft_kval out = buffer(kernels[n], 0, WEFT_F32, true);
-        weft_k_store(kernels[n], out, weft_k_block(kernels[n]), WEFT_KNONE, weft_k_float(kernels[n], WEFT_F32, n * 1.5));
+        weft_k_store(kernels[n], out, weft_k_block(kernels[n]), WEFT_KNONE,
+                     weft_k_float(kernels[n], WEFT_F32, n * 1.5));
     }
     weft_code_image one, two;
     ck_assert_ptr_null(weft_target_find("cpu")->compile(b.context, b.capability, COUNT, kernels, 1, &one));
@@ -262,17 +291,39 @@ typedef struct hand_object {
 } hand_object;
 
 static hand_object hand_made(uint32_t type, int symbol_section, uint64_t data_flags) {
-    hand_object o = {.header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64}, .e_type = ET_REL, .e_machine = EM_X86_64, .e_shnum = 6, .e_shentsize = sizeof(Elf64_Shdr)}};
+    hand_object o = {.header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64},
+                                .e_type = ET_REL,
+                                .e_machine = EM_X86_64,
+                                .e_shnum = 6,
+                                .e_shentsize = sizeof(Elf64_Shdr)}};
     o.header.e_shoff = offsetof(hand_object, sections);
     memcpy(o.names, "\0kernel_a\0memcpy", 17);
-    o.symbols[1] = (Elf64_Sym){.st_name = 1, .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), .st_shndx = 1, .st_size = 16};
-    o.symbols[2] = (Elf64_Sym){.st_name = 10, .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_NOTYPE), .st_shndx = (uint16_t)symbol_section, .st_value = 4};
+    o.symbols[1] =
+        (Elf64_Sym){.st_name = 1, .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), .st_shndx = 1, .st_size = 16};
+    o.symbols[2] = (Elf64_Sym){.st_name = 10,
+                               .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_NOTYPE),
+                               .st_shndx = (uint16_t)symbol_section,
+                               .st_value = 4};
     o.relocation = (Elf64_Rela){.r_offset = 8, .r_info = ELF64_R_INFO(2, type), .r_addend = -4};
-    o.sections[1] = (Elf64_Shdr){.sh_type = SHT_PROGBITS, .sh_flags = SHF_ALLOC | SHF_EXECINSTR, .sh_offset = offsetof(hand_object, text), .sh_size = 16, .sh_addralign = 16};
-    o.sections[2] = (Elf64_Shdr){.sh_type = SHT_PROGBITS, .sh_flags = SHF_ALLOC | data_flags, .sh_offset = offsetof(hand_object, data), .sh_size = 16, .sh_addralign = 16};
-    o.sections[3] = (Elf64_Shdr){.sh_type = SHT_SYMTAB, .sh_offset = offsetof(hand_object, symbols), .sh_size = sizeof o.symbols, .sh_link = 4};
-    o.sections[4] = (Elf64_Shdr){.sh_type = SHT_STRTAB, .sh_offset = offsetof(hand_object, names), .sh_size = sizeof o.names};
-    o.sections[5] = (Elf64_Shdr){.sh_type = SHT_RELA, .sh_offset = offsetof(hand_object, relocation), .sh_size = sizeof o.relocation, .sh_info = 1, .sh_link = 3};
+    o.sections[1] = (Elf64_Shdr){.sh_type = SHT_PROGBITS,
+                                 .sh_flags = SHF_ALLOC | SHF_EXECINSTR,
+                                 .sh_offset = offsetof(hand_object, text),
+                                 .sh_size = 16,
+                                 .sh_addralign = 16};
+    o.sections[2] = (Elf64_Shdr){.sh_type = SHT_PROGBITS,
+                                 .sh_flags = SHF_ALLOC | data_flags,
+                                 .sh_offset = offsetof(hand_object, data),
+                                 .sh_size = 16,
+                                 .sh_addralign = 16};
+    o.sections[3] = (Elf64_Shdr){
+        .sh_type = SHT_SYMTAB, .sh_offset = offsetof(hand_object, symbols), .sh_size = sizeof o.symbols, .sh_link = 4};
+    o.sections[4] =
+        (Elf64_Shdr){.sh_type = SHT_STRTAB, .sh_offset = offsetof(hand_object, names), .sh_size = sizeof o.names};
+    o.sections[5] = (Elf64_Shdr){.sh_type = SHT_RELA,
+                                 .sh_offset = offsetof(hand_object, relocation),
+                                 .sh_size = sizeof o.relocation,
+                                 .sh_info = 1,
+                                 .sh_link = 3};
     return o;
 }
 
@@ -291,7 +342,8 @@ START_TEST(linker) {
     ck_assert_int_eq(displacement, (int32_t)(176 + 4) - 4 - (int32_t)(segments[1].p_vaddr + 8));
     weft_free(weft_allocator_system(), image.data, image.bytes);
 
-    hand_object undefined = hand_made(R_X86_64_PLT32, SHN_UNDEF, 0), absolute = hand_made(R_X86_64_64, 2, 0), writable = hand_made(R_X86_64_PC32, 2, SHF_WRITE);
+    hand_object undefined = hand_made(R_X86_64_PLT32, SHN_UNDEF, 0), absolute = hand_made(R_X86_64_64, 2, 0),
+                writable = hand_made(R_X86_64_PC32, 2, SHF_WRITE);
     weft_status status = link_one(&undefined, sizeof undefined, &image);
     ck_assert_int_eq(weft_status_code(status), WEFT_INTERNAL);
     ck_assert_ptr_nonnull(strstr(weft_status_message(status), "kernel_a"));
