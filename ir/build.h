@@ -37,8 +37,8 @@ weft_node *weft_node_create(weft_graph *graph, weft_op op, int operand_count, we
                             int attribute_count, const weft_attribute *attributes, int region_count,
                             weft_region *const *regions);
 /* The same for ops with one result; returns a poisoned value without memory. */
-weft_value *weft_build(weft_graph *graph, weft_op op, int operand_count, weft_value *const *operands, int attribute_count,
-                       const weft_attribute *attributes);
+weft_value *weft_build(weft_graph *graph, weft_op op, int operand_count, weft_value *const *operands,
+                       int attribute_count, const weft_attribute *attributes);
 
 weft_region *weft_region_create(weft_graph *graph);
 weft_value *weft_block_add_argument(weft_block *block, const weft_type *type, const char *name);
@@ -67,7 +67,8 @@ void weft_value_map_init(weft_allocator allocator, weft_value_map *out_map);
 void weft_value_map_deinit(weft_value_map *map);
 bool weft_value_map_put(weft_value_map *map, const weft_value *from, weft_value *to);
 weft_value *weft_value_map_find(const weft_value_map *map, const weft_value *from); /* NULL */
-/* Clones node with its regions into graph; operands through map (unmapped ones stay: captured values). Types are inferred anew. */
+/* Clones node with its regions into graph; operands through map (unmapped ones stay: captured values). Types are
+ * inferred anew. */
 weft_node *weft_node_clone(weft_graph *graph, const weft_node *node, weft_value_map *map);
 /* A copy of the graph with symbols replaced: replacement[i] for symbol i, WEFT_DIM_ANY keeps it. NULL = none. */
 weft_status weft_graph_clone(weft_graph *graph, const weft_dim *replacement, weft_graph **out_graph) WEFT_MUST_USE;
@@ -79,8 +80,8 @@ static inline bool weft_value_is_poison(const weft_value *value) { return value-
 /* Records a problem at the graph's current location. */
 void weft_graph_problem(weft_graph *graph, const char *format, ...) WEFT_PRINTF(2, 3);
 /* Two extents that must be equal for a node to make sense: identical or provably equal: true. Provably different: false
-   (the caller reports the problem). Otherwise the fact is recorded once in graph->guards, with the current location, and
-   checked when the program or the interpreter is entered. */
+   (the caller reports the problem). Otherwise the fact is recorded once in graph->guards, with the current location,
+   and checked when the program or the interpreter is entered. */
 bool weft_graph_assume_equal(weft_graph *graph, weft_dim a, weft_dim b);
 /* The same for a <= b. */
 bool weft_graph_assume_at_most(weft_graph *graph, weft_dim a, weft_dim b);

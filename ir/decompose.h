@@ -7,7 +7,8 @@
 
 typedef weft_value *(*weft_decompose_hook)(weft_graph *graph, const weft_node *node, weft_value *const *operands);
 
-#define HOOK(name) weft_value *weft_decompose_##name(weft_graph *graph, const weft_node *node, weft_value *const *operands);
+#define HOOK(name)                                                                                                     \
+    weft_value *weft_decompose_##name(weft_graph *graph, const weft_node *node, weft_value *const *operands);
 #define NONE(reason)
 #define WEFT_OP(id, class, low, high, results, flags, attributes, infer, interpret, decompose, ...) decompose
 #include "ir/ops.def"

@@ -166,10 +166,10 @@ struct weft_graph {
     weft_arena arena;
     const char *name;
     weft_dim_table *dims;
-    weft_region *body;      /* arguments = inputs; its block ends in yield(outputs) once finished */
-    weft_block *insertion;  /* where builders append */
+    weft_region *body;        /* arguments = inputs; its block ends in yield(outputs) once finished */
+    weft_block *insertion;    /* where builders append */
     weft_node *insert_before; /* NULL = at the end of insertion */
-    weft_location location; /* given to new nodes */
+    weft_location location;   /* given to new nodes */
     int next_id;
     size_t output_count, output_capacity, output_name_capacity;
     const char **output_names;
@@ -203,7 +203,9 @@ const char *weft_node_string(const weft_node *node, weft_attribute_name name, co
 weft_dtype weft_node_dtype(const weft_node *node, weft_attribute_name name, weft_dtype fallback);
 
 static inline weft_value *weft_node_result(const weft_node *node, int index) { return &node->results[index]; }
-static inline const weft_type *weft_operand_type(const weft_node *node, int index) { return &node->operands[index]->type; }
+static inline const weft_type *weft_operand_type(const weft_node *node, int index) {
+    return &node->operands[index]->type;
+}
 /* Product of the extents. */
 weft_dim weft_type_count(weft_graph *graph, const weft_type *type);
 bool weft_type_equal(const weft_type *a, const weft_type *b);

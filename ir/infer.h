@@ -1,5 +1,5 @@
-/* Result types. Each infer hook sees operands, attributes and regions of a node under construction and writes its result
-   types; a mistake of the caller is reported with weft_graph_problem and false. Hooks are named in ops.def. */
+/* Result types. Each infer hook sees operands, attributes and regions of a node under construction and writes its
+   result types; a mistake of the caller is reported with weft_graph_problem and false. Hooks are named in ops.def. */
 #ifndef WEFT_IR_INFER_H
 #define WEFT_IR_INFER_H
 

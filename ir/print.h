@@ -8,8 +8,8 @@
          %1 "w0" = constant {value = weights "w0"} : f32[784, 128]
          %2 = constant {value = dense f32[2] [1, -inf]} : f32[2]
          %3 = dot_general %0, %1 {lhs_batch = [], ...} : f32[B, 128] at "file.c":12
-         %4 = while %3 {bound = -1} { (%5 : f32[B, 128]) ... yield %6 } { (%7 : f32[B, 128]) ... yield %8 } : f32[B, 128]
-         output "y" %4
+         %4 = while %3 {bound = -1} { (%5 : f32[B, 128]) ... yield %6 } { (%7 : f32[B, 128]) ... yield %8 } : f32[B,
+   128] output "y" %4
        }
 
    // starts a comment; names that are no identifiers are quoted: @"my graph". Complex elements are (re, im).

@@ -1,5 +1,5 @@
-/* Checks every invariant of ir/graph.h and collects all problems into one status (invalid argument), each with location.
-   Used after building, after parsing, and after every pass in debug builds. */
+/* Checks every invariant of ir/graph.h and collects all problems into one status (invalid argument), each with
+   location. Used after building, after parsing, and after every pass in debug builds. */
 #ifndef WEFT_IR_VERIFY_H
 #define WEFT_IR_VERIFY_H
 

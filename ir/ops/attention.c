@@ -1,0 +1,109 @@
+/* Scaled dot-product attention (Vaswani et al. 2017), with grouped queries (Ainslie et al. 2023), an additive or bool
+   mask, causal and sliding windows, and a soft cap on scores.
+   B batch, H query heads, Hkv key heads, G = H / Hkv, T queries, S keys, D and E widths.
+   Query i stands at key position i + S - T. A query that sees no key gives 0. */
+#include <math.h>
+
+#include "ir/ops/compute.h"
+
+/* Scores [B, H, T, S] in the compute dtype: head h reads key head h / G. */
+static weft_value *scores(weft_graph *graph, weft_value *q, weft_value *k, weft_dtype compute) {
+    const weft_dim *qd = q->type.dims, *kd = k->type.dims;
+    int64_t batch[2] = {0, 1}, q_contract[1], k_contract[1] = {3};
+    weft_dim out[4] = {qd[0], qd[1], qd[2], kd[2]};
+    weft_dim group = weft_dim_divide_floor(graph->dims, qd[1], kd[1]);
+    bool grouped = qd[1] != kd[1];
+    weft_dim split[5] = {qd[0], kd[1], group, qd[2], qd[3]};
+    if (grouped) q = weft_emit_reshape(graph, q, 5, split);
+    q_contract[0] = grouped ? 4 : 3;
+    weft_dot_axes axes = {2, 1, batch, batch, q_contract, k_contract};
+    weft_value *s = weft_emit_dot(graph, q, k, &axes, compute, compute);
+    return weft_emit_reshape(graph, s, 4, out);
+}
+
+static weft_value *scaled(weft_graph *graph, const weft_node *node, weft_value *s, weft_dim width) {
+    double scale = weft_node_float(node, WEFT_ATTR_scale, 0);
+    if (scale == 0 && weft_dim_is_number(width)) scale = 1 / sqrt((double)width);
+    if (scale != 0) return weft_emit_binary_scalar(graph, WEFT_OP_mul, s, scale);
+    weft_value *root = weft_emit_unary(graph, WEFT_OP_rsqrt, weft_emit_extent(graph, width, s->type.dtype));
+    return weft_emit_binary(graph, WEFT_OP_mul, s, weft_emit_broadcast_to(graph, root, s->type.rank, s->type.dims));
+}
+
+/* Keeps scores where distance (key position minus query position) compares as wanted, -inf elsewhere. */
+static weft_value *keep(weft_graph *graph, weft_value *s, weft_value *distance, const char *direction, double limit) {
+    weft_value *visible = weft_emit_compare(graph, direction, distance, weft_emit_splat_like(graph, limit, distance));
+    weft_value *all = weft_emit_broadcast_to(graph, visible, 4, s->type.dims);
+    return weft_emit_select(graph, all, s, weft_emit_splat_like(graph, -INFINITY, s));
+}
+
+/* j - (i + S - T) as i64 [T, S]. */
+static weft_value *distances(weft_graph *graph, weft_dim queries, weft_dim keys) {
+    weft_dim dims[2] = {queries, keys};
+    weft_value *i = weft_emit_iota(graph, WEFT_I64, 2, dims, 0), *j = weft_emit_iota(graph, WEFT_I64, 2, dims, 1);
+    weft_value *d = weft_emit_binary(graph, WEFT_OP_sub, j, i);
+    weft_dim offset = weft_dim_subtract(graph->dims, keys, queries);
+    if (offset == 0) return d;
+    weft_value *shift = weft_emit_binary(graph, WEFT_OP_sub, weft_emit_extent(graph, keys, WEFT_I64),
+                                         weft_emit_extent(graph, queries, WEFT_I64));
+    return weft_emit_binary(graph, WEFT_OP_sub, d, weft_emit_broadcast_to(graph, shift, 2, dims));
+}
+
+static weft_value *masked(weft_graph *graph, const weft_node *node, weft_value *s, weft_value *const *operands) {
+    weft_dim queries = s->type.dims[2], keys = s->type.dims[3];
+    if (node->operand_count == 4) {
+        weft_value *mask = operands[3];
+        bool additive = mask->type.dtype != WEFT_BOOL;
+        if (additive) mask = weft_emit_convert(graph, mask, s->type.dtype);
+        mask = weft_emit_broadcast_to(graph, mask, 4, s->type.dims);
+        s = additive ? weft_emit_binary(graph, WEFT_OP_add, s, mask)
+                     : weft_emit_select(graph, mask, s, weft_emit_splat_like(graph, -INFINITY, s));
+    }
+    bool causal = weft_node_int(node, WEFT_ATTR_causal, 0) != 0;
+    int64_t left = weft_node_int(node, WEFT_ATTR_window_left, -1),
+            right = weft_node_int(node, WEFT_ATTR_window_right, -1);
+    if (causal) right = 0;
+    if (left < 0 && right < 0) return s;
+    weft_value *distance = distances(graph, queries, keys);
+    if (right >= 0) s = keep(graph, s, distance, "le", (double)right);
+    if (left >= 0) s = keep(graph, s, distance, "ge", (double)-left);
+    return s;
+}
+
+/* Weights times values, [B, H, T, E]. */
+static weft_value *weighted(weft_graph *graph, weft_value *p, weft_value *v) {
+    const weft_dim *pd = p->type.dims, *vd = v->type.dims;
+    int64_t batch[2] = {0, 1}, p_contract[1], v_contract[1] = {2};
+    weft_dim out[4] = {pd[0], pd[1], pd[2], vd[3]};
+    weft_dim split[5] = {pd[0], vd[1], weft_dim_divide_floor(graph->dims, pd[1], vd[1]), pd[2], pd[3]};
+    bool grouped = pd[1] != vd[1];
+    if (grouped) p = weft_emit_reshape(graph, p, 5, split);
+    p_contract[0] = grouped ? 4 : 3;
+    weft_dot_axes axes = {2, 1, batch, batch, p_contract, v_contract};
+    return weft_emit_reshape(graph, weft_emit_dot(graph, p, v, &axes, p->type.dtype, p->type.dtype), 4, out);
+}
+
+weft_value *weft_decompose_attention(weft_graph *graph, const weft_node *node, weft_value *const *operands) {
+    weft_dtype dtype = operands[0]->type.dtype, compute = weft_compute_dtype(dtype);
+    weft_value *s = scores(graph, operands[0], operands[1], compute);
+    if (weft_value_is_poison(s)) return s;
+    s = scaled(graph, node, s, operands[0]->type.dims[3]);
+    double cap = weft_node_float(node, WEFT_ATTR_soft_cap, 0);
+    if (cap > 0) {
+        s = weft_emit_unary(graph, WEFT_OP_tanh, weft_emit_binary_scalar(graph, WEFT_OP_div, s, cap));
+        s = weft_emit_binary_scalar(graph, WEFT_OP_mul, s, cap);
+    }
+    weft_value *visible = masked(graph, node, s, operands);
+    bool empty_rows = visible != s;
+    s = visible;
+    int64_t axis = 3;
+    weft_softmax_parts parts = weft_softmax_build(graph, s, axis, empty_rows);
+    weft_value *sum = parts.sum;
+    if (empty_rows) {
+        weft_value *empty = weft_emit_compare(graph, "eq", sum, weft_emit_splat_like(graph, 0, sum));
+        sum = weft_emit_select(graph, empty, weft_emit_splat_like(graph, 1, sum), sum);
+    }
+    weft_value *p = weft_emit_binary(graph, WEFT_OP_div, parts.exponent, weft_emit_spread(graph, sum, s, 1, &axis));
+    if (weft_value_is_poison(p)) return p;
+    weft_value *y = weighted(graph, p, weft_emit_convert(graph, operands[2], compute));
+    return weft_emit_convert(graph, y, dtype);
+}

@@ -1,0 +1,16 @@
+/* The decompose column of the op table. Hooks are in the file of their family: softmax.c, norm.c, activation.c,
+   attention.c, rope.c. */
+#include "ir/decompose.h"
+
+static const weft_decompose_hook hooks[WEFT_OP_COUNT] = {
+#define HOOK(name)   weft_decompose_##name
+#define NONE(reason) NULL
+#define WEFT_OP(id, class, low, high, results, flags, attributes, infer, interpret, decompose, ...)                    \
+    [WEFT_OP_##id] = decompose,
+#include "ir/ops.def"
+#undef WEFT_OP
+#undef NONE
+#undef HOOK
+};
+
+weft_decompose_hook weft_decompose_get(weft_op op) { return hooks[op]; }
