@@ -1,16 +1,13 @@
-/* The table of targets: adding one is a record and a row. Read next: llvm/compile.c. */
+/* The table of targets: adding one is a record and a row. Read next: llvm/compile.c, cuda/target.c. */
 #include "codegen/target.h"
 
 #include <string.h>
-
-#if defined(WEFT_HAVE_LLVM)
-#include "codegen/llvm/llvm.h"
-#endif
 
 static const weft_target *const targets[] = {
 #if defined(WEFT_HAVE_LLVM)
     &weft_target_cpu,
 #endif
+    &weft_target_cuda,
     NULL,
 };
 

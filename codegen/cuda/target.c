@@ -135,5 +135,4 @@ static weft_dim scratch_cuda(const weft_kernel *kernel) {
     return WEFT_DIM_INVALID;
 }
 
-extern const weft_target weft_target_cuda;
 const weft_target weft_target_cuda = {.name = "cuda", .compile = compile_cuda, .scratch_bytes = scratch_cuda, .print = print_cuda};

@@ -13,7 +13,6 @@
 
 #include "base/thread.h"
 #include "codegen/llvm/link.h"
-#include "codegen/llvm/llvm.h"
 #include "codegen/llvm/print.h"
 
 enum { MODULE_INSTRUCTIONS = 2500, MODULE_KERNELS = 16 };
@@ -207,6 +206,20 @@ done:
     return status;
 }
 
+/* As print_scratch of print.c lays the arrays out. */
+static weft_dim scratch_bytes(const weft_kernel *kernel) {
+    weft_dim total = 0, unit = 64;
+    for (size_t i = 0; i < kernel->instr_count; i++) {
+        const weft_kinstr *instr = &kernel->instrs[i];
+        if (instr->op != WEFT_K_shared) continue;
+        weft_dim bytes =
+            weft_dim_multiply(kernel->dims, instr->extent, weft_dtype_bits((weft_dtype)instr->type.elem) / 8);
+        weft_dim units = weft_dim_divide_ceil(kernel->dims, bytes, unit);
+        total = weft_dim_add(kernel->dims, total, weft_dim_multiply(kernel->dims, units, unit));
+    }
+    return total;
+}
+
 static weft_status print(const weft_kernel *kernel, weft_text *text) {
     int next = 1;
     WEFT_TRY(weft_llvm_print_kernel(kernel, text->allocator, text, &next), "printing %s", kernel->name);
@@ -214,4 +227,4 @@ static weft_status print(const weft_kernel *kernel, weft_text *text) {
     return weft_text_status(text);
 }
 
-const weft_target weft_target_cpu = {.name = "cpu", .compile = compile, .print = print};
+const weft_target weft_target_cpu = {.name = "cpu", .compile = compile, .scratch_bytes = scratch_bytes, .print = print};

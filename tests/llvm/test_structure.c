@@ -187,7 +187,9 @@ END_TEST
 START_TEST(scratch_and_atomics) {
     if (!cpu_runs(arches[_i])) return;
     bench b = bench_open(arches[_i]);
-    weft_kernel *k = weft_kernel_create(&b.arena, NULL, b.capability, "scratch");
+    weft_dim_table *dims;
+    ck_assert_ptr_null(weft_dim_table_create(weft_allocator_system(), &dims));
+    weft_kernel *k = weft_kernel_create(&b.arena, dims, b.capability, "scratch");
     weft_kval out = buffer(k, 0, WEFT_I32, true), first = weft_k_shared(k, WEFT_I8, 5),
               second = weft_k_shared(k, WEFT_I32, 16);
     weft_k_store(k, first, weft_k_index(k, 0), WEFT_KNONE, weft_k_constant_lanes(k, WEFT_I8, 7, 4));
@@ -203,6 +205,8 @@ START_TEST(scratch_and_atomics) {
     run_kernel(&b, k, (void *[]){result}, NULL, 3);
     ck_assert_int_eq(result[0], 136);
     ck_assert_int_eq(result[1], 5);
+    ck_assert_int_eq(weft_target_find("cpu")->scratch_bytes(k), 128);
+    weft_dim_table_release(dims);
     bench_close(&b);
 }
 END_TEST
