@@ -34,6 +34,8 @@ weft_kval weft_ix(weft_index_context *c, weft_kop op, weft_kval a, weft_kval b) 
 /* Extents are remembered as op constant with the extent's id split over a and b. */
 weft_kval weft_ix_extent(weft_index_context *c, weft_dim extent) {
     if (weft_dim_is_number(extent)) return weft_k_index(c->kernel, extent);
+    weft_dim_node node = weft_dim_get(c->graph->dims, extent);
+    if (node.kind == WEFT_DIM_NUMBER) return weft_k_index(c->kernel, node.number);
     weft_kval low = (weft_kval)(uint32_t)(uint64_t)extent, high = (weft_kval)(uint32_t)((uint64_t)extent >> 32);
     for (size_t i = c->entry_count; i-- > 0;) {
         const weft_index_entry *entry = &c->entries[i];
