@@ -166,6 +166,17 @@ static weft_parts zero_parts(weft_index_context *c, weft_dtype dtype) {
     return (weft_parts){{zero, pair ? zero : WEFT_KNONE}};
 }
 
+bool weft_index_has_value(weft_op op) {
+    if (weft_op_get(op)->flags & WEFT_FLAG_ELEMENTWISE) return true;
+    static const weft_op ops[] = {WEFT_OP_constant, WEFT_OP_iota, WEFT_OP_dim, WEFT_OP_reshape, WEFT_OP_transpose,
+                                  WEFT_OP_broadcast, WEFT_OP_slice, WEFT_OP_reverse, WEFT_OP_pad, WEFT_OP_concat,
+                                  WEFT_OP_dynamic_slice, WEFT_OP_dynamic_update_slice, WEFT_OP_gather, WEFT_OP_reduce,
+                                  WEFT_OP_reduce_window, WEFT_OP_arg_reduce, WEFT_OP_rng_bits, WEFT_OP_yield};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        if (ops[i] == op) return true;
+    return false;
+}
+
 static weft_parts evaluate_node(weft_index_context *c, const weft_node *node, weft_point *point) {
     if (weft_op_get(node->op)->flags & WEFT_FLAG_ELEMENTWISE) return weft_index_elementwise(c, node, point);
     switch ((int)node->op) {
@@ -178,8 +189,7 @@ static weft_parts evaluate_node(weft_index_context *c, const weft_node *node, we
     case WEFT_OP_slice:
     case WEFT_OP_reverse:
     case WEFT_OP_pad:
-    case WEFT_OP_concat:
-    case WEFT_OP_optimization_barrier: return weft_index_move(c, node, point);
+    case WEFT_OP_concat: return weft_index_move(c, node, point);
     case WEFT_OP_dynamic_slice: return weft_index_dynamic_slice(c, node, point);
     case WEFT_OP_dynamic_update_slice: return weft_index_dynamic_update_slice(c, node, point);
     case WEFT_OP_gather: return weft_index_gather(c, node, point);
@@ -209,6 +219,7 @@ weft_parts weft_index_evaluate(weft_index_context *c, const weft_value *value, w
     c->nest++;
     weft_parts parts;
     weft_point work = point;
+    work.merge = weft_index_mergeable(c, value);
     if (value->node) {
         parts = evaluate_node(c, value->node, &work);
     } else if (value->block == weft_fusion_block(c->fusion) && c->operands[value->index] != WEFT_KNONE) {

@@ -25,7 +25,8 @@
    broadcast, slice, reverse, pad, concat, dynamic_slice, dynamic_update_slice, gather, complex/real/imag, rng_bits; and
    reduce, arg_reduce and reduce_window as loops in place unless bound. Everything else must be bound.
    Errors: problems are sticky in the context; weft_index_finish returns the first. Thread-compatible.
-   Read next: index_internal.h, index.c, index_point.c, index_memory.c, index_move.c, index_math.c, index_reduce.c. */
+   Read next: index_internal.h, index.c, index_point.c, collapse.c, index_memory.c, index_move.c, index_math.c,
+   index_reduce.c. */
 #ifndef WEFT_CODEGEN_BUILDERS_INDEX_H
 #define WEFT_CODEGEN_BUILDERS_INDEX_H
 
@@ -54,6 +55,8 @@ typedef struct weft_index_context {
     weft_kval *results;  /* buffers by result number */
     struct weft_index_entry *entries; /* evaluated and bound values, newest last */
     size_t entry_count, entry_capacity;
+    struct weft_index_merge *merges; /* axis analysis: collapse.c */
+    size_t merge_count, merge_capacity;
     weft_status problem; /* owned until finish */
     int nest;            /* of evaluation: catches regions that are too deep */
 } weft_index_context;
@@ -63,6 +66,9 @@ typedef struct weft_index_context {
 weft_status weft_index_init(const weft_build_request *request, weft_kernel *kernel, weft_index_context *out_context) WEFT_MUST_USE;
 /* The first problem, else weft_kernel_verify. Call it once, at the end of the kernel. */
 weft_status weft_index_finish(weft_index_context *c) WEFT_MUST_USE;
+
+/* Has this op a value at an index without being bound? */
+bool weft_index_has_value(weft_op op);
 
 /* The value that result `index` of a fusion yields. */
 const weft_value *weft_fusion_yield(const weft_node *fusion, int index);
@@ -103,6 +109,10 @@ void weft_index_store_flat(weft_index_context *c, int result, weft_lane_index po
 void weft_index_emit(weft_index_context *c, int result, const weft_lane_index *index, int lanes, weft_kval mask);
 void weft_index_emit_flat(weft_index_context *c, int result, weft_lane_index position, int lanes, weft_kval mask);
 
+/* Bit i: axes i and i + 1 of value may be counted as one: everything below it is indifferent. Then an index may hold the
+   position in the whole run at its last axis longer than 1, and 0 elsewhere: weft_index_unflatten_merged makes such. */
+uint32_t weft_index_mergeable(weft_index_context *c, const weft_value *value);
+
 /* Loads operand-like memory: buffer (operand, result, temporary or shared of dtype's storage) at a row-major position. */
 weft_kval weft_index_load(weft_index_context *c, weft_kval buffer, weft_dtype dtype, weft_lane_index position, int lanes,
                           weft_kval mask);
@@ -118,5 +128,8 @@ weft_lane_index weft_index_position(weft_index_context *c, int rank, const weft_
 /* The axes of a row-major position. */
 void weft_index_unflatten(weft_index_context *c, int rank, const weft_dim *dims, weft_lane_index position, int lanes,
                           weft_lane_index *out_index);
+/* The same, runs of merged axes left whole. */
+void weft_index_unflatten_merged(weft_index_context *c, int rank, const weft_dim *dims, uint32_t merge, weft_lane_index position,
+                                 int lanes, weft_lane_index *out_index);
 
 #endif

@@ -15,6 +15,7 @@ typedef struct weft_parts {
 typedef struct weft_point {
     int rank, lanes;
     const weft_dim *dims;
+    uint32_t merge; /* of the value at this point: weft_index_mergeable; axes are computed up to that */
     bool has_axes, has_flat;
     weft_lane_index axis[WEFT_MAX_RANK];
     weft_lane_index flat;

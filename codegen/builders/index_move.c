@@ -100,7 +100,13 @@ static reshape_group next_group(weft_index_context *c, const weft_type *from, co
     return g;
 }
 
-static void map_group(weft_index_context *c, const weft_type *from, weft_point *to, reshape_group g, weft_lane_index *axis) {
+static bool merged_throughout(uint32_t merge, reshape_group g) {
+    for (int i = g.from; i + 1 < g.from_end; i++)
+        if (!(merge >> i & 1)) return false;
+    return true;
+}
+
+static void map_group(weft_index_context *c, const weft_type *from, uint32_t merge, weft_point *to, reshape_group g, weft_lane_index *axis) {
     int from_count = g.from_end - g.from, to_count = g.to_end - g.to;
     if (from_count == 1 && to_count == 1) {
         axis[g.from] = to->axis[g.to];
@@ -110,10 +116,12 @@ static void map_group(weft_index_context *c, const weft_type *from, weft_point *
     if (from_count == 1)
         axis[g.from] = position;
     else
-        weft_index_unflatten(c, from_count, from->dims + g.from, position, to->lanes, axis + g.from);
+        weft_index_unflatten_merged(c, from_count, from->dims + g.from, merge >> g.from, position, to->lanes, axis + g.from);
 }
 
-static weft_point reshape_point(weft_index_context *c, const weft_type *from, weft_point *to) {
+static weft_point reshape_point(weft_index_context *c, const weft_value *operand, weft_point *to) {
+    const weft_type *from = &operand->type;
+    uint32_t merge = weft_index_mergeable(c, operand);
     weft_point result = weft_point_like(to, from);
     if (!to->has_axes) {
         result.has_axes = false;
@@ -130,8 +138,8 @@ static weft_point reshape_point(weft_index_context *c, const weft_type *from, we
             j++;
         } else if (i < from->rank && j < to->rank) {
             reshape_group g = next_group(c, from, to, i, j);
-            divides |= g.from_end - g.from > 1;
-            map_group(c, from, to, g, result.axis);
+            divides |= !merged_throughout(merge, g);
+            map_group(c, from, merge, to, g, result.axis);
             i = g.from_end;
             j = g.to_end;
         } else { /* an extent that is 1 without being known to be */
@@ -290,17 +298,16 @@ static weft_parts concat_from(weft_index_context *c, const weft_node *node, int 
 weft_parts weft_index_move(weft_index_context *c, const weft_node *node, weft_point *point) {
     const weft_value *x = node->operands[0];
     switch ((int)node->op) {
-    case WEFT_OP_reshape: return weft_index_evaluate(c, x, reshape_point(c, &x->type, point));
+    case WEFT_OP_reshape: return weft_index_evaluate(c, x, reshape_point(c, x, point));
     case WEFT_OP_broadcast: return weft_index_evaluate(c, x, broadcast_point(c, node, point));
     case WEFT_OP_transpose: return weft_index_evaluate(c, x, transpose_point(c, node, point));
     case WEFT_OP_slice: return weft_index_evaluate(c, x, slice_point(c, node, point));
     case WEFT_OP_reverse: return weft_index_evaluate(c, x, reverse_point(c, node, point));
     case WEFT_OP_pad: return pad(c, node, point);
     case WEFT_OP_concat: weft_point_axes(c, point); return concat_from(c, node, 0, 0, point);
-    default: { /* optimization_barrier: which of its values, the caller knows */
-        weft_index_problem(c, WEFT_UNSUPPORTED, "%s in a fusion", weft_op_get(node->op)->name);
+    default:
+        weft_index_problem(c, WEFT_INTERNAL, "%s moves nothing", weft_op_get(node->op)->name);
         return weft_parts_one(weft_index_zero(c, weft_index_carrier(x->type.dtype)));
-    }
     }
 }
 

@@ -183,9 +183,25 @@ weft_lane_index weft_index_position(weft_index_context *c, int rank, const weft_
     return position;
 }
 
+void weft_index_unflatten_merged(weft_index_context *c, int rank, const weft_dim *dims, uint32_t merge, weft_lane_index position,
+                                 int lanes, weft_lane_index *out_index) {
+    weft_dim groups[WEFT_MAX_RANK];
+    weft_lane_index index[WEFT_MAX_RANK];
+    int count = 0, last[WEFT_MAX_RANK];
+    for (int i = 0; i < rank; i++) {
+        bool joins = i > 0 && (merge >> (i - 1) & 1);
+        if (joins) groups[count - 1] = weft_dim_multiply(c->graph->dims, groups[count - 1], dims[i]);
+        else groups[count++] = dims[i];
+        if (!joins || dims[i] != 1) last[count - 1] = i;
+        out_index[i] = weft_lane_constant(c, 0);
+    }
+    weft_index_unflatten(c, count, groups, position, lanes, index);
+    for (int g = 0; g < count; g++) out_index[last[g]] = index[g];
+}
+
 void weft_point_axes(weft_index_context *c, weft_point *point) {
     if (point->has_axes) return;
-    weft_index_unflatten(c, point->rank, point->dims, point->flat, point->lanes, point->axis);
+    weft_index_unflatten_merged(c, point->rank, point->dims, point->merge, point->flat, point->lanes, point->axis);
     point->has_axes = true;
 }
 

@@ -1,0 +1,27 @@
+/* The table of builders. One anchor may have several; the first that accepts is taken, so machine-specific ones come
+   first. Adding a builder: declare its record here and add a row. */
+#include "codegen/builders/builder.h"
+
+#include <string.h>
+
+extern const weft_builder weft_builder_pointwise, weft_builder_reduce_window,
+    weft_builder_dynamic_update_slice, weft_builder_rng_bits, weft_builder_gather;
+
+static const weft_builder *const builders[] = {
+    &weft_builder_pointwise,
+    &weft_builder_reduce_window,
+    &weft_builder_dynamic_update_slice,
+    &weft_builder_rng_bits,
+    &weft_builder_gather,
+};
+
+const weft_builder *weft_builder_find(const char *anchor, const weft_graph *graph, const weft_node *fusion,
+                                      const weft_capability *capability, const char **out_reason) {
+    const char *reason = "no builder has this anchor";
+    for (size_t i = 0; i < sizeof builders / sizeof *builders; i++) {
+        if (strcmp(builders[i]->name, anchor)) continue;
+        if (builders[i]->accepts(graph, fusion, capability, &reason)) return builders[i];
+    }
+    if (out_reason) *out_reason = reason;
+    return NULL;
+}

@@ -1,0 +1,108 @@
+/* Plans and facts shared by the builders. */
+#include "codegen/builders/plan.h"
+
+#include <string.h>
+
+weft_status weft_plan_init(const weft_build_request *request, int launches, int temps, weft_kernel_plan *out_plan) {
+    *out_plan = (weft_kernel_plan){.launch_count = launches, .temp_count = temps};
+    out_plan->launches = weft_arena_allocate_array(request->arena, (size_t)launches + 1, sizeof *out_plan->launches);
+    out_plan->temps = weft_arena_allocate_array(request->arena, (size_t)temps + 1, sizeof *out_plan->temps);
+    if (!out_plan->launches || !out_plan->temps) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: kernel plan", request->name);
+    return NULL;
+}
+
+weft_kernel *weft_plan_kernel(const weft_build_request *request, const char *suffix) {
+    const char *name = weft_arena_format(request->arena, "%s%s", request->name, suffix);
+    return name ? weft_kernel_create(request->arena, request->graph->dims, request->capability, name) : NULL;
+}
+
+weft_status weft_plan_set(const weft_build_request *request, weft_kernel_plan *plan, int launch, weft_kernel *kernel) {
+    weft_plan_variant *variant = weft_arena_allocate(request->arena, sizeof *variant);
+    if (!variant) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: kernel plan", request->name);
+    variant->kernel = kernel;
+    plan->launches[launch] = (weft_plan_launch){.variant_count = 1, .variants = variant};
+    return NULL;
+}
+
+static int element_bytes(weft_dtype dtype) {
+    int bits = weft_dtype_bits(weft_index_carrier(dtype));
+    return bits < 8 ? 1 : bits / 8;
+}
+
+int weft_fusion_element_bytes(const weft_node *fusion) {
+    int floats = 0, others = 1;
+    const weft_block *block = weft_fusion_block(fusion);
+    for (const weft_node *node = block->first; node; node = node->next) {
+        if (node->op == WEFT_OP_yield) continue;
+        for (int i = 0; i < node->result_count + node->operand_count; i++) {
+            const weft_type *type = i < node->result_count ? &node->results[i].type : weft_operand_type(node, i - node->result_count);
+            if (type->rank == 0 && node->op != WEFT_OP_reduce) continue;
+            weft_dtype_kind kind = weft_dtype_kind_of(type->dtype);
+            int bytes = element_bytes(type->dtype);
+            if (kind == WEFT_KIND_FLOAT || kind == WEFT_KIND_COMPLEX) floats = bytes > floats ? bytes : floats;
+            else others = bytes > others ? bytes : others;
+        }
+    }
+    for (int i = 0; i < fusion->result_count; i++) { /* a region that only passes values on */
+        int bytes = element_bytes(fusion->results[i].type.dtype);
+        others = bytes > others ? bytes : others;
+    }
+    return floats ? floats : others;
+}
+
+bool weft_fusion_stores_narrow(const weft_node *fusion) {
+    for (int i = 0; i < fusion->result_count; i++)
+        if (weft_dtype_bits(fusion->results[i].type.dtype) < 8) return true;
+    return false;
+}
+
+int weft_fusion_lanes(const weft_build_request *request) {
+    int bytes = weft_fusion_element_bytes(request->fusion), lanes;
+    if (weft_capability_is_cpu(request->capability)) {
+        lanes = request->capability->vector_bytes / bytes;
+    } else {
+        int widest = 1; /* of memory accesses: vector_bytes a thread */
+        for (int i = 0; i < request->fusion->result_count; i++) {
+            int stored = weft_dtype_bits(request->fusion->results[i].type.dtype) / 8;
+            widest = stored > widest ? stored : widest;
+        }
+        lanes = request->capability->vector_bytes / widest;
+        if (lanes > 8) lanes = 8;
+    }
+    if (weft_fusion_stores_narrow(request->fusion) && lanes < 4) lanes = 4;
+    return lanes < 1 ? 1 : lanes;
+}
+
+bool weft_fusion_is_empty(const weft_build_request *request) {
+    for (int i = 0; i < request->fusion->result_count; i++)
+        if (weft_type_count(request->graph, &request->fusion->results[i].type) != 0) return false;
+    return true;
+}
+
+/* 8- and 16-bit elements have masked moves only with AVX-512. */
+bool weft_tail_is_masked(const weft_build_request *request) {
+    const weft_capability *capability = request->capability;
+    if (!capability->masked_memory) return false;
+    if (capability->vector_bytes >= 64) return true;
+    for (int i = 0; i < request->fusion->result_count; i++)
+        if (weft_dtype_bits(request->fusion->results[i].type.dtype) < 32) return false;
+    for (int i = 0; i < request->fusion->operand_count; i++)
+        if (weft_dtype_bits(request->fusion->operands[i]->type.dtype) < 32) return false;
+    return true;
+}
+
+const weft_node *weft_fusion_find(const weft_node *fusion, weft_op op) {
+    for (const weft_node *node = weft_fusion_block(fusion)->first; node; node = node->next)
+        if (node->op == op) return node;
+    return NULL;
+}
+
+weft_dim weft_dim_at_least_one(weft_dim_table *table, weft_dim dim) { return weft_dim_maximum(table, dim, 1); }
+
+int weft_propose_default(const weft_build_request *request, const char *builder, weft_schedule *out_schedules) {
+    bool cpu = weft_capability_is_cpu(request->capability);
+    int lanes = weft_fusion_lanes(request), bytes = weft_fusion_element_bytes(request->fusion);
+    out_schedules[0] = (weft_schedule){.builder = builder, .vector = lanes, .threads = cpu ? 1 : 256,
+                                       .block_elements = cpu ? (64 << 10) / bytes : 256 * lanes};
+    return 1;
+}

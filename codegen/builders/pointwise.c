@@ -1,0 +1,223 @@
+/* Builder "pointwise": every result element is computed on its own. Also the builder of single ops whose value at an
+   index needs no help from its neighbours: reduce_window, arg_reduce, rng_bits, dynamic_update_slice, gather.
+
+   Iteration space: the results' shape with neighbouring axes merged where all accesses allow it (collapse.c); rows = all
+   groups but the last, columns = the last group, contiguous for the stores. CPU: a block is a rectangle of about
+   block_elements, vectors along columns, the tail masked or one by one. GPU: one thread makes one vector.
+   Results of different shapes share one row-major position. Read next: index.h, collapse.c, plan.h. */
+#include "codegen/builders/plan.h"
+
+typedef struct pointwise {
+    weft_index_context c;
+    const weft_build_request *request;
+    weft_kernel *k;
+    bool flat;             /* positions, no axes */
+    int rank, lanes;
+    const weft_dim *dims;  /* of all results, unless flat */
+    uint32_t merge;
+    weft_dim rows, columns;
+    int column_axis;       /* where the column's index stands */
+    int row_count;         /* axes before the columns' group */
+} pointwise;
+
+static bool same_shape(weft_graph *graph, const weft_type *a, const weft_type *b) {
+    if (a->rank != b->rank) return false;
+    for (int i = 0; i < a->rank; i++)
+        if (a->dims[i] != b->dims[i] && !weft_dim_known_equal(graph->dims, a->dims[i], b->dims[i])) return false;
+    return true;
+}
+
+/* Splits the results' shape into rows and columns. */
+static void choose_space(pointwise *p) {
+    const weft_node *fusion = p->request->fusion;
+    weft_dim_table *table = p->request->graph->dims;
+    const weft_type *type = &fusion->results[0].type;
+    p->rank = type->rank;
+    p->dims = type->dims;
+    p->merge = ~(uint32_t)0;
+    for (int i = 0; i < fusion->result_count; i++) {
+        p->merge &= weft_index_mergeable(&p->c, weft_fusion_yield(fusion, i));
+        p->flat |= !same_shape(p->request->graph, type, &fusion->results[i].type);
+    }
+    p->rows = p->columns = 1;
+    int axis = p->rank - 1;
+    while (axis > 0 && p->dims[axis] == 1) axis--;
+    p->column_axis = axis;
+    for (bool joined = true; axis >= 0 && joined; axis--) {
+        p->columns = weft_dim_multiply(table, p->columns, p->dims[axis]);
+        joined = axis > 0 && (p->merge >> (axis - 1) & 1);
+        p->row_count = axis;
+    }
+    for (; axis >= 0; axis--) p->rows = weft_dim_multiply(table, p->rows, p->dims[axis]);
+    bool short_rows = weft_dim_is_number(p->columns) && p->rows != 1 && p->columns < p->lanes / 2;
+    if (weft_fusion_stores_narrow(fusion) || short_rows || p->rows == 1) p->flat = true;
+    if (p->flat) {
+        p->columns = weft_type_count(p->request->graph, type);
+        p->rows = 1;
+    }
+}
+
+/* All results at columns column .. column + lanes - 1 of one row. */
+static void emit_point(pointwise *p, const weft_lane_index *row, weft_kval column, int64_t divisor, int lanes, weft_kval mask) {
+    weft_index_context *c = &p->c;
+    size_t mark = weft_index_mark(c);
+    weft_lane_index at = weft_lane_range(column, divisor), index[WEFT_MAX_RANK];
+    for (int i = 0; i < p->rank && !p->flat; i++) index[i] = i == p->column_axis ? at : row[i];
+    for (int i = 0; i < p->request->fusion->result_count; i++) {
+        if (p->flat)
+            weft_index_emit_flat(c, i, at, lanes, mask);
+        else
+            weft_index_emit(c, i, index, lanes, mask);
+    }
+    weft_index_release(c, mark);
+}
+
+/* The axes of a row number: those before the columns' group. */
+static void row_axes(pointwise *p, weft_kval row, weft_lane_index *out) {
+    for (int i = 0; i < p->rank; i++) out[i] = weft_lane_scalar(weft_k_index(p->k, 0));
+    weft_index_unflatten_merged(&p->c, p->row_count, p->dims, p->merge, weft_lane_scalar(row), 1, out);
+}
+
+static int narrow_step(const pointwise *p) {
+    int step = 1;
+    for (int i = 0; i < p->request->fusion->result_count; i++) {
+        int bits = weft_dtype_bits(p->request->fusion->results[i].type.dtype);
+        if (bits < 8 && 8 / bits > step) step = 8 / bits;
+    }
+    return step;
+}
+
+/* Columns [lo, hi) of one row; lo is a multiple of the lanes. */
+static void column_loop(pointwise *p, const weft_lane_index *row, weft_kval lo, weft_kval hi) {
+    weft_kernel *k = p->k;
+    int lanes = p->lanes;
+    weft_kval width = weft_k_index(k, lanes);
+    size_t mark = weft_index_mark(&p->c);
+    weft_kval whole = weft_k_add(k, lo, weft_k_mul(k, weft_k_div(k, weft_k_sub(k, hi, lo), width), width));
+    weft_kval column = weft_k_for(k, lo, whole, width, 0);
+    emit_point(p, row, column, lanes, lanes, WEFT_KNONE);
+    weft_k_end(k);
+    weft_index_release(&p->c, mark);
+    int64_t from, to;
+    if (weft_k_is_constant(k, whole, &from) && weft_k_is_constant(k, hi, &to) && from >= to) return;
+    bool narrow = weft_fusion_stores_narrow(p->request->fusion);
+    if (narrow || weft_tail_is_masked(p->request)) {
+        int step = narrow ? narrow_step(p) : lanes;
+        column = weft_k_for(k, whole, hi, weft_k_index(k, step), 0);
+        weft_kval mask = weft_index_below(&p->c, weft_lane_range(column, step), step, hi);
+        emit_point(p, row, column, step, step, mask);
+    } else {
+        column = weft_k_for(k, whole, hi, weft_k_index(k, 1), 0);
+        emit_point(p, row, column, 1, 1, WEFT_KNONE);
+    }
+    weft_k_end(k);
+    weft_index_release(&p->c, mark);
+}
+
+/* A block is rows_per_block rows by column_piece columns. */
+static void build_cpu(pointwise *p, int64_t elements) {
+    weft_kernel *k = p->k;
+    weft_dim_table *table = p->request->graph->dims;
+    weft_dim piece = elements, per_block = 1, pieces = weft_dim_divide_ceil(table, p->columns, elements);
+    if (p->rows != 1)
+        per_block = weft_dim_at_least_one(table, weft_dim_divide_floor(table, elements, weft_dim_at_least_one(table, p->columns)));
+    k->grid = weft_dim_multiply(table, weft_dim_divide_ceil(table, p->rows, per_block), pieces);
+    weft_kval block = weft_k_block(k), row_block = block, column_block = block;
+    if (p->rows != 1) {
+        row_block = weft_k_div(k, block, weft_k_extent(k, pieces));
+        column_block = weft_k_rem(k, block, weft_k_extent(k, pieces));
+    }
+    weft_kval lo = weft_k_mul(k, column_block, weft_k_index(k, piece));
+    weft_kval hi = weft_k_min(k, weft_k_add(k, lo, weft_k_index(k, piece)), weft_k_extent(k, p->columns));
+    if (pieces == 1) { /* constants where they are known */
+        lo = weft_k_index(k, 0);
+        hi = weft_k_extent(k, p->columns);
+    }
+    weft_lane_index axes[WEFT_MAX_RANK];
+    if (p->rows == 1) {
+        for (int i = 0; i < p->rank; i++) axes[i] = weft_lane_scalar(weft_k_index(k, 0));
+        column_loop(p, axes, lo, hi);
+        return;
+    }
+    weft_kval rows = weft_k_extent(k, per_block), first = weft_k_mul(k, row_block, rows);
+    weft_kval last = weft_k_min(k, weft_k_add(k, first, rows), weft_k_extent(k, p->rows));
+    size_t mark = weft_index_mark(&p->c);
+    weft_kval row = weft_k_for(k, first, last, weft_k_index(k, 1), 0);
+    row_axes(p, row, axes);
+    column_loop(p, axes, lo, hi);
+    weft_index_release(&p->c, mark);
+    weft_k_end(k);
+}
+
+/* One thread, one vector. Rows whose length is no multiple of the vector would break its alignment: narrower vectors. */
+static void build_gpu(pointwise *p, int threads) {
+    weft_kernel *k = p->k;
+    weft_dim_table *table = p->request->graph->dims;
+    if (p->rows != 1) {
+        int64_t known = weft_dim_divisor(table, p->columns);
+        while (p->lanes > 1 && known % p->lanes) p->lanes /= 2;
+    }
+    k->threads = threads;
+    weft_dim chunks = weft_dim_divide_ceil(table, p->columns, p->lanes), total = weft_dim_multiply(table, p->rows, chunks);
+    k->grid = weft_dim_divide_ceil(table, total, threads);
+    weft_kval id = weft_k_add(k, weft_k_mul(k, weft_k_block(k), weft_k_index(k, threads)), weft_k_thread(k));
+    weft_k_if(k, weft_k_lt(k, id, weft_k_extent(k, total)));
+    size_t mark = weft_index_mark(&p->c);
+    weft_kval chunk = id;
+    weft_lane_index axes[WEFT_MAX_RANK];
+    for (int i = 0; i < p->rank; i++) axes[i] = weft_lane_scalar(weft_k_index(k, 0));
+    if (p->rows != 1) {
+        row_axes(p, weft_k_div(k, id, weft_k_extent(k, chunks)), axes);
+        chunk = weft_k_rem(k, id, weft_k_extent(k, chunks));
+    }
+    weft_kval column = weft_k_mul(k, chunk, weft_k_index(k, p->lanes)), mask = WEFT_KNONE;
+    if (weft_dim_divisor(table, p->columns) % p->lanes)
+        mask = weft_index_below(&p->c, weft_lane_range(column, p->lanes), p->lanes, weft_k_extent(k, p->columns));
+    emit_point(p, axes, column, p->lanes, p->lanes, mask);
+    weft_index_release(&p->c, mark);
+    weft_k_end(k);
+}
+
+static weft_status build(const weft_build_request *request, weft_kernel_plan *out_plan) {
+    bool empty = weft_fusion_is_empty(request);
+    WEFT_TRY(weft_plan_init(request, empty ? 0 : 1, 0, out_plan), "pointwise");
+    if (empty) return NULL;
+    pointwise p = {.request = request, .k = weft_plan_kernel(request, ""), .lanes = request->schedule->vector};
+    if (!p.k) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: kernel", request->name);
+    if (p.lanes < 1) p.lanes = weft_fusion_lanes(request);
+    WEFT_TRY(weft_index_init(request, p.k, &p.c), "pointwise");
+    choose_space(&p);
+    int64_t elements = request->schedule->block_elements > 0 ? request->schedule->block_elements : 4096;
+    elements = (elements + p.lanes - 1) / p.lanes * p.lanes;
+    if (weft_capability_is_cpu(request->capability))
+        build_cpu(&p, elements);
+    else
+        build_gpu(&p, request->schedule->threads > 0 ? request->schedule->threads : 256);
+    WEFT_TRY(weft_index_finish(&p.c), "pointwise");
+    return weft_plan_set(request, out_plan, 0, p.k);
+}
+
+static int propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {
+    (void)capacity;
+    return weft_propose_default(request, "pointwise", out_schedules);
+}
+
+/* Every op of the region must have a value at an index. */
+static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability, const char **out_reason) {
+    (void)graph;
+    int buffers = fusion->result_count;
+    for (int i = 0; i < weft_fusion_block(fusion)->argument_count; i++)
+        if (weft_fusion_block(fusion)->arguments[i]->uses) buffers++;
+    if (capability->bindings_max && buffers > capability->bindings_max)
+        return *out_reason = "more buffers than the target can bind", false;
+    for (const weft_node *node = weft_fusion_block(fusion)->first; node; node = node->next)
+        if (!weft_index_has_value(node->op)) return *out_reason = "an op of the region has no value at an index", false;
+    if (fusion->result_count == 0) return *out_reason = "no results", false;
+    return true;
+}
+
+const weft_builder weft_builder_pointwise = {"pointwise", accepts, propose, build};
+const weft_builder weft_builder_reduce_window = {"reduce_window", accepts, propose, build};
+const weft_builder weft_builder_dynamic_update_slice = {"dynamic_update_slice", accepts, propose, build};
+const weft_builder weft_builder_rng_bits = {"rng_bits", accepts, propose, build};
+const weft_builder weft_builder_gather = {"gather", accepts, propose, build};
