@@ -5,6 +5,8 @@
    than 1, and the others are 0 (addresses are linear, so the loads do not notice). It turns reshapes into nothing and lets loops run over few axes.
    Invariant: an axis whose own number matters (iota, pad, concat, slices, index maps) is never merged.
    Read next: index_move.c (reshape), pointwise.c. */
+#include <string.h>
+
 #include "codegen/builders/index_internal.h"
 
 struct weft_index_merge {

@@ -1,5 +1,8 @@
 /* The evaluator's frame: context, memory of what was evaluated, dispatch. Invariant: an entry is visible code, so that a
    hit may be used at the insertion point; marks and releases keep it so. Read next: index_point.c, index_move.c. */
+#include <stdio.h>
+#include <string.h>
+
 #include "codegen/builders/index_internal.h"
 
 #include "codegen/kernel/verify.h"

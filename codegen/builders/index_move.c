@@ -2,6 +2,8 @@
    come from two places (pad, concat) chooses. Invariant: no access leaves its operand; masks see to it.
    Reshape keeps axes where groups of extents agree; only a group that is split differently costs divisions.
    Read next: index_gather.c. */
+#include <string.h>
+
 #include "codegen/builders/index_internal.h"
 
 #include "base/tensor.h"

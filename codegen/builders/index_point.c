@@ -185,9 +185,9 @@ weft_lane_index weft_index_position(weft_index_context *c, int rank, const weft_
 
 void weft_index_unflatten_merged(weft_index_context *c, int rank, const weft_dim *dims, uint32_t merge, weft_lane_index position,
                                  int lanes, weft_lane_index *out_index) {
-    weft_dim groups[WEFT_MAX_RANK];
+    weft_dim groups[WEFT_MAX_RANK] = {0};
     weft_lane_index index[WEFT_MAX_RANK];
-    int count = 0, last[WEFT_MAX_RANK];
+    int count = 0, last[WEFT_MAX_RANK] = {0};
     for (int i = 0; i < rank; i++) {
         bool joins = i > 0 && (merge >> (i - 1) & 1);
         if (joins) groups[count - 1] = weft_dim_multiply(c->graph->dims, groups[count - 1], dims[i]);
