@@ -68,7 +68,8 @@ weft_status weft_context_create(const weft_context_options *options, weft_contex
     context->log_level = chosen.log_level ? chosen.log_level : WEFT_LOG_INFO;
     context->thread_count = choose_threads(chosen.thread_count);
     context->cache_folder = choose_cache_folder(allocator, chosen.cache_folder);
-    if (!context->cache_folder) {
+    if (!context->cache_folder || pthread_mutex_init(&context->device_lock, NULL)) {
+        if (context->cache_folder) weft_free(allocator, context->cache_folder, strlen(context->cache_folder) + 1);
         weft_free(allocator, context, sizeof *context);
         return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for a context");
     }
@@ -83,8 +84,13 @@ void weft_context_retain(weft_context *context) {
 void weft_context_release(weft_context *context) {
     if (!context || atomic_fetch_sub_explicit(&context->references, 1, memory_order_acq_rel) != 1) return;
     weft_allocator allocator = context->allocator;
+    (void)pthread_mutex_destroy(&context->device_lock);
     weft_free(allocator, context->cache_folder, strlen(context->cache_folder) + 1);
     weft_free(allocator, context, sizeof *context);
+}
+
+void weft_string_release(weft_context *context, char *text) {
+    if (text) weft_free(context->allocator, text, strlen(text) + 1);
 }
 
 void weft_context_log(const weft_context *context, weft_log_level level, const char *format, ...) {

@@ -2,6 +2,7 @@
 #ifndef WEFT_BASE_CONTEXT_H
 #define WEFT_BASE_CONTEXT_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -15,6 +16,9 @@ struct weft_context {
     weft_log_level log_level;
     char *cache_folder; /* "" = no cache */
     int thread_count;   /* >= 1 */
+    /* Open devices, shared by name; the list does not own them (runtime/device.c). */
+    pthread_mutex_t device_lock;
+    struct weft_device *devices;
 };
 
 void weft_context_log(const weft_context *context, weft_log_level level, const char *format, ...) WEFT_PRINTF(3, 4);

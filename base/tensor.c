@@ -50,8 +50,8 @@ static weft_status tensor_make(weft_context *context, weft_dtype dtype, int rank
     return NULL;
 }
 
-static weft_status tensor_allocate(weft_context *context, weft_dtype dtype, int rank, const int64_t *shape,
-                                   weft_tensor **out_tensor) {
+weft_status weft_tensor_create_uncleared(weft_context *context, weft_dtype dtype, int rank, const int64_t *shape,
+                                         weft_tensor **out_tensor) {
     WEFT_TRY(tensor_make(context, dtype, rank, shape, NULL, out_tensor), "creating a tensor");
     weft_tensor *tensor = *out_tensor;
     size_t bytes = tensor->bytes ? tensor->bytes : 1;
@@ -67,14 +67,14 @@ static weft_status tensor_allocate(weft_context *context, weft_dtype dtype, int 
 
 weft_status weft_tensor_create(weft_context *context, weft_dtype dtype, int rank, const int64_t *shape,
                                weft_tensor **out_tensor) {
-    weft_status status = tensor_allocate(context, dtype, rank, shape, out_tensor);
+    weft_status status = weft_tensor_create_uncleared(context, dtype, rank, shape, out_tensor);
     if (!status) memset((*out_tensor)->data, 0, (*out_tensor)->owned_bytes);
     return status;
 }
 
 weft_status weft_tensor_create_copy(weft_context *context, weft_dtype dtype, int rank, const int64_t *shape,
                                     const void *data, weft_tensor **out_tensor) {
-    weft_status status = tensor_allocate(context, dtype, rank, shape, out_tensor);
+    weft_status status = weft_tensor_create_uncleared(context, dtype, rank, shape, out_tensor);
     if (!status && (*out_tensor)->bytes) memcpy((*out_tensor)->data, data, (*out_tensor)->bytes);
     return status;
 }

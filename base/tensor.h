@@ -23,4 +23,8 @@ struct weft_tensor {
     struct weft_device *device; /* NULL = host */
 };
 
+/* As weft_tensor_create, but the elements are not cleared: for outputs that are written whole. */
+weft_status weft_tensor_create_uncleared(weft_context *context, weft_dtype dtype, int rank, const int64_t *shape,
+                                         weft_tensor **out_tensor) WEFT_MUST_USE;
+
 #endif

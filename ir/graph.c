@@ -241,10 +241,6 @@ const weft_state_value *weft_graph_find_state(const weft_graph *graph, const cha
     return NULL;
 }
 
-void weft_string_release(weft_context *context, char *text) {
-    if (text) weft_free(context->allocator, text, strlen(text) + 1);
-}
-
 /* -- access */
 
 weft_dtype weft_value_dtype(const weft_value *value) { return value->type.dtype; }

@@ -7,6 +7,7 @@
 #define WEFT_RUNTIME_DRIVER_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include "base/context.h"
 #include "base/program.h"
@@ -25,7 +26,7 @@ typedef struct weft_module weft_module; /* loaded code */
 typedef struct weft_launch_map {
     void *memory;
     weft_dtype dtype;
-    int rank; /* innermost dimension first */
+    int rank;                           /* innermost dimension first */
     int64_t extent[5], stride_bytes[5]; /* strides from dimension 1 */
     int box[5];
     int swizzle_bytes;
@@ -49,7 +50,8 @@ typedef struct weft_driver {
     void (*info)(const weft_device *device, weft_device_info *out_info);
     /* How well code for `arch` fits this device: 0 = cannot run, higher is better. */
     int (*match)(const weft_device *device, const char *arch);
-    weft_status (*load)(weft_device *device, const weft_program_data *program, const weft_binary *code, weft_module **out_module);
+    weft_status (*load)(weft_device *device, const weft_program_data *program, const weft_binary *code,
+                        weft_module **out_module);
     void (*unload)(weft_device *device, weft_module *module);
     weft_status (*allocate)(weft_device *device, size_t bytes, void **out_memory); /* 64-byte aligned (GPUs: 256) */
     void (*free)(weft_device *device, void *memory, size_t bytes);
@@ -58,7 +60,8 @@ typedef struct weft_driver {
     weft_status (*copy)(weft_device *device, void *to, const void *from, size_t bytes);
     weft_status (*launch)(weft_device *device, weft_module *module, const weft_launch *launch);
     weft_status (*synchronise)(weft_device *device);
-    bool host_memory; /* buffers are host pointers: inputs and weights are used in place */
+    void (*trim)(weft_device *device); /* gives cached memory back; may be NULL */
+    bool host_memory;                  /* buffers are host pointers: inputs and weights are used in place */
 } weft_driver;
 
 struct weft_device {
@@ -66,10 +69,11 @@ struct weft_device {
     atomic_int references;
     weft_context *context;
     int ordinal;
-    /* driver fields follow in the driver's own struct */
+    struct weft_device *next; /* in context->devices */
+    /* All set by weft_device_open, after the driver's open. Driver fields follow in the driver's own struct */
 };
 
-/* Registration table: null, cpu, cuda. NULL-terminated. */
+/* Registration table: null, cpu, cuda. NULL-terminated (drivers/drivers.c). */
 extern const weft_driver *const weft_drivers[];
 
 /* CPU kernels: buffers and extents in argument order; blocks [lo, hi); scratch is the thread's own, 64-byte aligned. */

@@ -20,7 +20,8 @@ typedef struct weft_jit_options {
 
 weft_status weft_jit_create(const weft_jit_options *options, weft_jit **out_jit) WEFT_MUST_USE;
 void weft_jit_release(weft_jit *jit);
-weft_status weft_jit_call(weft_jit *jit, int input_count, weft_tensor *const *inputs, int output_count, weft_tensor **outputs) WEFT_MUST_USE;
+weft_status weft_jit_call(weft_jit *jit, int input_count, weft_tensor *const *inputs, int output_count,
+                          weft_tensor **outputs) WEFT_MUST_USE;
 int weft_jit_compile_count(const weft_jit *jit);
 
 #endif

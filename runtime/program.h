@@ -19,6 +19,7 @@ weft_status weft_program_create(weft_context *context, weft_device *device, cons
                                 weft_program **out_program) WEFT_MUST_USE;
 const weft_program_data *weft_program_get_data(const weft_program *program);
 /* Binds symbols from input shapes and checks ports, bounds and guards. symbols: weft_dim_symbol_count entries. */
-weft_status weft_program_bind(const weft_program_data *data, int input_count, weft_tensor *const *inputs, int64_t *symbols) WEFT_MUST_USE;
+weft_status weft_program_bind(const weft_program_data *data, int input_count, weft_tensor *const *inputs,
+                              int64_t *symbols) WEFT_MUST_USE;
 
 #endif

@@ -31,6 +31,9 @@ WEFT_API weft_status weft_context_create(const weft_context_options *options, we
 WEFT_API void weft_context_retain(weft_context *context);
 WEFT_API void weft_context_release(weft_context *context);
 
+/* Frees a text that a Weft call returned. NULL is fine. */
+WEFT_API void weft_string_release(weft_context *context, char *text);
+
 #ifdef __cplusplus
 }
 #endif

@@ -53,7 +53,6 @@ WEFT_API weft_status weft_graph_verify(weft_graph *graph) WEFT_MUST_USE;
 /* The text form (.wir). The string is owned by the caller: weft_string_release. */
 WEFT_API weft_status weft_graph_print(weft_graph *graph, char **out_text) WEFT_MUST_USE;
 WEFT_API weft_status weft_graph_parse(weft_context *context, const char *text, size_t text_bytes, weft_graph **out_graph) WEFT_MUST_USE;
-WEFT_API void weft_string_release(weft_context *context, char *text);
 
 WEFT_API weft_dtype weft_value_dtype(const weft_value *value);
 WEFT_API int weft_value_rank(const weft_value *value);
