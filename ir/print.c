@@ -209,7 +209,9 @@ static void print_symbols(printer *print) {
         [WEFT_SYMBOL_DECLARED] = "", [WEFT_SYMBOL_ANONYMOUS] = " anonymous", [WEFT_SYMBOL_DATA] = " data"};
     for (int i = 0; i < weft_dim_symbol_count(print->graph->dims); i++) {
         const weft_symbol *symbol = weft_dim_symbol_get(print->graph->dims, i);
-        weft_text_append(print->text, "  symbol %s in [%lld, ", symbol->name, (long long)symbol->minimum);
+        weft_text_append(print->text, "  symbol ");
+        weft_dim_print(print->graph->dims, weft_dim_symbol_value(print->graph->dims, i), print->text);
+        weft_text_append(print->text, " in [%lld, ", (long long)symbol->minimum);
         if (symbol->maximum == INT64_MAX)
             weft_text_append(print->text, "inf");
         else
@@ -227,7 +229,7 @@ static void print_guards(printer *print) {
         weft_dim_print(print->graph->dims, guard->condition.lhs, print->text);
         weft_text_append(print->text, " %s ", relations[guard->condition.relation]);
         weft_dim_print(print->graph->dims, guard->condition.rhs, print->text);
-        weft_text_append(print->text, " by ");
+        weft_text_append(print->text, ", by ");
         print_quoted(print, guard->pass);
         if (print->options->locations && *guard->location) {
             weft_text_append(print->text, " at ");

@@ -2,7 +2,7 @@
 
        graph @mlp {
          symbol B in [1, 64] divisor 1                       // anonymous | data after it; inf = no bound
-         assume B == 2*C by "build" at "file.c:12"           // guards
+         assume B == 2*C, by "build" at "file.c:12"           // guards
          state @w : f32[784, 128] = weights "w"
          input %0 "x" : f32[B, 784]
          %1 "w0" = constant {value = weights "w0"} : f32[784, 128]

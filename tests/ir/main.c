@@ -3,9 +3,11 @@
 #include <stdlib.h>
 
 Suite *graph_suite(void);
+Suite *text_suite(void);
 
 int main(void) {
     SRunner *runner = srunner_create(graph_suite());
+    srunner_add_suite(runner, text_suite());
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);
