@@ -4,11 +4,13 @@
 
 #include <string.h>
 
-extern const weft_builder weft_builder_pointwise, weft_builder_reduce_window,
+extern const weft_builder weft_builder_pointwise, weft_builder_reduce, weft_builder_arg_reduce, weft_builder_reduce_window,
     weft_builder_dynamic_update_slice, weft_builder_rng_bits, weft_builder_gather;
 
 static const weft_builder *const builders[] = {
     &weft_builder_pointwise,
+    &weft_builder_reduce,
+    &weft_builder_arg_reduce,
     &weft_builder_reduce_window,
     &weft_builder_dynamic_update_slice,
     &weft_builder_rng_bits,

@@ -143,11 +143,11 @@ static weft_point flat_point(const weft_value *value, weft_lane_index position, 
 }
 
 void weft_index_bind_at(weft_index_context *c, const weft_value *value, const weft_lane_index *index, int lanes,
-                        weft_kval registers) {
+                        weft_kval mask, weft_kval registers) {
     weft_index_entry *entry = weft_index_push(c);
     if (!entry) return;
     entry->value = value;
-    entry->at = axes_point(value, index, lanes, WEFT_KNONE);
+    entry->at = axes_point(value, index, lanes, mask);
     entry->parts = weft_parts_one(registers);
 }
 

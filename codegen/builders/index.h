@@ -95,7 +95,7 @@ weft_kval weft_index_part(weft_index_context *c, const weft_value *value, const 
 void weft_index_bind(weft_index_context *c, const weft_value *value, weft_kval registers);
 /* Bound only where it is asked at this very index (the same kernel values): a row kept in scratch. */
 void weft_index_bind_at(weft_index_context *c, const weft_value *value, const weft_lane_index *index, int lanes,
-                        weft_kval registers);
+                        weft_kval mask, weft_kval registers);
 size_t weft_index_mark(const weft_index_context *c);
 void weft_index_release(weft_index_context *c, size_t mark);
 

@@ -11,6 +11,10 @@ weft_kernel *weft_plan_kernel(const weft_build_request *request, const char *suf
 /* Launch `launch` is this kernel, always. */
 weft_status weft_plan_set(const weft_build_request *request, weft_kernel_plan *plan, int launch, weft_kernel *kernel) WEFT_MUST_USE;
 
+/* The pointwise builder: also what other builders fall back to for regions that have a value at an index. */
+bool weft_pointwise_accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability, const char **out_reason);
+weft_status weft_pointwise_build(const weft_build_request *request, weft_kernel_plan *out_plan) WEFT_MUST_USE;
+
 /* A builder whose only schedule is "what fits the capability": fills the first candidate. */
 int weft_propose_default(const weft_build_request *request, const char *builder, weft_schedule *out_schedules);
 

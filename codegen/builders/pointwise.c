@@ -4,12 +4,14 @@
    Iteration space: the results' shape with neighbouring axes merged where all accesses allow it (collapse.c); rows = all
    groups but the last, columns = the last group, contiguous for the stores. CPU: a block is a rectangle of about
    block_elements, vectors along columns, the tail masked or one by one. GPU: one thread makes one vector.
-   Results of different shapes share one row-major position. Read next: index.h, collapse.c, plan.h. */
+   Results of different shapes but equal element counts share one row-major position; others get a launch of their own. Read next: index.h, collapse.c, plan.h. */
 #include "codegen/builders/plan.h"
 
 typedef struct pointwise {
     weft_index_context c;
     const weft_build_request *request;
+    int result_count;
+    int *results;          /* of one element count */
     weft_kernel *k;
     bool flat;             /* positions, no axes */
     int rank, lanes;
@@ -31,13 +33,13 @@ static bool same_shape(weft_graph *graph, const weft_type *a, const weft_type *b
 static void choose_space(pointwise *p) {
     const weft_node *fusion = p->request->fusion;
     weft_dim_table *table = p->request->graph->dims;
-    const weft_type *type = &fusion->results[0].type;
+    const weft_type *type = &fusion->results[p->results[0]].type;
     p->rank = type->rank;
     p->dims = type->dims;
     p->merge = ~(uint32_t)0;
-    for (int i = 0; i < fusion->result_count; i++) {
-        p->merge &= weft_index_mergeable(&p->c, weft_fusion_yield(fusion, i));
-        p->flat |= !same_shape(p->request->graph, type, &fusion->results[i].type);
+    for (int i = 0; i < p->result_count; i++) {
+        p->merge &= weft_index_mergeable(&p->c, weft_fusion_yield(fusion, p->results[i]));
+        p->flat |= !same_shape(p->request->graph, type, &fusion->results[p->results[i]].type);
     }
     p->rows = p->columns = 1;
     int axis = p->rank - 1;
@@ -63,11 +65,11 @@ static void emit_point(pointwise *p, const weft_lane_index *row, weft_kval colum
     size_t mark = weft_index_mark(c);
     weft_lane_index at = weft_lane_range(column, divisor), index[WEFT_MAX_RANK];
     for (int i = 0; i < p->rank && !p->flat; i++) index[i] = i == p->column_axis ? at : row[i];
-    for (int i = 0; i < p->request->fusion->result_count; i++) {
+    for (int i = 0; i < p->result_count; i++) {
         if (p->flat)
-            weft_index_emit_flat(c, i, at, lanes, mask);
+            weft_index_emit_flat(c, p->results[i], at, lanes, mask);
         else
-            weft_index_emit(c, i, index, lanes, mask);
+            weft_index_emit(c, p->results[i], index, lanes, mask);
     }
     weft_index_release(c, mark);
 }
@@ -80,8 +82,8 @@ static void row_axes(pointwise *p, weft_kval row, weft_lane_index *out) {
 
 static int narrow_step(const pointwise *p) {
     int step = 1;
-    for (int i = 0; i < p->request->fusion->result_count; i++) {
-        int bits = weft_dtype_bits(p->request->fusion->results[i].type.dtype);
+    for (int i = 0; i < p->result_count; i++) {
+        int bits = weft_dtype_bits(p->request->fusion->results[p->results[i]].type.dtype);
         if (bits < 8 && 8 / bits > step) step = 8 / bits;
     }
     return step;
@@ -178,23 +180,53 @@ static void build_gpu(pointwise *p, int threads) {
     weft_k_end(k);
 }
 
-static weft_status build(const weft_build_request *request, weft_kernel_plan *out_plan) {
-    bool empty = weft_fusion_is_empty(request);
-    WEFT_TRY(weft_plan_init(request, empty ? 0 : 1, 0, out_plan), "pointwise");
-    if (empty) return NULL;
-    pointwise p = {.request = request, .k = weft_plan_kernel(request, ""), .lanes = request->schedule->vector};
-    if (!p.k) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: kernel", request->name);
-    if (p.lanes < 1) p.lanes = weft_fusion_lanes(request);
-    WEFT_TRY(weft_index_init(request, p.k, &p.c), "pointwise");
-    choose_space(&p);
+/* Results with the element count of the first one not done yet: one launch. */
+static bool next_group(const weft_build_request *request, bool *done, pointwise *p) {
+    weft_graph *graph = request->graph;
+    weft_dim count = WEFT_DIM_INVALID;
+    p->result_count = 0;
+    for (int i = 0; i < request->fusion->result_count; i++) {
+        if (done[i]) continue;
+        weft_dim own = weft_type_count(graph, &request->fusion->results[i].type);
+        if (p->result_count && own != count && !weft_dim_known_equal(graph->dims, own, count)) continue;
+        count = own;
+        done[i] = true;
+        p->results[p->result_count++] = i;
+    }
+    return p->result_count > 0;
+}
+
+static weft_status build_group(pointwise *p, weft_kernel_plan *plan) {
+    const weft_build_request *request = p->request;
+    const char *suffix = plan->launch_count ? weft_arena_format(request->arena, "_%d", plan->launch_count) : "";
+    p->k = suffix ? weft_plan_kernel(request, suffix) : NULL;
+    if (!p->k) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: kernel", request->name);
+    p->lanes = request->schedule->vector > 0 ? request->schedule->vector : weft_fusion_lanes(request);
+    WEFT_TRY(weft_index_init(request, p->k, &p->c), "pointwise");
+    choose_space(p);
     int64_t elements = request->schedule->block_elements > 0 ? request->schedule->block_elements : 4096;
-    elements = (elements + p.lanes - 1) / p.lanes * p.lanes;
+    elements = (elements + p->lanes - 1) / p->lanes * p->lanes;
     if (weft_capability_is_cpu(request->capability))
-        build_cpu(&p, elements);
+        build_cpu(p, elements);
     else
-        build_gpu(&p, request->schedule->threads > 0 ? request->schedule->threads : 256);
-    WEFT_TRY(weft_index_finish(&p.c), "pointwise");
-    return weft_plan_set(request, out_plan, 0, p.k);
+        build_gpu(p, request->schedule->threads > 0 ? request->schedule->threads : 256);
+    WEFT_TRY(weft_index_finish(&p->c), "pointwise");
+    return weft_plan_set(request, plan, plan->launch_count++, p->k);
+}
+
+weft_status weft_pointwise_build(const weft_build_request *request, weft_kernel_plan *out_plan) {
+    int count = request->fusion->result_count;
+    WEFT_TRY(weft_plan_init(request, count, 0, out_plan), "pointwise");
+    out_plan->launch_count = 0;
+    if (weft_fusion_is_empty(request)) return NULL;
+    bool *done = weft_arena_allocate_array(request->arena, (size_t)count + 1, sizeof *done);
+    int *results = weft_arena_allocate_array(request->arena, (size_t)count + 1, sizeof *results);
+    if (!done || !results) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: results", request->name);
+    for (;;) {
+        pointwise p = {.request = request, .results = results};
+        if (!next_group(request, done, &p)) return NULL;
+        WEFT_TRY(build_group(&p, out_plan), "pointwise");
+    }
 }
 
 static int propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {
@@ -203,7 +235,7 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
 }
 
 /* Every op of the region must have a value at an index. */
-static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability, const char **out_reason) {
+bool weft_pointwise_accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability, const char **out_reason) {
     (void)graph;
     int buffers = fusion->result_count;
     for (int i = 0; i < weft_fusion_block(fusion)->argument_count; i++)
@@ -216,8 +248,9 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
     return true;
 }
 
-const weft_builder weft_builder_pointwise = {"pointwise", accepts, propose, build};
-const weft_builder weft_builder_reduce_window = {"reduce_window", accepts, propose, build};
-const weft_builder weft_builder_dynamic_update_slice = {"dynamic_update_slice", accepts, propose, build};
-const weft_builder weft_builder_rng_bits = {"rng_bits", accepts, propose, build};
-const weft_builder weft_builder_gather = {"gather", accepts, propose, build};
+const weft_builder weft_builder_pointwise = {"pointwise", weft_pointwise_accepts, propose, weft_pointwise_build};
+const weft_builder weft_builder_reduce_window = {"reduce_window", weft_pointwise_accepts, propose, weft_pointwise_build};
+const weft_builder weft_builder_dynamic_update_slice = {"dynamic_update_slice", weft_pointwise_accepts, propose, weft_pointwise_build};
+const weft_builder weft_builder_rng_bits = {"rng_bits", weft_pointwise_accepts, propose, weft_pointwise_build};
+const weft_builder weft_builder_arg_reduce = {"arg_reduce", weft_pointwise_accepts, propose, weft_pointwise_build};
+const weft_builder weft_builder_gather = {"gather", weft_pointwise_accepts, propose, weft_pointwise_build};

@@ -1,0 +1,340 @@
+/* Builder "reduce": one or more reductions of one shape with pointwise work before, between and after. Takes the region
+   apart (reduce.h); the loops are in reduce_rows.c, reduce_columns.c and reduce_split.c. Regions of another form are
+   built by the pointwise builder, whose reductions are loops in place. Read next: reduce_rows.c. */
+#include "codegen/builders/reduce.h"
+
+#include <string.h>
+
+static bool same(const weft_graph *graph, weft_dim a, weft_dim b) { return a == b || weft_dim_known_equal(graph->dims, a, b); }
+
+static bool same_dims(const weft_graph *graph, const weft_type *a, const weft_type *b) {
+    if (a->rank != b->rank) return false;
+    for (int i = 0; i < a->rank; i++)
+        if (!same(graph, a->dims[i], b->dims[i])) return false;
+    return true;
+}
+
+static bool is_reduced(const weft_node *reduce, int axis) {
+    const weft_attribute *axes = weft_node_attribute(reduce, WEFT_ATTR_axes);
+    for (int i = 0; i < axes->count; i++)
+        if (axes->as.ints[i] == axis) return true;
+    return false;
+}
+
+static bool result_form(const weft_graph *graph, const weft_node *reduce, const weft_type *type, weft_reduce_form *out) {
+    const weft_type *x = weft_operand_type(reduce, 0);
+    if (same_dims(graph, type, x)) return *out = WEFT_REDUCE_FULL, true;
+    if (same_dims(graph, type, &reduce->results[0].type)) return *out = WEFT_REDUCE_REDUCED, true;
+    if (type->rank != x->rank) return false;
+    for (int i = 0; i < x->rank; i++)
+        if (!same(graph, type->dims[i], is_reduced(reduce, i) ? 1 : x->dims[i])) return false;
+    return *out = WEFT_REDUCE_KEPT, true;
+}
+
+static bool same_reduction(const weft_graph *graph, const weft_node *a, const weft_node *b) {
+    const weft_attribute *x = weft_node_attribute(a, WEFT_ATTR_axes), *y = weft_node_attribute(b, WEFT_ATTR_axes);
+    if (x->count != y->count || !same_dims(graph, weft_operand_type(a, 0), weft_operand_type(b, 0))) return false;
+    for (int i = 0; i < x->count; i++)
+        if (x->as.ints[i] != y->as.ints[i]) return false;
+    return true;
+}
+
+/* A value that depends on a reduction may only reach others through ops that keep rows rows. */
+static bool moves_rows(const weft_graph *graph, const weft_node *node, const weft_node *reduce) {
+    weft_reduce_form form, of;
+    if (weft_op_get(node->op)->flags & WEFT_FLAG_ELEMENTWISE) return !result_form(graph, reduce, &node->results[0].type, &form);
+    if (node->op == WEFT_OP_reduce || node->op == WEFT_OP_yield) return false;
+    if (node->op != WEFT_OP_reshape && node->op != WEFT_OP_broadcast) return true;
+    if (!result_form(graph, reduce, &node->results[0].type, &form)) return true;
+    if (!result_form(graph, reduce, weft_operand_type(node, 0), &of)) return true;
+    if (node->op == WEFT_OP_reshape) return form != of && (form == WEFT_REDUCE_FULL || of == WEFT_REDUCE_FULL);
+    const int64_t *axes = weft_node_attribute(node, WEFT_ATTR_axes)->as.ints;
+    if (form == WEFT_REDUCE_REDUCED) return of != WEFT_REDUCE_REDUCED;
+    for (int i = 0, at = 0; i < weft_operand_type(reduce, 0)->rank; i++) {
+        if (of == WEFT_REDUCE_REDUCED && is_reduced(reduce, i)) continue;
+        if (axes[at++] != i) return true;
+    }
+    return false;
+}
+
+static const weft_node *first_reduce(const weft_node *fusion) { return weft_fusion_find(fusion, WEFT_OP_reduce); }
+
+/* Level of a value: how many reductions lie below it, one after another. */
+static int level_of(const weft_value *value, const weft_block *block) {
+    if (!value->node || value->node->block != block) return 0;
+    return (int)(intptr_t)value->node->note;
+}
+
+/* Notes hold levels while the region is taken apart. */
+static int set_levels(const weft_block *block) {
+    int levels = 0;
+    for (weft_node *node = block->first; node; node = node->next) {
+        int level = 0;
+        for (int i = 0; i < node->operand_count; i++) {
+            int below = level_of(node->operands[i], block);
+            level = below > level ? below : level;
+        }
+        if (node->op == WEFT_OP_reduce) level++;
+        levels = level > levels ? level : levels;
+        node->note = (void *)(intptr_t)level;
+    }
+    return levels;
+}
+
+static void clear_notes(const weft_block *block) {
+    for (weft_node *node = block->first; node; node = node->next) node->note = NULL;
+}
+
+bool weft_reduction_fits(const weft_graph *graph, const weft_node *fusion) {
+    const weft_block *block = weft_fusion_block(fusion);
+    const weft_node *reduce = first_reduce(fusion);
+    int count = 0;
+    bool fits = reduce && !weft_fusion_stores_narrow(fusion);
+    weft_reduce_form form;
+    for (int i = 0; fits && i < fusion->result_count; i++) fits = result_form(graph, reduce, &fusion->results[i].type, &form);
+    if (!fits) return false;
+    set_levels(block);
+    for (const weft_node *node = block->first; node && fits; node = node->next) {
+        if (node->op == WEFT_OP_reduce) {
+            fits = same_reduction(graph, reduce, node) && ++count <= WEFT_REDUCTIONS_MAX &&
+                   weft_dtype_kind_of(node->results[0].type.dtype) != WEFT_KIND_COMPLEX;
+        }
+        bool depends = false;
+        for (int i = 0; i < node->operand_count; i++) depends |= level_of(node->operands[i], block) > 0;
+        if (fits && depends) fits = !moves_rows(graph, node, reduce);
+    }
+    clear_notes(block);
+    return fits;
+}
+
+/* -- axes */
+
+static void set_add(const weft_graph *graph, weft_axis_set *set, int axis, weft_dim dim, bool joins) {
+    if (joins) set->merge |= (uint32_t)1 << (set->count - 1);
+    set->axis[set->count] = axis;
+    set->dims[set->count++] = dim;
+    set->extent = weft_dim_multiply(graph->dims, set->extent, dim);
+}
+
+/* Boundaries of X that all accesses allow to merge, and that do not separate kept from reduced axes. */
+static uint32_t merge_bits(weft_reduction *r) {
+    const weft_node *reduce = r->nodes[0], *fusion = r->request->fusion;
+    uint32_t bits = ~(uint32_t)0;
+    for (int i = 0; i < r->count; i++) bits &= weft_index_mergeable(&r->c, r->nodes[i]->operands[0]);
+    for (int i = 0; i < fusion->result_count; i++) {
+        uint32_t own = weft_index_mergeable(&r->c, weft_fusion_yield(fusion, i));
+        if (r->forms[i] == WEFT_REDUCE_FULL) bits &= own;
+        for (int a = 0, at = 0; a + 1 < r->x->rank && r->forms[i] != WEFT_REDUCE_FULL; a++) {
+            bool both = !is_reduced(reduce, a) && !is_reduced(reduce, a + 1);
+            int boundary = r->forms[i] == WEFT_REDUCE_KEPT ? a : at;
+            if (both && !(own >> boundary & 1)) bits &= ~((uint32_t)1 << a);
+            at += !is_reduced(reduce, a);
+        }
+    }
+    for (int a = 0; a + 1 < r->x->rank; a++)
+        if (is_reduced(reduce, a) != is_reduced(reduce, a + 1)) bits &= ~((uint32_t)1 << a);
+    return bits;
+}
+
+static void split_axes(weft_reduction *r) {
+    const weft_graph *graph = r->request->graph;
+    const weft_node *reduce = r->nodes[0];
+    int last = r->x->rank - 1, first;
+    while (last > 0 && r->x->dims[last] == 1) last--;
+    r->kept.extent = r->outer.extent = r->lane_extent = 1;
+    r->merge = merge_bits(r);
+    for (first = last; first > 0 && (r->merge >> (first - 1) & 1);) first--;
+    r->lane_axis = last;
+    r->rows = last < 0 || is_reduced(reduce, last);
+    for (int a = 0; a < r->x->rank; a++) {
+        if (a >= first && a <= last) {
+            r->lane_extent = weft_dim_multiply(graph->dims, r->lane_extent, r->x->dims[a]);
+            continue;
+        }
+        weft_axis_set *set = is_reduced(reduce, a) ? &r->outer : &r->kept;
+        bool joins = set->count && set->axis[set->count - 1] == a - 1 && (r->merge >> (a - 1) & 1);
+        set_add(graph, set, a, r->x->dims[a], joins);
+    }
+}
+
+void weft_axis_set_index(weft_reduction *r, const weft_axis_set *set, weft_kval at, weft_lane_index *index) {
+    weft_lane_index own[WEFT_MAX_RANK];
+    weft_index_unflatten_merged(&r->c, set->count, set->dims, set->merge, weft_lane_scalar(at), 1, own);
+    for (int i = 0; i < set->count; i++) index[set->axis[i]] = own[i];
+}
+
+void weft_reduction_result_index(const weft_reduction *r, int result, const weft_lane_index *index, weft_lane_index *out) {
+    int at = 0;
+    for (int a = 0; a < r->x->rank; a++)
+        if (r->forms[result] != WEFT_REDUCE_REDUCED || !is_reduced(r->nodes[0], a)) out[at++] = index[a];
+}
+
+void weft_reduction_emit_results(weft_reduction *r, weft_lane_index *index, int lanes, weft_kval mask) {
+    weft_lane_index own[WEFT_MAX_RANK], at[WEFT_MAX_RANK];
+    for (int a = 0; a < r->x->rank; a++)
+        at[a] = is_reduced(r->nodes[0], a) ? weft_lane_scalar(weft_k_index(r->k, 0)) : index[a];
+    for (int i = 0; i < r->request->fusion->result_count; i++) {
+        if (r->forms[i] == WEFT_REDUCE_FULL) continue;
+        weft_reduction_result_index(r, i, at, own);
+        weft_index_emit(&r->c, i, own, lanes, mask);
+    }
+}
+
+/* -- values kept from pass to pass */
+
+static bool is_costly(weft_op op) {
+    static const weft_op ops[] = {WEFT_OP_exp, WEFT_OP_expm1, WEFT_OP_log, WEFT_OP_log1p, WEFT_OP_sin, WEFT_OP_cos,
+                                  WEFT_OP_tan, WEFT_OP_asin, WEFT_OP_acos, WEFT_OP_atan, WEFT_OP_sinh, WEFT_OP_cosh,
+                                  WEFT_OP_asinh, WEFT_OP_acosh, WEFT_OP_atanh, WEFT_OP_tanh, WEFT_OP_logistic,
+                                  WEFT_OP_erf, WEFT_OP_pow, WEFT_OP_rem, WEFT_OP_atan2, WEFT_OP_gather};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        if (ops[i] == op) return true;
+    return false;
+}
+
+static int64_t scratch_budget(const weft_reduction *r) {
+    const weft_capability *capability = r->request->capability;
+    if (!weft_capability_is_cpu(capability)) return 40 << 10;
+    return capability->l2_bytes / 4;
+}
+
+static bool keep(weft_reduction *r, const weft_value *value, uint32_t passes, int64_t *budget) {
+    weft_dim_table *table = r->request->graph->dims;
+    if (r->keep_count == WEFT_REDUCE_KEEP_MAX || !(passes & (passes - 1))) return false;
+    if (!same_dims(r->request->graph, &value->type, r->x) || weft_dtype_kind_of(value->type.dtype) != WEFT_KIND_FLOAT) return false;
+    int64_t low, high, bytes = weft_dtype_bits(weft_index_carrier(value->type.dtype)) / 8;
+    weft_dim_bounds(table, weft_dim_multiply(table, r->outer.extent, r->lane_extent), &low, &high);
+    bool cpu = weft_capability_is_cpu(r->request->capability), open = high == INT64_MAX && cpu; /* sized at launch */
+    if (!open && (high > *budget / bytes)) return false;
+    if (!open) *budget -= high * bytes;
+    r->keep[r->keep_count++] = (weft_reduce_keep){value, __builtin_ctz(passes), WEFT_KNONE};
+    return true;
+}
+
+/* Backwards over the region: in which passes is each value evaluated? A costly one of several passes is kept by the
+   first of them, and then its operands are needed in that one only. */
+static void choose_kept(weft_reduction *r) {
+    const weft_block *block = weft_fusion_block(r->request->fusion);
+    bool gpu = !weft_capability_is_cpu(r->request->capability);
+    int64_t budget = scratch_budget(r);
+    uint32_t of_argument[64] = {0};
+    if (!r->rows || block->argument_count > 64) return;
+    for (weft_node *node = block->last; node; node = node->previous) node->note = NULL;
+    for (weft_node *node = block->last; node; node = node->previous) {
+        uint32_t passes = (uint32_t)(uintptr_t)node->note;
+        if (node->op == WEFT_OP_reduce)
+            for (int i = 0; i < r->count; i++)
+                if (r->nodes[i] == node) passes = (uint32_t)1 << r->level[i];
+        if (node->op != WEFT_OP_yield && is_costly(node->op) && keep(r, &node->results[0], passes, &budget)) passes &= -passes;
+        for (int i = 0; i < node->operand_count; i++) {
+            const weft_value *operand = node->operands[i];
+            uint32_t own = passes;
+            if (node->op == WEFT_OP_yield) own = r->forms[i] == WEFT_REDUCE_FULL ? (uint32_t)1 << r->levels : 0;
+            if (!operand->node) of_argument[operand->index] |= own;
+            else operand->node->note = (void *)((uintptr_t)operand->node->note | own);
+        }
+    }
+    for (int i = 0; gpu && i < block->argument_count; i++) keep(r, block->arguments[i], of_argument[i], &budget);
+    clear_notes(block);
+    for (int i = 0; i < r->keep_count; i++)
+        r->keep[i].memory = weft_k_shared(r->k, weft_index_carrier(r->keep[i].value->type.dtype),
+                                          weft_dim_multiply(r->request->graph->dims, r->outer.extent, r->lane_extent));
+}
+
+/* -- one visit */
+
+void weft_reduction_start(weft_reduction *r, int pass, int lanes, weft_kval *out_accumulators) {
+    for (int i = 0; i < r->count; i++) {
+        weft_dtype dtype = r->nodes[i]->results[0].type.dtype;
+        bool mine = r->level[i] == pass;
+        out_accumulators[i] = mine ? weft_k_var(r->k, weft_index_identity(&r->c, r->kind[i], dtype, lanes)) : WEFT_KNONE;
+    }
+}
+
+void weft_reduction_visit(weft_reduction *r, int pass, const weft_lane_index *index, weft_lane_index position, int lanes,
+                          weft_kval mask, const weft_kval *accumulators) {
+    weft_index_context *c = &r->c;
+    size_t mark = weft_index_mark(c);
+    for (int i = 0; i < r->keep_count; i++) {
+        const weft_reduce_keep *kept = &r->keep[i];
+        if (kept->pass >= pass) continue;
+        weft_dtype carrier = weft_index_carrier(kept->value->type.dtype);
+        weft_index_bind_at(c, kept->value, index, lanes, mask, weft_index_load(c, kept->memory, carrier, position, lanes, mask));
+    }
+    for (int i = 0; i < r->count && pass < r->levels; i++) {
+        if (r->level[i] != pass) continue;
+        weft_dtype dtype = r->nodes[i]->results[0].type.dtype;
+        weft_kval value = weft_index_value(c, r->nodes[i]->operands[0], index, lanes, mask);
+        if (mask != WEFT_KNONE && r->rows) value = weft_index_select(c, mask, value, weft_index_identity(c, r->kind[i], dtype, lanes));
+        weft_k_set(r->k, accumulators[i], weft_index_combine(c, r->kind[i], dtype, weft_k_get(r->k, accumulators[i]), value));
+    }
+    for (int i = 0; i < r->keep_count; i++) {
+        const weft_reduce_keep *kept = &r->keep[i];
+        if (kept->pass != pass) continue;
+        weft_kval value = weft_index_value(c, kept->value, index, lanes, mask);
+        weft_index_store_buffer(c, kept->memory, weft_index_carrier(kept->value->type.dtype), position, lanes, mask, value);
+    }
+    for (int i = 0; i < r->request->fusion->result_count && pass == r->levels; i++)
+        if (r->forms[i] == WEFT_REDUCE_FULL) weft_index_emit(c, i, index, lanes, mask);
+    weft_index_release(c, mark);
+}
+
+/* -- the builder */
+
+static int choose_unroll(const weft_node *fusion) {
+    int nodes = 0;
+    for (const weft_node *node = weft_fusion_block(fusion)->first; node; node = node->next) nodes++;
+    return nodes <= 8 ? 4 : nodes <= 20 ? 2 : 1;
+}
+
+weft_status weft_reduction_init(const weft_build_request *request, const char *suffix, weft_reduction *r) {
+    const weft_node *fusion = request->fusion;
+    const weft_block *block = weft_fusion_block(fusion);
+    *r = (weft_reduction){.request = request, .k = weft_plan_kernel(request, suffix)};
+    r->forms = weft_arena_allocate_array(request->arena, (size_t)fusion->result_count + 1, sizeof *r->forms);
+    if (!r->k || !r->forms) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: kernel", request->name);
+    r->lanes = request->schedule->vector > 0 ? request->schedule->vector : weft_fusion_lanes(request);
+    r->unroll = weft_capability_is_cpu(request->capability) ? choose_unroll(fusion) : 1;
+    r->levels = set_levels(block);
+    for (const weft_node *node = block->first; node; node = node->next) {
+        if (node->op != WEFT_OP_reduce) continue;
+        r->kind[r->count] = weft_node_string(node, WEFT_ATTR_kind, "sum");
+        r->level[r->count] = (int)(intptr_t)node->note - 1;
+        r->nodes[r->count++] = node;
+    }
+    clear_notes(block);
+    r->x = weft_operand_type(r->nodes[0], 0);
+    for (int i = 0; i < fusion->result_count; i++) {
+        if (!result_form(request->graph, r->nodes[0], &fusion->results[i].type, &r->forms[i]))
+            return WEFT_STATUS(WEFT_INTERNAL, "%s: result %d has no form of the reduction", request->name, i);
+        r->any_full |= r->forms[i] == WEFT_REDUCE_FULL;
+    }
+    WEFT_TRY(weft_index_init(request, r->k, &r->c), "reduce");
+    split_axes(r);
+    choose_kept(r);
+    return NULL;
+}
+
+static weft_status build(const weft_build_request *request, weft_kernel_plan *out_plan) {
+    if (weft_fusion_is_empty(request) || !weft_reduction_fits(request->graph, request->fusion))
+        return weft_pointwise_build(request, out_plan);
+    weft_reduction *r = weft_arena_allocate(request->arena, sizeof *r);
+    if (!r) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: reduction", request->name);
+    WEFT_TRY(weft_reduction_init(request, "", r), "reduce");
+    int pieces;
+    if (weft_reduce_should_split(r, &pieces)) return weft_reduce_split(request, pieces, out_plan);
+    WEFT_TRY(weft_plan_init(request, 1, 0, out_plan), "reduce");
+    if (r->rows)
+        weft_reduce_rows(r);
+    else
+        weft_reduce_columns(r);
+    WEFT_TRY(weft_index_finish(&r->c), "reduce");
+    return weft_plan_set(request, out_plan, 0, r->k);
+}
+
+static int propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {
+    (void)capacity;
+    return weft_propose_default(request, "reduce", out_schedules);
+}
+
+const weft_builder weft_builder_reduce = {"reduce", weft_pointwise_accepts, propose, build};
