@@ -6,6 +6,7 @@
 
 extern const weft_builder weft_builder_pointwise, weft_builder_reduce, weft_builder_arg_reduce, weft_builder_reduce_window,
     weft_builder_dynamic_update_slice, weft_builder_rng_bits, weft_builder_gather;
+extern const weft_builder weft_builder_matmul_cpu;
 
 static const weft_builder *const builders[] = {
     &weft_builder_pointwise,
@@ -15,6 +16,7 @@ static const weft_builder *const builders[] = {
     &weft_builder_dynamic_update_slice,
     &weft_builder_rng_bits,
     &weft_builder_gather,
+    &weft_builder_matmul_cpu,
 };
 
 const weft_builder *weft_builder_find(const char *anchor, const weft_graph *graph, const weft_node *fusion,
