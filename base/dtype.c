@@ -108,13 +108,14 @@ double weft_float_decode(weft_dtype dtype, uint64_t bits) {
     bool negative = bits >> (f.exponent_bits + f.mantissa_bits) & 1;
     if (code_is_nan(&f, magnitude, negative)) return negative && f.top != TOP_FNUZ ? -(double)NAN : (double)NAN;
     int exponent = (int)(magnitude >> f.mantissa_bits);
-    double significand = (double)(magnitude & all_ones(f.mantissa_bits)), value;
+    uint64_t significand = magnitude & all_ones(f.mantissa_bits);
+    double value;
     if (f.top == TOP_IEEE && exponent == (int)all_ones(f.exponent_bits))
         value = (double)INFINITY;
     else if (exponent == 0)
-        value = ldexp(significand, 1 - f.bias - f.mantissa_bits);
+        value = ldexp((double)significand, 1 - f.bias - f.mantissa_bits);
     else
-        value = ldexp(significand + (double)((uint64_t)1 << f.mantissa_bits), exponent - f.bias - f.mantissa_bits);
+        value = f64_of_bits((uint64_t)(exponent - f.bias + 1023) << 52 | significand << (52 - f.mantissa_bits));
     return negative ? -value : value;
 }
 
@@ -314,4 +315,12 @@ void weft_element_set_i64(weft_dtype dtype, void *data, int64_t index, int64_t v
     case WEFT_KIND_NONE:
     case WEFT_KIND_STRING: return;
     }
+}
+
+uint64_t weft_element_bits(weft_dtype dtype, const void *data, int64_t index) {
+    return load_bits(weft_dtype_bits(dtype), data, index);
+}
+
+void weft_element_set_bits(weft_dtype dtype, void *data, int64_t index, uint64_t bits) {
+    store_bits(weft_dtype_bits(dtype), data, index, bits);
 }

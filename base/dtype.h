@@ -38,5 +38,8 @@ double weft_element_double(weft_dtype dtype, const void *data, int64_t index);
 int64_t weft_element_i64(weft_dtype dtype, const void *data, int64_t index); /* u64 as its two's complement bits */
 void weft_element_set_double(weft_dtype dtype, void *data, int64_t index, double value);
 void weft_element_set_i64(weft_dtype dtype, void *data, int64_t index, int64_t value);
+/* The raw bits of element index; types of at most 64 bits. */
+uint64_t weft_element_bits(weft_dtype dtype, const void *data, int64_t index);
+void weft_element_set_bits(weft_dtype dtype, void *data, int64_t index, uint64_t bits);
 
 #endif

@@ -8,9 +8,13 @@
 
 typedef enum weft_interpret_mode { WEFT_INTERPRET_EXACT, WEFT_INTERPRET_ROUNDED } weft_interpret_mode;
 
+/* The value of a symbol that nothing has bound yet. */
+#define WEFT_SYMBOL_UNBOUND INT64_MIN
+
 typedef struct weft_interpreter {
     weft_graph *graph;
     weft_interpret_mode mode;
+    int symbol_count;
     int64_t *symbols; /* values by symbol index; data-dependent ones set as they are met */
     weft_map values;  /* weft_value* -> weft_tensor*, of the active blocks */
     weft_map states;  /* name -> weft_tensor* */
@@ -33,7 +37,17 @@ typedef weft_status (*weft_interpret_hook)(weft_interpreter *interpreter, const 
 #undef NONE
 #undef HOOK
 
-/* Runs a graph. Binds symbols from the inputs' shapes, checks types, bounds and equal extents. */
+/* An interpreter keeps the graph's states between runs: a training loop is init, run, run, ..., deinit. */
+weft_status weft_interpreter_init(weft_graph *graph, weft_interpret_mode mode,
+                                  weft_interpreter *out_interpreter) WEFT_MUST_USE;
+void weft_interpreter_deinit(weft_interpreter *interpreter);
+/* Binds symbols from the inputs' shapes, checks types, bounds, equal extents and guards, runs the body. outputs[i] are new
+   tensors of the caller. */
+weft_status weft_interpreter_run(weft_interpreter *interpreter, int input_count, weft_tensor *const *inputs,
+                                 int output_count, weft_tensor **outputs) WEFT_MUST_USE;
+weft_tensor *weft_interpreter_state(const weft_interpreter *interpreter, const char *name); /* borrowed; NULL */
+
+/* One run of a graph with fresh states. */
 weft_status weft_interpret(weft_graph *graph, weft_interpret_mode mode, int input_count, weft_tensor *const *inputs,
                            int output_count, weft_tensor **outputs) WEFT_MUST_USE;
 /* One node on given tensors (constant folding). Derived ops run through their decomposition. */
