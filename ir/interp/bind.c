@@ -12,8 +12,8 @@ static weft_status bind_symbol(weft_interpreter *interpreter, int index, int64_t
         return WEFT_STATUS(WEFT_OUT_OF_RANGE, "symbol %s is %lld, outside [%lld, %lld]", symbol->name, (long long)value,
                            (long long)symbol->minimum, (long long)symbol->maximum);
     if (symbol->divisor > 1 && value % symbol->divisor)
-        return WEFT_STATUS(WEFT_OUT_OF_RANGE, "symbol %s is %lld, not a multiple of %lld", symbol->name, (long long)value,
-                           (long long)symbol->divisor);
+        return WEFT_STATUS(WEFT_OUT_OF_RANGE, "symbol %s is %lld, not a multiple of %lld", symbol->name,
+                           (long long)value, (long long)symbol->divisor);
     *slot = value;
     return NULL;
 }

@@ -34,16 +34,17 @@ static weft_status run_condition(weft_interpreter *interpreter, const weft_block
 }
 
 /* state: the loop's values, owned; next: room for as many. */
-static weft_status run_while(weft_interpreter *interpreter, const weft_node *node, weft_tensor **state, weft_tensor **next) {
+static weft_status run_while(weft_interpreter *interpreter, const weft_node *node, weft_tensor **state,
+                             weft_tensor **next) {
     int64_t bound = weft_node_int(node, WEFT_ATTR_bound, -1);
     for (int64_t trip = 0;; trip++) {
-        bool more;
+        bool more = false;
         WEFT_TRY(run_condition(interpreter, node->regions[0]->block, state, &more), "trip %lld", (long long)trip);
         if (!more) return NULL;
         if (bound >= 0 && trip >= bound)
             return WEFT_STATUS(WEFT_OUT_OF_RANGE, "while runs more than its bound of %lld trips", (long long)bound);
-        WEFT_TRY(weft_interpret_block(interpreter, node->regions[1]->block, state, node->operand_count, next), "trip %lld",
-                 (long long)trip);
+        WEFT_TRY(weft_interpret_block(interpreter, node->regions[1]->block, state, node->operand_count, next),
+                 "trip %lld", (long long)trip);
         release_all(node->operand_count, state);
         memcpy(state, next, (size_t)node->operand_count * sizeof *state);
         memset(next, 0, (size_t)node->operand_count * sizeof *next);
@@ -53,7 +54,7 @@ static weft_status run_while(weft_interpreter *interpreter, const weft_node *nod
 weft_status weft_interpret_while(weft_interpreter *interpreter, const weft_node *node, weft_tensor *const *inputs,
                                  weft_tensor **results) {
     int count = node->operand_count;
-    weft_tensor **next;
+    weft_tensor **next = NULL;
     WEFT_TRY(tensor_array(interpreter, count, &next), "while");
     for (int i = 0; i < count; i++) {
         weft_tensor_retain(inputs[i]);
@@ -76,7 +77,8 @@ weft_status weft_interpret_fusion(weft_interpreter *interpreter, const weft_node
 }
 
 /* Slice `trip` of axis 0 as a tensor of its own. */
-static weft_status take_slice(const weft_interpreter *interpreter, const weft_tensor *x, int64_t trip, weft_tensor **out) {
+static weft_status take_slice(const weft_interpreter *interpreter, const weft_tensor *x, int64_t trip,
+                              weft_tensor **out) {
     WEFT_TRY(weft_tensor_create(interpreter->graph->context, x->dtype, x->rank - 1, x->shape + 1, out), "scan slice");
     weft_view from = weft_interp_view(*out), to = from;
     from.offset = trip * x->strides[0];
@@ -95,11 +97,12 @@ static weft_status put_slice(const weft_tensor *slice, int64_t trip, weft_tensor
 
 /* One trip: arguments[0, k) are the carries and stay owned here; yielded values come back in next. */
 static weft_status run_trip(weft_interpreter *interpreter, const weft_node *node, int carries, int64_t trip,
-                            weft_tensor *const *inputs, weft_tensor **arguments, weft_tensor **next, weft_tensor **results) {
+                            weft_tensor *const *inputs, weft_tensor **arguments, weft_tensor **next,
+                            weft_tensor **results) {
     for (int i = carries; i < node->operand_count; i++)
         WEFT_TRY(take_slice(interpreter, inputs[i], trip, &arguments[i]), "trip %lld", (long long)trip);
-    WEFT_TRY(weft_interpret_block(interpreter, node->regions[0]->block, arguments, node->result_count, next), "trip %lld",
-             (long long)trip);
+    WEFT_TRY(weft_interpret_block(interpreter, node->regions[0]->block, arguments, node->result_count, next),
+             "trip %lld", (long long)trip);
     release_all(node->operand_count, arguments);
     for (int i = 0; i < carries; i++) {
         arguments[i] = next[i];
@@ -129,7 +132,8 @@ static weft_status run_scan(weft_interpreter *interpreter, const weft_node *node
     for (int i = carries; i < node->result_count; i++)
         WEFT_TRY(weft_interp_result(interpreter, node, i, &results[i]), "result of scan");
     for (int64_t n = 0; n < trips; n++)
-        WEFT_TRY(run_trip(interpreter, node, carries, reverse ? trips - 1 - n : n, inputs, arguments, next, results), "scan");
+        WEFT_TRY(run_trip(interpreter, node, carries, reverse ? trips - 1 - n : n, inputs, arguments, next, results),
+                 "scan");
     for (int i = 0; i < carries; i++) {
         results[i] = arguments[i];
         arguments[i] = NULL;

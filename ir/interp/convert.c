@@ -5,8 +5,8 @@
 
 #include "ir/interp/interp.h"
 
-/* A double that rounds to any float of at most 50 significant bits as the integer itself would: the bits that do not fit
-   are folded into the last kept one (rounding to odd; Boldo and Melquiond, 2008). */
+/* A double that rounds to any float of at most 50 significant bits as the integer itself would: the bits that do not
+   fit are folded into the last kept one (rounding to odd; Boldo and Melquiond, 2008). */
 static double double_to_odd(weft_dtype from, int64_t value) {
     bool negative = from != WEFT_U64 && value < 0;
     uint64_t magnitude = negative ? 0 - (uint64_t)value : (uint64_t)value;

@@ -11,8 +11,8 @@ typedef struct weft_convolution_problem {
     int spatial;
     int64_t images, channels, outputs, groups; /* channels and outputs per group */
     int64_t kernel[WEFT_MAX_RANK], kernel_count, positions_shape[WEFT_MAX_RANK], positions;
-    const int64_t *input;   /* spatial extents of x */
-    int64_t input_count;    /* their product */
+    const int64_t *input; /* spatial extents of x */
+    int64_t input_count;  /* their product */
     int64_t low[WEFT_MAX_RANK];
     const int64_t *stride, *dilation, *base;
 } weft_convolution_problem;
@@ -50,7 +50,8 @@ static int64_t input_offset(const weft_convolution_problem *p, const int64_t *o,
 
 /* Patches of positions [first, first + count): column n, row (channel, kernel position). x starts at the group's first
    channel; elements are 8 bytes (double or int64; zero is all bits zero in both). */
-static void load_patches(const weft_convolution_problem *p, const uint64_t *x, int64_t first, int64_t count, uint64_t *out) {
+static void load_patches(const weft_convolution_problem *p, const uint64_t *x, int64_t first, int64_t count,
+                         uint64_t *out) {
     int64_t o[WEFT_MAX_RANK] = {0}, rest = first;
     for (int i = p->spatial - 1; i >= 0; i--) {
         o[i] = rest % p->positions_shape[i];
@@ -90,7 +91,8 @@ static void memory_free(const weft_interpreter *interpreter, weft_convolution_me
     weft_interp_scratch_free(interpreter, m->block_count, 8, m->block);
 }
 
-static void store_block(const weft_node *node, weft_tensor *y, int64_t start, int64_t count, bool floats, const void *sums) {
+static void store_block(const weft_node *node, weft_tensor *y, int64_t start, int64_t count, bool floats,
+                        const void *sums) {
     if (floats) {
         weft_interp_store_f64(y->dtype, y->data, start, count, sums);
         return;
@@ -99,15 +101,17 @@ static void store_block(const weft_node *node, weft_tensor *y, int64_t start, in
     for (int64_t i = 0; i < count; i++) {
         int64_t sum = weft_interp_wrap(accumulate, ((const int64_t *)sums)[i]);
         if (weft_dtype_is_float(y->dtype))
-            weft_element_set_double(y->dtype, y->data, start + i, accumulate == WEFT_U64 ? (double)(uint64_t)sum : (double)sum);
+            weft_element_set_double(y->dtype, y->data, start + i,
+                                    accumulate == WEFT_U64 ? (double)(uint64_t)sum : (double)sum);
         else
             weft_element_set_i64(y->dtype, y->data, start + i, sum);
     }
 }
 
 /* One group of one image. */
-static void convolve_group(const weft_interpreter *interpreter, const weft_node *node, const weft_convolution_problem *p,
-                           const weft_convolution_memory *m, int64_t image, int64_t group, bool floats, weft_tensor *y) {
+static void convolve_group(const weft_interpreter *interpreter, const weft_node *node,
+                           const weft_convolution_problem *p, const weft_convolution_memory *m, int64_t image,
+                           int64_t group, bool floats, weft_tensor *y) {
     int64_t k = p->channels * p->kernel_count;
     const uint64_t *x = (const uint64_t *)m->x + (image * p->groups + group) * p->channels * p->input_count;
     const void *w = (const uint64_t *)m->w + group * p->outputs * k;
@@ -131,7 +135,8 @@ weft_status weft_interpret_convolution(weft_interpreter *interpreter, const weft
     weft_convolution_problem p;
     weft_interp_domain domain = weft_interp_domain_of(x->dtype);
     if (domain == WEFT_DOMAIN_INTEGER) domain = weft_interp_domain_of(weft_interp_accumulate(node));
-    if (domain == WEFT_DOMAIN_COMPLEX) return WEFT_STATUS(WEFT_UNSUPPORTED, "convolution of complex numbers: split it first");
+    if (domain == WEFT_DOMAIN_COMPLEX)
+        return WEFT_STATUS(WEFT_UNSUPPORTED, "convolution of complex numbers: split it first");
     WEFT_TRY(weft_interp_result(interpreter, node, 0, &results[0]), "result of convolution");
     WEFT_TRY(read_problem(interpreter, node, x, w, results[0], &p), "convolution");
     if (results[0]->element_count == 0) return NULL;

@@ -1,5 +1,5 @@
-/* Derived ops: the op is built again in a small graph of its own, with the operands' actual shapes, decomposed there and
-   interpreted. So a decomposition is tested by every use of its op, whatever the enclosing graph looks like. */
+/* Derived ops: the op is built again in a small graph of its own, with the operands' actual shapes, decomposed there
+   and interpreted. So a decomposition is tested by every use of its op, whatever the enclosing graph looks like. */
 #include "ir/decompose.h"
 #include "ir/interp/interp.h"
 

@@ -1,6 +1,6 @@
-/* dot_general: operands are permuted to A[batch][m][k] and B[batch][k][n] as double (or int64, or complex), multiplied by
-   the kernels below, and rounded once. The sum over k runs in order for every element.
-   The f64 kernel computes tiles of 4 x 4 elements: the order of each sum is untouched, only independent sums interleave. */
+/* dot_general: operands are permuted to A[batch][m][k] and B[batch][k][n] as double (or int64, or complex), multiplied
+   by the kernels below, and rounded once. The sum over k runs in order for every element. The f64 kernel computes tiles
+   of 4 x 4 elements: the order of each sum is untouched, only independent sums interleave. */
 #include <string.h>
 
 #include "ir/interp/interp.h"
@@ -70,7 +70,8 @@ void weft_interp_matmul_i64(int64_t m, int64_t n, int64_t k, const int64_t *a, c
     }
 }
 
-static void matmul_complex(int64_t m, int64_t n, int64_t k, const weft_complex *a, const weft_complex *b, weft_complex *c) {
+static void matmul_complex(int64_t m, int64_t n, int64_t k, const weft_complex *a, const weft_complex *b,
+                           weft_complex *c) {
     for (int64_t i = 0; i < m; i++) {
         for (int64_t j = 0; j < n; j++) {
             weft_complex sum = {0, 0};
@@ -194,7 +195,8 @@ static void multiply(const weft_interpreter *interpreter, const weft_node *node,
             (round ? weft_interp_matmul_f32 : weft_interp_matmul_f64)(p->m, p->n, p->k, (const double *)a + at,
                                                                       (const double *)b + bt, (double *)c + ct);
         else if (domain == WEFT_DOMAIN_INTEGER)
-            weft_interp_matmul_i64(p->m, p->n, p->k, (const int64_t *)a + at, (const int64_t *)b + bt, (int64_t *)c + ct);
+            weft_interp_matmul_i64(p->m, p->n, p->k, (const int64_t *)a + at, (const int64_t *)b + bt,
+                                   (int64_t *)c + ct);
         else
             matmul_complex(p->m, p->n, p->k, (const weft_complex *)a + at, (const weft_complex *)b + bt,
                            (weft_complex *)c + ct);

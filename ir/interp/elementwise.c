@@ -15,15 +15,33 @@ static double f_is_nan(double x) { return isnan(x) ? 1 : 0; }
 static double f_is_finite(double x) { return isfinite(x) ? 1 : 0; }
 
 static double (*const unary_floats[WEFT_OP_COUNT])(double) = {
-    [WEFT_OP_abs] = fabs,           [WEFT_OP_neg] = f_neg,           [WEFT_OP_sign] = f_sign,
-    [WEFT_OP_ceil] = ceil,          [WEFT_OP_floor] = floor,         [WEFT_OP_round] = rint,
-    [WEFT_OP_exp] = exp,            [WEFT_OP_expm1] = expm1,         [WEFT_OP_log] = log,
-    [WEFT_OP_log1p] = log1p,        [WEFT_OP_sqrt] = sqrt,           [WEFT_OP_rsqrt] = f_rsqrt,
-    [WEFT_OP_sin] = sin,            [WEFT_OP_cos] = cos,             [WEFT_OP_tan] = tan,
-    [WEFT_OP_asin] = asin,          [WEFT_OP_acos] = acos,           [WEFT_OP_atan] = atan,
-    [WEFT_OP_sinh] = sinh,          [WEFT_OP_cosh] = cosh,           [WEFT_OP_asinh] = asinh,
-    [WEFT_OP_acosh] = acosh,        [WEFT_OP_atanh] = atanh,         [WEFT_OP_tanh] = tanh,
-    [WEFT_OP_logistic] = f_logistic, [WEFT_OP_erf] = erf,            [WEFT_OP_is_nan] = f_is_nan,
+    [WEFT_OP_abs] = fabs,
+    [WEFT_OP_neg] = f_neg,
+    [WEFT_OP_sign] = f_sign,
+    [WEFT_OP_ceil] = ceil,
+    [WEFT_OP_floor] = floor,
+    [WEFT_OP_round] = rint,
+    [WEFT_OP_exp] = exp,
+    [WEFT_OP_expm1] = expm1,
+    [WEFT_OP_log] = log,
+    [WEFT_OP_log1p] = log1p,
+    [WEFT_OP_sqrt] = sqrt,
+    [WEFT_OP_rsqrt] = f_rsqrt,
+    [WEFT_OP_sin] = sin,
+    [WEFT_OP_cos] = cos,
+    [WEFT_OP_tan] = tan,
+    [WEFT_OP_asin] = asin,
+    [WEFT_OP_acos] = acos,
+    [WEFT_OP_atan] = atan,
+    [WEFT_OP_sinh] = sinh,
+    [WEFT_OP_cosh] = cosh,
+    [WEFT_OP_asinh] = asinh,
+    [WEFT_OP_acosh] = acosh,
+    [WEFT_OP_atanh] = atanh,
+    [WEFT_OP_tanh] = tanh,
+    [WEFT_OP_logistic] = f_logistic,
+    [WEFT_OP_erf] = erf,
+    [WEFT_OP_is_nan] = f_is_nan,
     [WEFT_OP_is_finite] = f_is_finite,
 };
 
@@ -48,8 +66,8 @@ static int64_t (*const unary_integers[WEFT_OP_COUNT])(int64_t, weft_dtype) = {
 };
 
 static weft_status no_meaning(const weft_node *node, weft_dtype dtype) {
-    return WEFT_STATUS(WEFT_INTERNAL, "%s of %s has no meaning; infer should have refused it", weft_op_get(node->op)->name,
-                       weft_dtype_name(dtype));
+    return WEFT_STATUS(WEFT_INTERNAL, "%s of %s has no meaning; infer should have refused it",
+                       weft_op_get(node->op)->name, weft_dtype_name(dtype));
 }
 
 static void neg_complex(const weft_tensor *x, weft_tensor *y) {
@@ -239,7 +257,8 @@ static int outcome_of(const weft_tensor *a, const weft_tensor *b, int64_t i) {
         return x == y ? EQUAL : weft_interp_less_i64(a->dtype, x, y) ? LESS : GREATER;
     }
     case WEFT_DOMAIN_COMPLEX: {
-        weft_complex x = weft_interp_load_complex(a->dtype, a->data, i), y = weft_interp_load_complex(b->dtype, b->data, i);
+        weft_complex x = weft_interp_load_complex(a->dtype, a->data, i),
+                     y = weft_interp_load_complex(b->dtype, b->data, i);
         return x.re == y.re && x.im == y.im ? EQUAL : UNORDERED;
     }
     }
@@ -251,15 +270,17 @@ weft_status weft_interpret_compare(weft_interpreter *interpreter, const weft_nod
     static const struct {
         const char *name;
         int accepted;
-    } directions[] = {{"eq", EQUAL},        {"ne", LESS | GREATER | UNORDERED}, {"lt", LESS}, {"le", LESS | EQUAL},
-                      {"gt", GREATER},      {"ge", GREATER | EQUAL}};
+    } directions[] = {{"eq", EQUAL},   {"ne", LESS | GREATER | UNORDERED},
+                      {"lt", LESS},    {"le", LESS | EQUAL},
+                      {"gt", GREATER}, {"ge", GREATER | EQUAL}};
     const char *direction = weft_node_string(node, WEFT_ATTR_direction, "");
     int accepted = 0;
     for (int i = 0; i < 6; i++)
         if (!strcmp(directions[i].name, direction)) accepted = directions[i].accepted;
     WEFT_TRY(weft_interp_result(interpreter, node, 0, &results[0]), "result of compare");
     unsigned char *out = results[0]->data;
-    for (int64_t i = 0; i < results[0]->element_count; i++) out[i] = (outcome_of(inputs[0], inputs[1], i) & accepted) != 0;
+    for (int64_t i = 0; i < results[0]->element_count; i++)
+        out[i] = (outcome_of(inputs[0], inputs[1], i) & accepted) != 0;
     return NULL;
 }
 
@@ -274,7 +295,8 @@ weft_status weft_interpret_select(weft_interpreter *interpreter, const weft_node
         if (bits < 8)
             weft_element_set_bits(y->dtype, y->data, i, weft_element_bits(y->dtype, x->data, i));
         else
-            memcpy((unsigned char *)y->data + (size_t)i * bytes, (const unsigned char *)x->data + (size_t)i * bytes, bytes);
+            memcpy((unsigned char *)y->data + (size_t)i * bytes, (const unsigned char *)x->data + (size_t)i * bytes,
+                   bytes);
     }
     return NULL;
 }

@@ -25,8 +25,8 @@ static void transform(int64_t n, int64_t step, const weft_complex *in, const wef
         weft_complex sum = {0, 0};
         for (int64_t r = 0; r < p; r++) {
             weft_complex w = roots[j * r % n * step];
-            sum = weft_interp_combine_complex(WEFT_REDUCTION_SUM, sum,
-                                              weft_interp_combine_complex(WEFT_REDUCTION_PRODUCT, w, spare[r * m + j % m]));
+            sum = weft_interp_combine_complex(
+                WEFT_REDUCTION_SUM, sum, weft_interp_combine_complex(WEFT_REDUCTION_PRODUCT, w, spare[r * m + j % m]));
         }
         out[j] = sum;
     }

@@ -1,5 +1,5 @@
-/* gather and scatter as StableHLO defines them. Both read an index vector per batch position, spread it over the axes of
-   x by index_map, and move one window. Gather clamps starts so that the window fits; scatter drops the elements that
+/* gather and scatter as StableHLO defines them. Both read an index vector per batch position, spread it over the axes
+   of x by index_map, and move one window. Gather clamps starts so that the window fits; scatter drops the elements that
    fall outside, one by one. */
 #include <math.h>
 #include <string.h>
@@ -49,7 +49,8 @@ static void read_start(const weft_node *node, const weft_gather_axes *axes, cons
     int64_t at = 0;
     for (int i = 0; i < axes->batch_rank; i++) at += batch[i] * axes->index_strides[i];
     memset(start, 0, WEFT_MAX_RANK * sizeof *start);
-    for (int i = 0; i < map->count; i++) start[map->as.ints[i]] = weft_interp_index(indices, at + i * axes->component_stride);
+    for (int i = 0; i < map->count; i++)
+        start[map->as.ints[i]] = weft_interp_index(indices, at + i * axes->component_stride);
 }
 
 weft_status weft_interpret_gather(weft_interpreter *interpreter, const weft_node *node, weft_tensor *const *inputs,
@@ -88,7 +89,8 @@ static void apply_update(weft_reduction kind, bool round, weft_tensor *y, double
         weft_view source = {.offset = from}, target = {.offset = at};
         weft_interp_copy(y->dtype, 0, NULL, updates->data, &source, y->data, &target);
     } else if (sums) {
-        sums[at] = weft_interp_combine_f64(kind, round, sums[at], weft_element_double(updates->dtype, updates->data, from));
+        sums[at] =
+            weft_interp_combine_f64(kind, round, sums[at], weft_element_double(updates->dtype, updates->data, from));
     } else {
         int64_t value = weft_interp_combine_i64(kind, y->dtype, weft_element_i64(y->dtype, y->data, at),
                                                 weft_element_i64(updates->dtype, updates->data, from));

@@ -1,7 +1,7 @@
 /* What the op families of the interpreter share: result tensors, attributes as numbers, blocks of elements as double or
    int64, and one strided copy that all data movement is made of.
-   Invariant: tensors inside the interpreter are packed row-major host tensors, so tensor->strides are usable as they are.
-   Read next: interpret.c (running), elementwise.c (the simplest family). */
+   Invariant: tensors inside the interpreter are packed row-major host tensors, so tensor->strides are usable as they
+   are. Read next: interpret.c (running), elementwise.c (the simplest family). */
 #ifndef WEFT_IR_INTERP_INTERP_H
 #define WEFT_IR_INTERP_INTERP_H
 
@@ -63,8 +63,8 @@ typedef struct weft_view {
     int64_t strides[WEFT_MAX_RANK];
 } weft_view;
 /* dst[...] = src[...] for all indices below shape. */
-void weft_interp_copy(weft_dtype dtype, int rank, const int64_t *shape, const void *src, const weft_view *from, void *dst,
-                      const weft_view *to);
+void weft_interp_copy(weft_dtype dtype, int rank, const int64_t *shape, const void *src, const weft_view *from,
+                      void *dst, const weft_view *to);
 weft_view weft_interp_view(const weft_tensor *tensor);
 /* Steps index through shape in row-major order, last axis first; false after the last. rank 0: one step. */
 bool weft_interp_next(int rank, const int64_t *shape, int64_t *index);
@@ -93,7 +93,8 @@ double weft_interp_minimum(double a, double b);
 
 /* C[m][n] = sum over k in order of A[m][k] * B[k][n]; C is overwritten. dot.c */
 void weft_interp_matmul_f64(int64_t m, int64_t n, int64_t k, const double *a, const double *b, double *c);
-void weft_interp_matmul_f32(int64_t m, int64_t n, int64_t k, const double *a, const double *b, double *c); /* f32 sums */
+void weft_interp_matmul_f32(int64_t m, int64_t n, int64_t k, const double *a, const double *b,
+                            double *c); /* f32 sums */
 void weft_interp_matmul_i64(int64_t m, int64_t n, int64_t k, const int64_t *a, const int64_t *b, int64_t *c);
 /* Product results: sums in `accumulate`, then the result's dtype. */
 weft_dtype weft_interp_accumulate(const weft_node *node);

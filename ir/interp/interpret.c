@@ -6,11 +6,12 @@
 
 #include <string.h>
 
+#include "ir/build.h"
 #include "ir/interp/interp.h"
 
 /* -- one node */
 
-#define HOOK(name) weft_interpret_##name
+#define HOOK(name)   weft_interpret_##name
 #define NONE(reason) NULL
 static const weft_interpret_hook hooks[WEFT_OP_COUNT] = {
 #define WEFT_OP(id, class, low, high, results, flags, attributes, infer, interpret, ...) [WEFT_OP_##id] = interpret,
@@ -25,14 +26,15 @@ static weft_status check_elementwise(const weft_node *node, weft_tensor *const *
     if (!(weft_op_get(node->op)->flags & WEFT_FLAG_ELEMENTWISE)) return NULL;
     for (int i = 1; i < node->operand_count; i++)
         if (inputs[i]->element_count != inputs[0]->element_count)
-            return WEFT_STATUS(WEFT_OUT_OF_RANGE, "operands of %lld and %lld elements", (long long)inputs[0]->element_count,
-                               (long long)inputs[i]->element_count);
+            return WEFT_STATUS(WEFT_OUT_OF_RANGE, "operands of %lld and %lld elements",
+                               (long long)inputs[0]->element_count, (long long)inputs[i]->element_count);
     return NULL;
 }
 
 static weft_status run_hook(weft_interpreter *interpreter, const weft_node *node, weft_tensor *const *inputs,
                             weft_tensor **results) {
-    if (weft_op_get(node->op)->class == WEFT_CLASS_DERIVED) return weft_interp_derived(interpreter, node, inputs, results);
+    if (weft_op_get(node->op)->class == WEFT_CLASS_DERIVED)
+        return weft_interp_derived(interpreter, node, inputs, results);
     if (!hooks[node->op]) return WEFT_STATUS(WEFT_INTERNAL, "the op cannot be interpreted by itself");
     WEFT_TRY(check_elementwise(node, inputs), "operands");
     WEFT_TRY(hooks[node->op](interpreter, node, inputs, results), "op");
@@ -51,9 +53,10 @@ weft_status weft_interpret_node(weft_interpreter *interpreter, const weft_node *
         results[i] = NULL;
     }
     if (node->location.name)
-        return weft_status_annotate(status, __FILE__, __LINE__, "interpreting %s %%%d (%s:%d)", weft_op_get(node->op)->name,
-                                    node->id, node->location.name, node->location.line);
-    return weft_status_annotate(status, __FILE__, __LINE__, "interpreting %s %%%d", weft_op_get(node->op)->name, node->id);
+        return weft_status_annotate(status, __FILE__, __LINE__, "interpreting %s %%%d (%s:%d)",
+                                    weft_op_get(node->op)->name, node->id, node->location.name, node->location.line);
+    return weft_status_annotate(status, __FILE__, __LINE__, "interpreting %s %%%d", weft_op_get(node->op)->name,
+                                node->id);
 }
 
 /* -- values of a block */
@@ -99,8 +102,8 @@ static bool change_uses(weft_interpreter *interpreter, weft_map *uses, const wef
 }
 
 /* operands and results: room for this node's. */
-static weft_status run_node(weft_interpreter *interpreter, weft_map *uses, const weft_node *node, weft_tensor **operands,
-                            weft_tensor **results) {
+static weft_status run_node(weft_interpreter *interpreter, weft_map *uses, const weft_node *node,
+                            weft_tensor **operands, weft_tensor **results) {
     for (int i = 0; i < node->operand_count; i++) {
         operands[i] = find_value(interpreter, node->operands[i]);
         if (!operands[i])
@@ -183,13 +186,15 @@ weft_status weft_interpreter_init(weft_graph *graph, weft_interpret_mode mode, w
     weft_map_init(graph->context->allocator, &out_interpreter->states);
     out_interpreter->symbol_count = weft_dim_symbol_count(graph->dims);
     void *symbols;
-    WEFT_TRY(weft_interp_scratch(out_interpreter, out_interpreter->symbol_count, sizeof(int64_t), &symbols), "interpreter");
+    WEFT_TRY(weft_interp_scratch(out_interpreter, out_interpreter->symbol_count, sizeof(int64_t), &symbols),
+             "interpreter");
     out_interpreter->symbols = symbols;
     for (int i = 0; i < out_interpreter->symbol_count; i++) out_interpreter->symbols[i] = WEFT_SYMBOL_UNBOUND;
     for (size_t i = 0; i < graph->state_count; i++) {
         const weft_state_value *state = &graph->states[i];
         if (!state->initial) continue;
-        if (!state->initial->packed || !weft_map_put(&out_interpreter->states, state->name, strlen(state->name), state->initial)) {
+        if (!state->initial->packed ||
+            !weft_map_put(&out_interpreter->states, state->name, strlen(state->name), state->initial)) {
             bool packed = state->initial->packed;
             weft_interpreter_deinit(out_interpreter);
             return packed ? no_memory() : WEFT_STATUS(WEFT_INVALID_ARGUMENT, "state %s is not packed", state->name);
@@ -220,7 +225,8 @@ static weft_status pack_input(const weft_interpreter *interpreter, weft_tensor *
         *out = tensor;
         return NULL;
     }
-    WEFT_TRY(weft_tensor_create(interpreter->graph->context, tensor->dtype, tensor->rank, tensor->shape, out), "packing");
+    WEFT_TRY(weft_tensor_create(interpreter->graph->context, tensor->dtype, tensor->rank, tensor->shape, out),
+             "packing");
     weft_view from = weft_interp_view(tensor), to = weft_interp_view(*out);
     weft_interp_copy(tensor->dtype, tensor->rank, tensor->shape, tensor->data, &from, (*out)->data, &to);
     return NULL;
@@ -236,7 +242,8 @@ weft_status weft_interpreter_run(weft_interpreter *interpreter, int input_count,
     weft_tensor **packed = memory;
     weft_status status = NULL;
     for (int i = 0; i < input_count && !status; i++) status = pack_input(interpreter, inputs[i], &packed[i]);
-    if (!status) status = weft_interpret_block(interpreter, interpreter->graph->body->block, packed, output_count, outputs);
+    if (!status)
+        status = weft_interpret_block(interpreter, interpreter->graph->body->block, packed, output_count, outputs);
     for (int i = 0; i < input_count; i++) weft_tensor_release(packed[i]);
     weft_interp_scratch_free(interpreter, input_count, sizeof(weft_tensor *), memory);
     return weft_status_annotate(status, __FILE__, __LINE__, "interpreting graph %s", interpreter->graph->name);

@@ -133,7 +133,8 @@ static void fill_with(const weft_tensor *fill, weft_tensor *y) {
 }
 
 /* Element i of an axis lands at low + i * step; the first and the number of elements that land inside the result. */
-static void landing_range(int64_t extent, int64_t result, int64_t low, int64_t step, int64_t *out_first, int64_t *out_count) {
+static void landing_range(int64_t extent, int64_t result, int64_t low, int64_t step, int64_t *out_first,
+                          int64_t *out_count) {
     int64_t first = low < 0 ? (-low + step - 1) / step : 0;
     int64_t end = result > low ? (result - low - 1) / step + 1 : 0;
     if (end > extent) end = extent;
@@ -170,7 +171,8 @@ weft_status weft_interpret_concat(weft_interpreter *interpreter, const weft_node
     for (int i = 0; i < node->operand_count; i++) {
         const weft_tensor *x = inputs[i];
         weft_view from = weft_interp_view(x), to = weft_interp_view(y);
-        if (at + x->shape[axis] > y->shape[axis]) return WEFT_STATUS(WEFT_INTERNAL, "concat: operands exceed the result");
+        if (at + x->shape[axis] > y->shape[axis])
+            return WEFT_STATUS(WEFT_INTERNAL, "concat: operands exceed the result");
         to.offset = at * y->strides[axis];
         weft_interp_copy(x->dtype, x->rank, x->shape, x->data, &from, y->data, &to);
         at += x->shape[axis];
@@ -198,8 +200,8 @@ static weft_status window_fits(const weft_tensor *x, const weft_tensor *window) 
     return NULL;
 }
 
-weft_status weft_interpret_dynamic_slice(weft_interpreter *interpreter, const weft_node *node, weft_tensor *const *inputs,
-                                         weft_tensor **results) {
+weft_status weft_interpret_dynamic_slice(weft_interpreter *interpreter, const weft_node *node,
+                                         weft_tensor *const *inputs, weft_tensor **results) {
     WEFT_TRY(weft_interp_result(interpreter, node, 0, &results[0]), "result of dynamic_slice");
     WEFT_TRY(window_fits(inputs[0], results[0]), "dynamic_slice");
     weft_view from = weft_interp_view(inputs[0]);

@@ -1,12 +1,13 @@
 /* rng_bits: Philox 4x32-10 (Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3").
-   Philox key = the two halves of key[0]; counter = row-major index in words 0 and 1, key[1] in words 2 and 3. An element
-   is output word 0 (u32) or words 0 and 1 (u64): it depends on key and index only, so tiling and sharding cannot show. */
+   Philox key = the two halves of key[0]; counter = row-major index in words 0 and 1, key[1] in words 2 and 3. An
+   element is output word 0 (u32) or words 0 and 1 (u64): it depends on key and index only, so tiling and sharding
+   cannot show. */
 #include "ir/interp/interp.h"
 
 static void philox_round(uint32_t counter[4], const uint32_t key[2]) {
     uint64_t a = (uint64_t)0xd2511f53u * counter[0], b = (uint64_t)0xcd9e8d57u * counter[2];
-    uint32_t next[4] = {(uint32_t)(b >> 32) ^ counter[1] ^ key[0], (uint32_t)b, (uint32_t)(a >> 32) ^ counter[3] ^ key[1],
-                        (uint32_t)a};
+    uint32_t next[4] = {(uint32_t)(b >> 32) ^ counter[1] ^ key[0], (uint32_t)b,
+                        (uint32_t)(a >> 32) ^ counter[3] ^ key[1], (uint32_t)a};
     for (int i = 0; i < 4; i++) counter[i] = next[i];
 }
 

@@ -127,14 +127,15 @@ weft_status weft_interpret_arg_reduce(weft_interpreter *interpreter, const weft_
                                       weft_tensor **results) {
     const weft_tensor *x = inputs[0];
     weft_lines lines = lines_of(x, weft_node_int(node, WEFT_ATTR_axis, 0));
-    bool max = weft_interp_reduction(node) == WEFT_REDUCTION_MAX, last = weft_node_int(node, WEFT_ATTR_select_last, 0) != 0;
+    bool max = weft_interp_reduction(node) == WEFT_REDUCTION_MAX,
+         last = weft_node_int(node, WEFT_ATTR_select_last, 0) != 0;
     WEFT_TRY(weft_interp_result(interpreter, node, 0, &results[0]), "result of arg_reduce");
     if (lines.extent == 0 && results[0]->element_count)
         return WEFT_STATUS(WEFT_OUT_OF_RANGE, "arg_reduce over an empty axis");
     int64_t *out = results[0]->data;
     for (int64_t i = 0; i < results[0]->element_count; i++)
-        out[i] = best_of_line(x, i / lines.inner * lines.extent * lines.inner + i % lines.inner, lines.inner, lines.extent, max,
-                              last);
+        out[i] = best_of_line(x, i / lines.inner * lines.extent * lines.inner + i % lines.inner, lines.inner,
+                              lines.extent, max, last);
     return NULL;
 }
 
@@ -143,7 +144,8 @@ weft_status weft_interpret_cumulative(weft_interpreter *interpreter, const weft_
     const weft_tensor *x = inputs[0];
     weft_lines lines = lines_of(x, weft_node_int(node, WEFT_ATTR_axis, 0));
     weft_reduction kind = weft_interp_reduction(node);
-    bool exclusive = weft_node_int(node, WEFT_ATTR_exclusive, 0) != 0, reverse = weft_node_int(node, WEFT_ATTR_reverse, 0) != 0;
+    bool exclusive = weft_node_int(node, WEFT_ATTR_exclusive, 0) != 0,
+         reverse = weft_node_int(node, WEFT_ATTR_reverse, 0) != 0;
     bool round = weft_interp_rounds(interpreter, x->dtype);
     WEFT_TRY(weft_interp_result(interpreter, node, 0, &results[0]), "result of cumulative");
     for (int64_t line = 0; line < lines.outer * lines.inner; line++) {

@@ -8,10 +8,12 @@
 
 typedef struct weft_windows {
     int rank;
-    int64_t window[WEFT_MAX_RANK], stride[WEFT_MAX_RANK], dilation[WEFT_MAX_RANK], base[WEFT_MAX_RANK], low[WEFT_MAX_RANK];
+    int64_t window[WEFT_MAX_RANK], stride[WEFT_MAX_RANK], dilation[WEFT_MAX_RANK], base[WEFT_MAX_RANK],
+        low[WEFT_MAX_RANK];
 } weft_windows;
 
-static weft_status read_windows(const weft_interpreter *interpreter, const weft_node *node, int rank, weft_windows *out) {
+static weft_status read_windows(const weft_interpreter *interpreter, const weft_node *node, int rank,
+                                weft_windows *out) {
     const weft_attribute *dilation = weft_node_attribute(node, WEFT_ATTR_dilation);
     const weft_attribute *base = weft_node_attribute(node, WEFT_ATTR_base_dilation);
     *out = (weft_windows){.rank = rank};
@@ -61,8 +63,8 @@ static void reduce_one(const weft_windows *w, const weft_tensor *x, const int64_
         weft_interp_store_complex(y->dtype, y->data, out, c);
 }
 
-weft_status weft_interpret_reduce_window(weft_interpreter *interpreter, const weft_node *node, weft_tensor *const *inputs,
-                                         weft_tensor **results) {
+weft_status weft_interpret_reduce_window(weft_interpreter *interpreter, const weft_node *node,
+                                         weft_tensor *const *inputs, weft_tensor **results) {
     const weft_tensor *x = inputs[0];
     weft_windows windows;
     WEFT_TRY(read_windows(interpreter, node, x->rank, &windows), "reduce_window");
@@ -105,7 +107,8 @@ weft_status weft_interpret_select_and_scatter(weft_interpreter *interpreter, con
     weft_tensor *y = results[0];
     void *memory; /* sums before the one rounding: f64, or i64 for integers */
     WEFT_TRY(weft_interp_scratch(interpreter, y->element_count, sizeof(double), &memory), "select_and_scatter");
-    bool floats = weft_interp_domain_of(x->dtype) == WEFT_DOMAIN_FLOAT, round = weft_interp_rounds(interpreter, x->dtype);
+    bool floats = weft_interp_domain_of(x->dtype) == WEFT_DOMAIN_FLOAT,
+         round = weft_interp_rounds(interpreter, x->dtype);
     double *sums = memory;
     int64_t *totals = memory;
     int64_t o[WEFT_MAX_RANK] = {0};

@@ -1,4 +1,5 @@
-/* sort, top_k, nonzero. One stable merge sort of positions; floats compare with -0 = +0 and NaN last in both directions. */
+/* sort, top_k, nonzero. One stable merge sort of positions; floats compare with -0 = +0 and NaN last in both
+ * directions. */
 #include <math.h>
 #include <string.h>
 
@@ -15,7 +16,8 @@ static bool comes_before(const weft_sort_line *line, int64_t b, int64_t a) {
     const weft_tensor *keys = line->keys;
     int64_t left = line->first + b * line->step, right = line->first + a * line->step;
     if (weft_interp_domain_of(keys->dtype) == WEFT_DOMAIN_FLOAT) {
-        double x = weft_element_double(keys->dtype, keys->data, left), y = weft_element_double(keys->dtype, keys->data, right);
+        double x = weft_element_double(keys->dtype, keys->data, left),
+               y = weft_element_double(keys->dtype, keys->data, right);
         if (isnan(x) || isnan(y)) return !isnan(x);
         return line->descending ? x > y : x < y;
     }
@@ -53,8 +55,8 @@ weft_status weft_interpret_sort(weft_interpreter *interpreter, const weft_node *
                                 weft_tensor **results) {
     const weft_tensor *keys = inputs[0];
     int64_t axis = weft_node_int(node, WEFT_ATTR_axis, 0), extent = keys->shape[axis];
-    weft_sort_line line = {.keys = keys, .step = keys->strides[axis],
-                           .descending = weft_node_int(node, WEFT_ATTR_descending, 0) != 0};
+    weft_sort_line line = {
+        .keys = keys, .step = keys->strides[axis], .descending = weft_node_int(node, WEFT_ATTR_descending, 0) != 0};
     for (int i = 0; i < node->operand_count; i++)
         WEFT_TRY(weft_interp_result(interpreter, node, i, &results[i]), "result of sort");
     void *memory;
@@ -75,8 +77,8 @@ weft_status weft_interpret_top_k(weft_interpreter *interpreter, const weft_node 
                                  weft_tensor **results) {
     const weft_tensor *x = inputs[0];
     int64_t axis = weft_node_int(node, WEFT_ATTR_axis, 0), extent = x->shape[axis], k;
-    weft_sort_line line = {.keys = x, .step = x->strides[axis],
-                           .descending = weft_node_int(node, WEFT_ATTR_descending, 0) != 0};
+    weft_sort_line line = {
+        .keys = x, .step = x->strides[axis], .descending = weft_node_int(node, WEFT_ATTR_descending, 0) != 0};
     WEFT_TRY(weft_interp_extents(interpreter, node, WEFT_ATTR_k, &k), "top_k");
     if (k > extent)
         return WEFT_STATUS(WEFT_OUT_OF_RANGE, "top_k of %lld among %lld elements", (long long)k, (long long)extent);

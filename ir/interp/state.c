@@ -1,5 +1,5 @@
-/* States: tensors that outlive a run. state_read gives a copy by reference; state_update replaces the tensor, so earlier
-   reads keep the old value. */
+/* States: tensors that outlive a run. state_read gives a copy by reference; state_update replaces the tensor, so
+   earlier reads keep the old value. */
 #include <string.h>
 
 #include "ir/interp/interp.h"
@@ -25,8 +25,8 @@ weft_status weft_interpret_state_read(weft_interpreter *interpreter, const weft_
     return NULL;
 }
 
-weft_status weft_interpret_state_update(weft_interpreter *interpreter, const weft_node *node, weft_tensor *const *inputs,
-                                        weft_tensor **results) {
+weft_status weft_interpret_state_update(weft_interpreter *interpreter, const weft_node *node,
+                                        weft_tensor *const *inputs, weft_tensor **results) {
     (void)results;
     const char *name = weft_node_string(node, WEFT_ATTR_name, "");
     weft_tensor *old = weft_interpreter_state(interpreter, name);

@@ -55,11 +55,13 @@ weft_status weft_interp_tensor(const weft_interpreter *interpreter, const weft_t
     return weft_tensor_create(interpreter->graph->context, type->dtype, type->rank, shape, out_tensor);
 }
 
-weft_status weft_interp_result(const weft_interpreter *interpreter, const weft_node *node, int i, weft_tensor **out_tensor) {
+weft_status weft_interp_result(const weft_interpreter *interpreter, const weft_node *node, int i,
+                               weft_tensor **out_tensor) {
     return weft_interp_tensor(interpreter, &node->results[i].type, out_tensor);
 }
 
-weft_status weft_interp_scratch(const weft_interpreter *interpreter, int64_t count, size_t item_bytes, void **out_memory) {
+weft_status weft_interp_scratch(const weft_interpreter *interpreter, int64_t count, size_t item_bytes,
+                                void **out_memory) {
     size_t bytes;
     *out_memory = weft_size_multiply((size_t)count, item_bytes, &bytes)
                       ? weft_allocate(interpreter->graph->context->allocator, bytes)
@@ -189,8 +191,8 @@ static void copy_row(size_t bytes, int64_t count, const unsigned char *src, int6
     }
 }
 
-void weft_interp_copy(weft_dtype dtype, int rank, const int64_t *shape, const void *src, const weft_view *from, void *dst,
-                      const weft_view *to) {
+void weft_interp_copy(weft_dtype dtype, int rank, const int64_t *shape, const void *src, const weft_view *from,
+                      void *dst, const weft_view *to) {
     if (weft_interp_count(rank, shape) == 0) return;
     int bits = weft_dtype_bits(dtype), outer = rank > 0 ? rank - 1 : 0;
     int64_t inner = rank > 0 ? shape[outer] : 1, index[WEFT_MAX_RANK] = {0};
@@ -207,7 +209,8 @@ void weft_interp_copy(weft_dtype dtype, int rank, const int64_t *shape, const vo
                      (unsigned char *)dst + b * (int64_t)bytes, to_stride);
         } else {
             for (int64_t i = 0; i < inner; i++)
-                weft_element_set_bits(dtype, dst, b + i * to_stride, weft_element_bits(dtype, src, a + i * from_stride));
+                weft_element_set_bits(dtype, dst, b + i * to_stride,
+                                      weft_element_bits(dtype, src, a + i * from_stride));
         }
     } while (weft_interp_next(outer, shape, index));
 }
