@@ -215,10 +215,14 @@ static weft_parts binary_complex(weft_index_context *c, weft_op op, weft_parts a
         return (weft_parts){{weft_k_sub(k, weft_k_mul(k, ar, br), weft_k_mul(k, ai, bi)),
                              weft_k_add(k, weft_k_mul(k, ar, bi), weft_k_mul(k, ai, br))}};
     case WEFT_OP_div: {
-        weft_kval norm = weft_k_add(k, weft_k_mul(k, br, br), weft_k_mul(k, bi, bi));
-        weft_kval real = weft_k_add(k, weft_k_mul(k, ar, br), weft_k_mul(k, ai, bi));
-        weft_kval imaginary = weft_k_sub(k, weft_k_mul(k, ai, br), weft_k_mul(k, ar, bi));
-        return (weft_parts){{weft_k_div(k, real, norm), weft_k_div(k, imaginary, norm)}};
+        /* Smith (1962): the larger part of b divides first, so that no square overflows */
+        weft_kval real_first = weft_k_le(k, weft_k_unary(k, WEFT_K_abs, bi), weft_k_unary(k, WEFT_K_abs, br));
+        weft_kval large = weft_k_select(k, real_first, br, bi), small = weft_k_select(k, real_first, bi, br);
+        weft_kval ratio = weft_k_div(k, small, large), scale = weft_k_add(k, large, weft_k_mul(k, small, ratio));
+        weft_kval p = weft_k_select(k, real_first, ar, ai), q = weft_k_select(k, real_first, ai, ar);
+        weft_kval real = weft_k_add(k, p, weft_k_mul(k, q, ratio)), cross = weft_k_mul(k, p, ratio);
+        weft_kval imaginary = weft_k_select(k, real_first, weft_k_sub(k, q, cross), weft_k_sub(k, cross, q));
+        return (weft_parts){{weft_k_div(k, real, scale), weft_k_div(k, imaginary, scale)}};
     }
     default: weft_index_problem(c, WEFT_UNSUPPORTED, "%s of complex numbers", weft_op_get(op)->name); return a;
     }
@@ -255,13 +259,13 @@ int64_t weft_index_float_limit(weft_dtype dtype, double *out_maximum) {
         weft_dtype dtype;
         double maximum;
     } limits[] = {{WEFT_F8E4M3FN, 448},  {WEFT_F8E4M3FNUZ, 240}, {WEFT_F8E5M2, 57344}, {WEFT_F8E5M2FNUZ, 57344},
-                  {WEFT_F4E2M1FN, 6},    {WEFT_F16, 65504}};
+                  {WEFT_F4E2M1FN, 6},    {WEFT_F8E8M0FNU, 0x1p127}};
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
         if (limits[i].dtype == dtype) return *out_maximum = limits[i].maximum, weft_dtype_bits(dtype);
     return 0;
 }
 
-/* Clamps what would overflow: types of 8 bits infinities too. */
+/* Clamps what would overflow, infinities too where they have no code: a rule of types of 8 bits and fewer. */
 static weft_kval saturate_float(weft_kernel *k, weft_dtype to, weft_kval value) {
     double maximum;
     int64_t bits = weft_index_float_limit(to, &maximum);
@@ -269,7 +273,7 @@ static weft_kval saturate_float(weft_kernel *k, weft_dtype to, weft_kval value) 
     weft_dtype e = elem(k, value);
     weft_kval limit = weft_k_float(k, e, maximum), magnitude = weft_k_unary(k, WEFT_K_abs, value);
     weft_kval over = weft_k_lt(k, limit, magnitude);
-    if (bits > 8) over = weft_k_and(k, over, weft_k_lt(k, magnitude, weft_k_float(k, e, (double)__builtin_inff())));
+    if (to == WEFT_F8E8M0FNU) over = weft_k_and(k, over, weft_k_lt(k, magnitude, weft_k_float(k, e, (double)__builtin_inff())));
     weft_kval clamped = weft_k_binary(k, WEFT_K_copysign, weft_k_splat(k, limit, weft_ktype_of(k, value).lanes), value);
     return weft_k_select(k, over, clamped, value);
 }
@@ -298,7 +302,7 @@ static weft_kval integer_to_float(weft_index_context *c, weft_dtype from, weft_d
 
 static weft_kval convert_real(weft_index_context *c, weft_dtype from, weft_dtype to, bool saturate, weft_kval value) {
     weft_kernel *k = c->kernel;
-    if (from == to) return value;
+    if (from == to && !saturate) return value;
     if (to == WEFT_BOOL) return weft_k_ne(k, value, number(k, elem(k, value), 0));
     if (from == WEFT_BOOL) {
         weft_dtype e = weft_index_carrier(to);
