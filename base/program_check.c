@@ -83,13 +83,16 @@ static weft_status check_buffer(checker *c, int index) {
     const weft_buffer *buffer = &program->buffers[index];
     weft_dim offset = buffer->offset, bytes = buffer->bytes;
     WEFT_TRY(check_dim(c, bytes, "the size"), "buffer %d", index);
-    WEFT_TRY(check_dim(c, offset, "the offset"), "buffer %d", index);
+    bool zeros = buffer->kind == WEFT_BUFFER_STATE && offset == WEFT_DIM_ANY;
+    if (!zeros) WEFT_TRY(check_dim(c, offset, "the offset"), "buffer %d", index);
     int port_counts[] = {program->input_count, program->output_count, program->state_count};
     switch (buffer->kind) {
     case WEFT_BUFFER_INPUT: return check_index(buffer->index, port_counts[0], "input");
     case WEFT_BUFFER_OUTPUT: return check_index(buffer->index, port_counts[1], "output");
     case WEFT_BUFFER_STATE:
-        if (bytes < 0) return PROBLEM("the size of a state is no number");
+        if (bytes < 0 || (!zeros && offset < 0)) return PROBLEM("size or offset of a state is no number");
+        if (!zeros && (offset > program->weights_bytes || bytes > program->weights_bytes - offset))
+            return PROBLEM("the initial value ends behind the %lld bytes of weights", (long long)program->weights_bytes);
         return check_index(buffer->index, port_counts[2], "state");
     case WEFT_BUFFER_CONSTANT:
         if (bytes < 0 || offset < 0) return PROBLEM("size or offset of a constant is no number");
@@ -217,7 +220,10 @@ static weft_status check_step(checker *c, const weft_step *step, int depth) {
         return check_bodies(c, step, 2, depth);
     case WEFT_STEP_READ_DIM:
         WEFT_TRY(check_use(c, step->buffers[0], false), "value");
-        return check_data_symbol(c, step->symbol);
+        WEFT_TRY(check_data_symbol(c, step->symbol), "value");
+        if (weft_dim_symbol_get(c->program->dims, step->symbol)->maximum == INT64_MAX)
+            return PROBLEM("symbol %d, read from the device, has no upper bound", step->symbol);
+        return NULL;
     case WEFT_STEP_LOOP:
         WEFT_TRY(check_data_symbol(c, step->symbol), "trip number");
         WEFT_TRY(check_step_dim(c, step->bytes, "the trip count"), "loop");

@@ -18,7 +18,34 @@ typedef struct weft_program_source {
 weft_status weft_program_create(weft_context *context, weft_device *device, const weft_program_source *source,
                                 weft_program **out_program) WEFT_MUST_USE;
 const weft_program_data *weft_program_get_data(const weft_program *program);
+struct weft_program {
+    atomic_int references;
+    weft_context *context;
+    weft_device *device;
+    weft_program_source source;
+    const weft_program_data *data; /* source.data */
+    weft_module *module;
+    void *weights;    /* device address; source.weights itself where the driver's memory is the host's */
+    void *uploaded;   /* owned copy of the weights, or NULL */
+    void *persistent; /* all PERSISTENT buffers */
+    int64_t persistent_bytes;
+    int64_t *persistent_offsets; /* per buffer */
+    int64_t state_bytes;         /* of a session's states together */
+    int64_t *state_offsets;      /* per buffer */
+    char arch[64];
+};
+
+/* What binding looks at: one input. */
+typedef struct weft_shape_view {
+    weft_dtype dtype;
+    int rank;
+    const int64_t *shape;
+} weft_shape_view;
+weft_status weft_program_bind_shapes(const weft_program_data *data, int input_count, const weft_shape_view *inputs,
+                                     int64_t *symbols) WEFT_MUST_USE;
+
 /* Binds symbols from input shapes and checks ports, bounds and guards. symbols: weft_dim_symbol_count entries. */
+/* INVALID_ARGUMENT: a port does not fit; OUT_OF_RANGE: a symbol leaves its bounds; GUARD_FAILED: a guard is false. */
 weft_status weft_program_bind(const weft_program_data *data, int input_count, weft_tensor *const *inputs,
                               int64_t *symbols) WEFT_MUST_USE;
 

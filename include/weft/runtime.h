@@ -51,6 +51,13 @@ WEFT_API void weft_session_release(weft_session *session);
    shape must fit. On an error no output is created. */
 WEFT_API weft_status weft_session_call(weft_session *session, int input_count, weft_tensor *const *inputs,
                                        int output_count, weft_tensor **outputs) WEFT_MUST_USE;
+
+/* States (parameters, moments, caches) belong to the session and keep their values between calls. Reading returns a copy
+   that the caller releases; writing needs a packed tensor of the state's dtype and shape. */
+WEFT_API int weft_program_state_count(const weft_program *program);
+WEFT_API const char *weft_program_state_name(const weft_program *program, int index);
+WEFT_API weft_status weft_session_read_state(weft_session *session, const char *name, weft_tensor **out_tensor) WEFT_MUST_USE;
+WEFT_API weft_status weft_session_write_state(weft_session *session, const char *name, const weft_tensor *tensor) WEFT_MUST_USE;
 /* Frees cached workspace memory. */
 WEFT_API void weft_session_trim(weft_session *session);
 

@@ -1,0 +1,273 @@
+/* The conformance suite of drivers, and the CPU driver's loader against damaged images. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/drivers/cpu/cpu.h"
+#include "tests/runtime/testing.h"
+
+static const char *const device_names[] = {"null", "cpu"};
+
+typedef struct fixture {
+    weft_context *context;
+    weft_device *device;
+} fixture;
+
+static fixture open_device(const char *name) {
+    fixture f;
+    assert_fine(weft_context_create(NULL, &f.context));
+    assert_fine(weft_device_open(f.context, name, &f.device));
+    return f;
+}
+
+static void close_device(fixture f) {
+    weft_device_release(f.device);
+    weft_context_release(f.context);
+}
+
+START_TEST(identity) {
+    fixture f = open_device(device_names[_i]);
+    weft_device_info info;
+    weft_device_get_info(f.device, &info);
+    ck_assert_str_eq(info.driver, device_names[_i]);
+    ck_assert_int_eq(info.ordinal, 0);
+    ck_assert_int_gt(f.device->driver->match(f.device, info.arch), 0);
+    weft_device *again, *other;
+    assert_fine(weft_device_open(f.context, device_names[_i], &again));
+    ck_assert_ptr_eq(again, f.device); /* shared within the context */
+    weft_device_release(again);
+    weft_context *second;
+    assert_fine(weft_context_create(NULL, &second));
+    assert_fine(weft_device_open(second, device_names[_i], &other));
+    ck_assert_ptr_ne(other, f.device);
+    weft_device_release(other);
+    weft_context_release(second);
+    close_device(f);
+}
+END_TEST
+
+START_TEST(memory) {
+    fixture f = open_device(device_names[_i]);
+    const weft_driver *driver = f.device->driver;
+    size_t sizes[] = {0, 1, 63, 64, 4096, 1 << 20};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        void *a, *b;
+        unsigned char *from = malloc(sizes[i] + 1), *to = calloc(1, sizes[i] + 1);
+        for (size_t k = 0; k < sizes[i]; k++) from[k] = (unsigned char)(k * 7 + i);
+        assert_fine(driver->allocate(f.device, sizes[i], &a));
+        assert_fine(driver->allocate(f.device, sizes[i], &b));
+        ck_assert_uint_eq((uintptr_t)a % 64, 0);
+        assert_fine(driver->upload(f.device, a, from, sizes[i]));
+        assert_fine(driver->copy(f.device, b, a, sizes[i]));
+        assert_fine(driver->download(f.device, to, b, sizes[i]));
+        assert_fine(driver->synchronise(f.device));
+        ck_assert(!memcmp(from, to, sizes[i]));
+        driver->free(f.device, a, sizes[i]);
+        driver->free(f.device, b, sizes[i]);
+        free(from);
+        free(to);
+    }
+    driver->free(f.device, NULL, 0);
+    close_device(f);
+}
+END_TEST
+
+START_TEST(names) {
+    weft_context *context;
+    weft_device *device;
+    assert_fine(weft_context_create(NULL, &context));
+    assert_fails(weft_device_open(context, "tpu", &device), WEFT_NOT_FOUND, "tpu");
+    assert_fails(weft_device_open(context, "cpu:1", &device), WEFT_NOT_FOUND, "cpu:1");
+    assert_fails(weft_device_open(context, "cpu:x", &device), WEFT_INVALID_ARGUMENT, NULL);
+    assert_fails(weft_device_open(context, "cpu:", &device), WEFT_INVALID_ARGUMENT, NULL);
+    assert_fails(weft_device_open(context, "cpu:-1", &device), WEFT_INVALID_ARGUMENT, NULL);
+    assert_fails(weft_device_open(context, "", &device), WEFT_NOT_FOUND, NULL);
+    ck_assert_ptr_null(device);
+    assert_fine(weft_device_open(context, "cpu:0", &device));
+    weft_device_release(device);
+    weft_device_release(NULL);
+    weft_context_release(context);
+}
+END_TEST
+
+START_TEST(report) {
+    weft_context *context;
+    char *text;
+    assert_fine(weft_context_create(NULL, &context));
+    assert_fine(weft_device_report(context, &text));
+    const char *rows[] = {"driver  null", "driver  cpu",    "library cuda",   "library nvrtc",    "library nccl",
+                          "library hip ", "library hiprtc", "library vulkan", "library openblas", "library mpi"};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        ck_assert_msg(strstr(text, rows[i]) != NULL, "%s is not in\n%s", rows[i], text);
+    weft_string_release(context, text);
+    weft_context_release(context);
+}
+END_TEST
+
+START_TEST(forced_variant) {
+    weft_context *context;
+    weft_device *device;
+    assert_fine(weft_context_create(NULL, &context));
+    setenv("WEFT_CPU", "x86-64-v9", 1);
+    assert_fails(weft_device_open(context, "cpu", &device), WEFT_INVALID_ARGUMENT, "x86-64-v9");
+    int level = weft_cpu_level();
+    ck_assert_int_ge(level, 1);
+    setenv("WEFT_CPU", "x86-64", 1);
+    assert_fine(weft_device_open(context, "cpu", &device));
+    weft_device_info info;
+    weft_device_get_info(device, &info);
+    ck_assert_str_eq(info.arch, "x86-64");
+    ck_assert_int_gt(device->driver->match(device, "x86-64"), 0);
+    ck_assert_int_eq(device->driver->match(device, "x86-64-v3"), 0);
+    weft_device_release(device);
+    unsetenv("WEFT_CPU");
+    assert_fine(weft_device_open(context, "cpu", &device));
+    ck_assert_int_gt(device->driver->match(device, weft_cpu_level_name(level)),
+                     device->driver->match(device, "x86-64") - 1);
+    ck_assert_int_eq(device->driver->match(device, "sm_90a"), 0);
+    weft_device_release(device);
+    weft_context_release(context);
+}
+END_TEST
+
+START_TEST(images) {
+    weft_binary code = test_image();
+    weft_cpu_image image;
+    void *address;
+    assert_fine(weft_cpu_image_map(code.data, code.bytes, &image));
+    assert_fine(weft_cpu_image_find(&image, "square", &address));
+    weft_cpu_kernel square;
+    memcpy(&square, &address, sizeof square);
+    float in[2] = {3, 4}, out[2] = {0};
+    void *buffers[2] = {in, out};
+    square(buffers, (int64_t[]){2}, 0, 1, NULL);
+    ck_assert(out[0] == 9 && out[1] == 16);
+    assert_fails(weft_cpu_image_find(&image, "cube", &address), WEFT_NOT_FOUND, "cube");
+    assert_fails(weft_cpu_image_find(&image, "", &address), WEFT_NOT_FOUND, NULL);
+    weft_cpu_image_unmap(&image);
+    weft_cpu_image_unmap(&image);
+}
+END_TEST
+
+/* Truncation at every byte and each byte of headers and tables set to extremes: a status or a mapped image, no fault.
+   (The code itself is not executed here.) */
+START_TEST(damaged_images) {
+    weft_binary code = test_image();
+    weft_cpu_image image;
+    int refused = 0;
+    for (size_t bytes = 0; bytes < code.bytes; bytes++) {
+        unsigned char *copy = malloc(bytes + 1);
+        memcpy(copy, code.data, bytes);
+        weft_status status = weft_cpu_image_map(copy, bytes, &image);
+        ck_assert_int_eq(weft_status_code(status), WEFT_INVALID_DATA);
+        weft_status_release(status);
+        free(copy);
+    }
+    unsigned char *copy = malloc(code.bytes);
+    static const unsigned char values[] = {0, 1, 0x7f, 0x80, 0xff};
+    for (size_t at = 0; at < code.bytes; at++) {
+        if (at >= 512 && at < 4096) continue; /* constants and padding */
+        for (size_t i = 0; i < sizeof values; i++) {
+            memcpy(copy, code.data, code.bytes);
+            copy[at] = values[i];
+            weft_status status = weft_cpu_image_map(copy, code.bytes, &image);
+            refused += status != NULL;
+            weft_code code_of = weft_status_code(status);
+            ck_assert(!status || code_of == WEFT_INVALID_DATA || code_of == WEFT_OUT_OF_MEMORY);
+            weft_status_release(status);
+            weft_cpu_image_unmap(&image);
+        }
+    }
+    ck_assert_int_gt(refused, 500);
+    free(copy);
+}
+END_TEST
+
+typedef struct header_rule {
+    size_t offset;
+    unsigned char value;
+    const char *part;
+} header_rule;
+
+/* Offsets of ELF64 fields; program headers start at 64, 56 bytes each. */
+START_TEST(image_rules) {
+    static const header_rule rules[] = {
+        {4, 1, "no ELF64"},          {5, 2, "no ELF64"},           {16, 2, "freestanding"},
+        {18, 183, "freestanding"},   {24, 1, "freestanding"},      {54, 55, "wrong size"},
+        {64, 2, "not freestanding"}, {64, 7, "not freestanding"},  {68, 6, "neither"},
+        {68, 7, "neither"},          {64 + 8, 16, "aligned"},      {64 + 16, 16, "aligned"},
+        {64 + 40, 0xff, "memory"},   {64 + 56 + 17, 0, "overlap"},
+    };
+    weft_binary code = test_image();
+    weft_cpu_image image;
+    unsigned char *copy = malloc(code.bytes);
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        memcpy(copy, code.data, code.bytes);
+        copy[rules[i].offset] = rules[i].value;
+        assert_fails(weft_cpu_image_map(copy, code.bytes, &image), WEFT_INVALID_DATA, rules[i].part);
+    }
+    free(copy);
+}
+END_TEST
+
+START_TEST(launches) {
+    fixture f = open_device(device_names[_i]);
+    const weft_driver *driver = f.device->driver;
+    maker m;
+    weft_module *module;
+    weft_binary code = test_image();
+    make_affine(&m, weft_allocator_system());
+    assert_fine(driver->load(f.device, &m.data, &code, &module));
+    enum { COUNT = 1000 };
+    float *in, *out, back[COUNT] = {0}, host[COUNT];
+    for (int i = 0; i < COUNT; i++) host[i] = (float)i;
+    assert_fine(driver->allocate(f.device, sizeof host, (void **)&in));
+    assert_fine(driver->allocate(f.device, sizeof host, (void **)&out));
+    assert_fine(driver->upload(f.device, in, host, sizeof host));
+    void *buffers[] = {in, out};
+    int64_t extents[] = {COUNT, 32};
+    for (int scratch = 0; scratch < 2; scratch++) {
+        weft_launch launch = {.kernel = scratch ? KERNEL_BLOCK_SUMS : KERNEL_SQUARE,
+                              .grid = (COUNT + 15) / 16,
+                              .scratch_bytes = scratch * 128,
+                              .buffer_count = 2,
+                              .extent_count = 2,
+                              .buffers = buffers,
+                              .extents = extents};
+        assert_fine(driver->launch(f.device, module, &launch));
+        assert_fine(driver->synchronise(f.device));
+        assert_fine(driver->download(f.device, back, out, sizeof back));
+        for (int i = 0; i < COUNT && f.device->driver->host_memory && !scratch; i++)
+            ck_assert(back[i] == (float)i * (float)i);
+        for (int i = 0; i < COUNT / 16 && f.device->driver->host_memory && scratch; i++)
+            ck_assert(back[i] == (float)(16 * 16 * i + 120));
+    }
+    if (driver->trim) driver->trim(f.device);
+    driver->free(f.device, in, sizeof host);
+    driver->free(f.device, out, sizeof host);
+    driver->unload(f.device, module);
+    m.kernels[0].name = "absent";
+    if (driver->host_memory) assert_fails(driver->load(f.device, &m.data, &code, &module), WEFT_NOT_FOUND, "absent");
+    maker_deinit(&m);
+    close_device(f);
+}
+END_TEST
+
+Suite *suite_driver(void) {
+    Suite *suite = suite_create("driver");
+    TCase *conformance = tcase_create("conformance"), *devices = tcase_create("devices"), *cpu = tcase_create("cpu");
+    int count = (int)(sizeof device_names / sizeof *device_names);
+    tcase_add_loop_test(conformance, identity, 0, count);
+    tcase_add_loop_test(conformance, memory, 0, count);
+    tcase_add_loop_test(conformance, launches, 0, count);
+    tcase_add_test(devices, names);
+    tcase_add_test(devices, report);
+    tcase_add_test(cpu, forced_variant);
+    tcase_add_test(cpu, images);
+    tcase_add_test(cpu, damaged_images);
+    tcase_add_test(cpu, image_rules);
+    tcase_set_timeout(cpu, 120);
+    suite_add_tcase(suite, conformance);
+    suite_add_tcase(suite, devices);
+    suite_add_tcase(suite, cpu);
+    return suite;
+}
