@@ -50,6 +50,11 @@ weft_tensor *weft_interpreter_state(const weft_interpreter *interpreter, const c
 /* One run of a graph with fresh states. */
 weft_status weft_interpret(weft_graph *graph, weft_interpret_mode mode, int input_count, weft_tensor *const *inputs,
                            int output_count, weft_tensor **outputs) WEFT_MUST_USE;
+/* The same with an observer (see weft_interpreter.observe). */
+weft_status weft_interpret_observed(weft_graph *graph, weft_interpret_mode mode, int input_count,
+                                    weft_tensor *const *inputs, int output_count, weft_tensor **outputs,
+                                    weft_status (*observe)(void *self, const weft_node *node, weft_tensor *const *results),
+                                    void *self) WEFT_MUST_USE;
 /* One node on given tensors (constant folding). Derived ops run through their decomposition. */
 weft_status weft_interpret_node(weft_interpreter *interpreter, const weft_node *node, weft_tensor *const *inputs,
                                 weft_tensor **results) WEFT_MUST_USE;

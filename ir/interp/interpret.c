@@ -249,13 +249,23 @@ weft_status weft_interpreter_run(weft_interpreter *interpreter, int input_count,
     return weft_status_annotate(status, __FILE__, __LINE__, "interpreting graph %s", interpreter->graph->name);
 }
 
-weft_status weft_interpret(weft_graph *graph, weft_interpret_mode mode, int input_count, weft_tensor *const *inputs,
-                           int output_count, weft_tensor **outputs) {
+weft_status weft_interpret_observed(weft_graph *graph, weft_interpret_mode mode, int input_count,
+                                    weft_tensor *const *inputs, int output_count, weft_tensor **outputs,
+                                    weft_status (*observe)(void *self, const weft_node *node,
+                                                           weft_tensor *const *results),
+                                    void *self) {
     weft_interpreter interpreter;
     WEFT_TRY(weft_interpreter_init(graph, mode, &interpreter), "interpreting graph %s", graph->name);
+    interpreter.observe = observe;
+    interpreter.observe_self = self;
     weft_status status = weft_interpreter_run(&interpreter, input_count, inputs, output_count, outputs);
     weft_interpreter_deinit(&interpreter);
     return status;
+}
+
+weft_status weft_interpret(weft_graph *graph, weft_interpret_mode mode, int input_count, weft_tensor *const *inputs,
+                           int output_count, weft_tensor **outputs) {
+    return weft_interpret_observed(graph, mode, input_count, inputs, output_count, outputs, NULL, NULL);
 }
 
 weft_status weft_graph_interpret(weft_graph *graph, int input_count, weft_tensor *const *inputs, int output_count,

@@ -211,15 +211,11 @@ START_TEST(observer) {
     weft_graph_output(test_graph, "y", apply1(WEFT_OP_sqrt, apply1(WEFT_OP_sqrt, x, NO_ATTRIBUTES), NO_ATTRIBUTES));
     for (int fail_at = 0; fail_at < 4; fail_at++) {
         seen s = {0, fail_at};
-        weft_interpreter interpreter;
         weft_tensor *result;
-        ok(weft_interpreter_init(test_graph, WEFT_INTERPRET_EXACT, &interpreter));
-        interpreter.observe = count_nodes;
-        interpreter.observe_self = &s;
-        expect_code(weft_interpreter_run(&interpreter, 0, NULL, 1, &result), fail_at ? WEFT_INTERNAL : WEFT_OK);
+        expect_code(weft_interpret_observed(test_graph, WEFT_INTERPRET_EXACT, 0, NULL, 1, &result, count_nodes, &s),
+                    fail_at ? WEFT_INTERNAL : WEFT_OK);
         ck_assert_int_eq(s.nodes, fail_at ? fail_at : 3);
         weft_tensor_release(result);
-        weft_interpreter_deinit(&interpreter);
     }
 }
 END_TEST
