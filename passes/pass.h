@@ -19,7 +19,9 @@ typedef struct weft_pass {
 
 /* raise simplify decompose fuse ... */
 const weft_pass *weft_pass_find(const char *name);
-/* "raise,simplify,fuse,decompose,fuse": verifies after each pass in debug builds or with WEFT_VERIFY=1; WEFT_DUMP logs. */
+/* The table's rows, for help texts; NULL past the end. */
+const weft_pass *weft_pass_get(int index);
+/* "raise,simplify,fuse{options}": verifies after each pass in debug builds or with WEFT_VERIFY=1; WEFT_DUMP logs. */
 weft_status weft_pipeline_run(weft_pass_context *context, const char *pipeline) WEFT_MUST_USE;
 extern const char *const weft_pipeline_standard;
 

@@ -1,0 +1,41 @@
+/* Replaces each derived op by its decomposition. A decomposition may hold derived ops: they are visited next.
+   Derived ops inside fusions stay: a builder claimed them whole. */
+#include "passes/decompose.h"
+
+#include "ir/decompose.h"
+
+static weft_status decompose_node(weft_graph *graph, weft_node *node, weft_node **out_next) {
+    weft_node *previous = node->previous;
+    weft_place old = weft_graph_place_before(graph, node);
+    weft_location location = graph->location;
+    graph->location = node->location;
+    weft_value *value = weft_decompose_get(node->op)(graph, node, node->operands);
+    graph->location = location;
+    weft_graph_place(graph, old);
+    if (weft_value_is_poison(value) || graph->problem_count)
+        return WEFT_STATUS(graph->out_of_memory ? WEFT_OUT_OF_MEMORY : WEFT_INTERNAL, "decomposing %s: %s",
+                           weft_op_get(node->op)->name, graph->problem_count ? graph->problems[0].text : "no memory");
+    *out_next = previous ? previous->next : node->block->first;
+    if (*out_next == node) *out_next = node->next;
+    weft_value_replace(&node->results[0], value);
+    weft_node_remove(node);
+    return NULL;
+}
+
+static weft_status decompose_block(weft_graph *graph, weft_block *block) {
+    for (weft_node *node = block->first, *next; node; node = next) {
+        next = node->next;
+        if (weft_decompose_get(node->op)) {
+            WEFT_TRY(decompose_node(graph, node, &next), "%s", graph->name);
+            continue;
+        }
+        if (node->op == WEFT_OP_fusion) continue;
+        for (int i = 0; i < node->region_count; i++)
+            WEFT_TRY(decompose_block(graph, node->regions[i]->block), "in %s", weft_op_get(node->op)->name);
+    }
+    return NULL;
+}
+
+weft_status weft_pass_decompose(weft_pass_context *context) {
+    return decompose_block(context->graph, context->graph->body->block);
+}

@@ -1,0 +1,24 @@
+/* Rewrites of control flow. */
+#include "passes/simplify/simplify.h"
+
+/* cond with a known predicate: its branch in its place */
+weft_value *weft_rewrite_cond_known(weft_graph *graph, weft_node *node) {
+    const weft_tensor *predicate = weft_splat(node->operands[0]);
+    if (!predicate || node->result_count == 0) return NULL;
+    const weft_block *block = node->regions[weft_splat_is(node->operands[0], 1) ? 0 : 1]->block;
+    weft_value_map map;
+    weft_value_map_init(graph->context->allocator, &map);
+    for (const weft_node *inner = block->first; inner && inner->op != WEFT_OP_yield; inner = inner->next)
+        if (!weft_node_clone(graph, inner, &map)) break;
+    weft_value *first = NULL;
+    for (int i = 0; i < node->result_count && !graph->out_of_memory; i++) {
+        weft_value *yielded = block->last->operands[i], *value = weft_value_map_find(&map, yielded);
+        if (!value) value = yielded; /* captured */
+        if (i == 0)
+            first = value;
+        else
+            weft_value_replace(&node->results[i], value);
+    }
+    weft_value_map_deinit(&map);
+    return first;
+}

@@ -1,0 +1,101 @@
+/* Rewrites of reductions and products. */
+#include <string.h>
+
+#include "passes/simplify/simplify.h"
+
+/* Axes of extent 1 are dropped by a reshape; the rest is reduced. */
+weft_value *weft_rewrite_reduce_unit_axes(weft_graph *graph, weft_node *node) {
+    const weft_attribute *axes = weft_node_attribute(node, WEFT_ATTR_axes);
+    const weft_type *x = &node->operands[0]->type;
+    if (axes->count == 0) return node->operands[0];
+    weft_dim dims[WEFT_MAX_RANK];
+    int64_t left[WEFT_MAX_RANK];
+    int rank = 0, left_count = 0, next = 0;
+    for (int i = 0; i < x->rank; i++) {
+        bool reduced = next < axes->count && axes->as.ints[next] == i;
+        next += reduced;
+        if (reduced && x->dims[i] == 1) continue;
+        if (reduced) left[left_count++] = rank;
+        dims[rank++] = x->dims[i];
+    }
+    if (left_count == axes->count) return NULL;
+    weft_value *squeezed = weft_emit_reshape(graph, node->operands[0], rank, dims);
+    return weft_emit_reduce(graph, squeezed, weft_node_string(node, WEFT_ATTR_kind, "sum"), left_count, left);
+}
+
+/* reduce(reduce(x)) of one kind -> reduce(x): where the order cannot be seen */
+weft_value *weft_rewrite_reduce_of_reduce(weft_graph *graph, weft_node *node) {
+    weft_node *inner = weft_producer(node->operands[0], WEFT_OP_reduce);
+    const char *kind = weft_node_string(node, WEFT_ATTR_kind, "sum");
+    if (!inner || strcmp(weft_node_string(inner, WEFT_ATTR_kind, "sum"), kind) != 0) return NULL;
+    bool ordered = strcmp(kind, "sum") == 0 || strcmp(kind, "product") == 0;
+    if (ordered && !weft_dtype_is_integer(node->results[0].type.dtype)) return NULL;
+    const weft_attribute *outer_axes = weft_node_attribute(node, WEFT_ATTR_axes);
+    const weft_attribute *inner_axes = weft_node_attribute(inner, WEFT_ATTR_axes);
+    int64_t axes[WEFT_MAX_RANK];
+    int count = 0, kept = 0;
+    for (int i = 0; i < inner->operands[0]->type.rank; i++) {
+        bool reduced = false;
+        for (int k = 0; k < inner_axes->count; k++) reduced |= inner_axes->as.ints[k] == i;
+        if (!reduced) {
+            for (int k = 0; k < outer_axes->count; k++) reduced |= outer_axes->as.ints[k] == kept;
+            kept++;
+        }
+        if (reduced) axes[count++] = i;
+    }
+    return weft_emit_reduce(graph, inner->operands[0], kind, count, axes);
+}
+
+weft_value *weft_rewrite_cumulative_unit_axis(weft_graph *graph, weft_node *node) {
+    (void)graph;
+    int64_t axis = weft_node_int(node, WEFT_ATTR_axis, 0);
+    bool trivial = node->results[0].type.dims[axis] == 1 && weft_node_int(node, WEFT_ATTR_exclusive, 0) == 0;
+    return trivial ? node->operands[0] : NULL;
+}
+
+/* -- transposes into the dimension numbers of a product */
+
+static bool contains(const weft_attribute *axes, int64_t axis) {
+    for (int i = 0; i < axes->count; i++)
+        if (axes->as.ints[i] == axis) return true;
+    return false;
+}
+
+/* The free axes of an operand keep their order when its transpose is taken away. */
+static bool free_order_kept(const weft_node *transpose, const weft_attribute *batch, const weft_attribute *contract) {
+    const weft_attribute *permutation = weft_node_attribute(transpose, WEFT_ATTR_permutation);
+    int64_t last = -1;
+    for (int i = 0; i < permutation->count; i++) {
+        if (contains(batch, i) || contains(contract, i)) continue;
+        if (permutation->as.ints[i] < last) return false;
+        last = permutation->as.ints[i];
+    }
+    return true;
+}
+
+weft_value *weft_rewrite_dot_of_transpose(weft_graph *graph, weft_node *node) {
+    static const weft_attribute_name names[2][2] = {{WEFT_ATTR_lhs_batch, WEFT_ATTR_lhs_contract},
+                                                    {WEFT_ATTR_rhs_batch, WEFT_ATTR_rhs_contract}};
+    for (int side = 0; side < 2; side++) {
+        weft_node *transpose = weft_producer(node->operands[side], WEFT_OP_transpose);
+        if (!transpose) continue;
+        if (!free_order_kept(transpose, weft_node_attribute(node, names[side][0]),
+                             weft_node_attribute(node, names[side][1])))
+            continue;
+        const int64_t *permutation = weft_node_attribute(transpose, WEFT_ATTR_permutation)->as.ints;
+        weft_attribute attributes[6];
+        int64_t mapped[2][WEFT_MAX_RANK];
+        for (int i = 0; i < node->attribute_count; i++) {
+            attributes[i] = node->attributes[i];
+            for (int n = 0; n < 2; n++) {
+                if (attributes[i].name != names[side][n]) continue;
+                for (int k = 0; k < attributes[i].count; k++) mapped[n][k] = permutation[attributes[i].as.ints[k]];
+                attributes[i].as.ints = mapped[n];
+            }
+        }
+        weft_value *operands[2] = {node->operands[0], node->operands[1]};
+        operands[side] = transpose->operands[0];
+        return weft_build(graph, WEFT_OP_dot_general, 2, operands, node->attribute_count, attributes);
+    }
+    return NULL;
+}

@@ -1,0 +1,212 @@
+/* Golden snippets: a graph before and after a pass, in text. */
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ir/print.h"
+#include "ir/verify.h"
+#include "passes/pass.h"
+
+/* Bodies: the lines between "graph @t {" and "}", without indentation. */
+typedef struct golden {
+    const char *name, *pipeline, *before, *after;
+} golden;
+
+#define X_IN  "input %0 \"x\" : f32[2, 3]\n"
+#define XB_IN "symbol B in [1, 8] divisor 1\ninput %0 \"x\" : f32[B, 4]\n"
+
+static const golden goldens[] = {
+    {"add zero", "simplify",
+     X_IN "%1 = constant {value = dense f32[] [0]} : f32[]\n"
+          "%2 = broadcast %1 {shape = [2, 3], axes = []} : f32[2, 3]\n%3 = add %2, %0 : f32[2, 3]\noutput \"y\" %3\n",
+     X_IN "output \"y\" %0\n"},
+    {"mul by a dense constant of ones", "simplify",
+     X_IN
+     "%1 = constant {value = dense f32[1, 3] [1, 1, 1]} : f32[1, 3]\n"
+     "%2 = broadcast %1 {shape = [2, 3], axes = [0, 1]} : f32[2, 3]\n%3 = mul %2, %0 : f32[2, 3]\noutput \"y\" %3\n",
+     X_IN "output \"y\" %0\n"},
+    {"mul by zero keeps NaN of floats", "simplify",
+     X_IN "%1 = constant {value = dense f32[] [0]} : f32[]\n"
+          "%2 = broadcast %1 {shape = [2, 3], axes = []} : f32[2, 3]\n%3 = mul %0, %2 : f32[2, 3]\noutput \"y\" %3\n",
+     X_IN "%1 = constant {value = dense f32[] [0]} : f32[]\n"
+          "%2 = broadcast %1 {shape = [2, 3], axes = []} : f32[2, 3]\n%3 = mul %0, %2 : f32[2, 3]\noutput \"y\" %3\n"},
+    {"mul by zero of integers", "simplify",
+     "input %0 \"x\" : i32[2]\n%1 = constant {value = dense i32[2] [0, 0]} : i32[2]\n%2 = mul %0, %1 : i32[2]\noutput \"y\" %2\n",
+     "input %0 \"x\" : i32[2]\n%1 = constant {value = dense i32[] [0]} : i32[]\n"
+     "%2 = broadcast %1 {shape = [2], axes = []} : i32[2]\noutput \"y\" %2\n"},
+    {"common subexpressions and dead code", "simplify",
+     X_IN
+     "%1 = exp %0 : f32[2, 3]\n%2 = exp %0 : f32[2, 3]\n%3 = log %0 : f32[2, 3]\n%4 = add %1, %2 : f32[2, 3]\noutput \"y\" %4\n",
+     X_IN "%1 = exp %0 : f32[2, 3]\n%2 = add %1, %1 : f32[2, 3]\noutput \"y\" %2\n"},
+    {"convert chain that is exact", "simplify",
+     "input %0 \"x\" : bf16[2]\n%1 = convert %0 {dtype = f32} : f32[2]\n%2 = convert %1 {dtype = bf16} : bf16[2]\noutput \"y\" %2\n",
+     "input %0 \"x\" : bf16[2]\noutput \"y\" %0\n"},
+    {"convert chain that rounds stays", "simplify",
+     "input %0 \"x\" : f32[2]\n%1 = convert %0 {dtype = bf16} : bf16[2]\n%2 = convert %1 {dtype = f32} : f32[2]\noutput \"y\" %2\n",
+     "input %0 \"x\" : f32[2]\n%1 = convert %0 {dtype = bf16} : bf16[2]\n%2 = convert %1 {dtype = f32} : f32[2]\noutput \"y\" %2\n"},
+    {"integers through floats saturate: the chain stays", "simplify",
+     "input %0 \"x\" : i16[2]\n%1 = convert %0 {dtype = f32} : f32[2]\n%2 = convert %1 {dtype = i8} : i8[2]\noutput \"y\" %2\n",
+     "input %0 \"x\" : i16[2]\n%1 = convert %0 {dtype = f32} : f32[2]\n%2 = convert %1 {dtype = i8} : i8[2]\noutput \"y\" %2\n"},
+    {"two transposes", "simplify",
+     X_IN "%1 = transpose %0 {permutation = [1, 0]} : f32[3, 2]\n%2 = exp %1 : f32[3, 2]\n"
+          "%3 = transpose %1 {permutation = [1, 0]} : f32[2, 3]\noutput \"a\" %2\noutput \"b\" %3\n",
+     X_IN
+     "%1 = transpose %0 {permutation = [1, 0]} : f32[3, 2]\n%2 = exp %1 : f32[3, 2]\noutput \"a\" %2\noutput \"b\" %0\n"},
+    {"reshapes, symbolic", "simplify",
+     XB_IN
+     "%1 = reshape %0 {shape = [B*4]} : f32[B*4]\n%2 = reshape %1 {shape = [B, 2, 2]} : f32[B, 2, 2]\noutput \"y\" %2\n",
+     XB_IN "%1 = reshape %0 {shape = [B, 2, 2]} : f32[B, 2, 2]\noutput \"y\" %1\n"},
+    {"transpose into a product", "simplify",
+     "input %0 \"x\" : f32[4, 5]\ninput %1 \"w\" : f32[6, 5]\n%2 = transpose %1 {permutation = [1, 0]} : f32[5, 6]\n"
+     "%3 = dot_general %0, %2 {lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [0], dtype = f32} : f32[4, 6]\n"
+     "output \"y\" %3\n",
+     "input %0 \"x\" : f32[4, 5]\ninput %1 \"w\" : f32[6, 5]\n"
+     "%2 = dot_general %0, %1 {lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [1], dtype = f32} : f32[4, 6]\n"
+     "output \"y\" %2\n"},
+    {"broadcast of unit axes", "simplify",
+     "input %0 \"x\" : f32[3]\n%1 = reshape %0 {shape = [1, 3]} : f32[1, 3]\n"
+     "%2 = broadcast %1 {shape = [2, 3], axes = [0, 1]} : f32[2, 3]\noutput \"y\" %2\n",
+     "input %0 \"x\" : f32[3]\n%1 = broadcast %0 {shape = [2, 3], axes = [1]} : f32[2, 3]\noutput \"y\" %1\n"},
+    {"slices of a concat, concat of slices", "simplify",
+     X_IN "input %1 \"z\" : f32[2, 2]\n%2 = concat %0, %1 {axis = 1} : f32[2, 5]\n"
+          "%3 = slice %2 {start = [0, 3], limit = [2, 5], stride = [1, 1]} : f32[2, 2]\n"
+          "%4 = slice %2 {start = [0, 0], limit = [2, 2], stride = [1, 1]} : f32[2, 2]\n"
+          "%5 = slice %2 {start = [0, 2], limit = [2, 3], stride = [1, 1]} : f32[2, 1]\n"
+          "%6 = concat %4, %5 {axis = 1} : f32[2, 3]\noutput \"a\" %3\noutput \"b\" %6\n",
+     X_IN "input %1 \"z\" : f32[2, 2]\noutput \"a\" %1\noutput \"b\" %0\n"},
+    {"folding", "simplify",
+     "%0 = constant {value = dense i64[3] [1, 2, 3]} : i64[3]\n%1 = reduce %0 {axes = [0], kind = \"sum\"} : i64[]\n"
+     "%2 = constant {value = dense i64[] [4]} : i64[]\n%3 = mul %1, %2 : i64[]\noutput \"y\" %3\n",
+     "%0 = constant {value = dense i64[] [24]} : i64[]\noutput \"y\" %0\n"},
+    {"extents that are numbers", "simplify",
+     X_IN "%1 = dim {extent = [7]} : i64[]\n%2 = convert %1 {dtype = f32} : f32[]\noutput \"y\" %2\n",
+     X_IN "%1 = constant {value = dense f32[] [7]} : f32[]\noutput \"y\" %1\n"},
+    {"reduce of unit axes", "simplify",
+     "input %0 \"x\" : f32[2, 1, 3]\n%1 = reduce %0 {axes = [1], kind = \"sum\"} : f32[2, 3]\noutput \"y\" %1\n",
+     "input %0 \"x\" : f32[2, 1, 3]\n%1 = reshape %0 {shape = [2, 3]} : f32[2, 3]\noutput \"y\" %1\n"},
+    {"known branch", "simplify",
+     X_IN
+     "%1 = constant {value = dense bool[] [0]} : bool[]\n"
+     "%2 = cond %1 {\n%3 = exp %0 : f32[2, 3]\nyield %3\n} {\n%4 = log %0 : f32[2, 3]\nyield %4\n} : f32[2, 3]\noutput \"y\" %2\n",
+     X_IN "%1 = log %0 : f32[2, 3]\noutput \"y\" %1\n"},
+    {"what a branch computes is not known outside", "simplify",
+     X_IN "input %1 \"p\" : bool[]\n%2 = cond %1 {\n%3 = exp %0 : f32[2, 3]\nyield %3\n} {\nyield %0\n} : f32[2, 3]\n"
+          "%4 = exp %0 : f32[2, 3]\n%5 = add %2, %4 : f32[2, 3]\noutput \"y\" %5\n",
+     X_IN "input %1 \"p\" : bool[]\n%2 = cond %1 {\n%3 = exp %0 : f32[2, 3]\nyield %3\n} {\nyield %0\n} : f32[2, 3]\n"
+          "%4 = exp %0 : f32[2, 3]\n%5 = add %2, %4 : f32[2, 3]\noutput \"y\" %5\n"},
+    {"states are not removed or merged", "simplify",
+     "state @s : f32[2]\n%0 = state_read {name = \"s\"} : f32[2]\n%1 = exp %0 : f32[2]\nstate_update %1 {name = \"s\"}\n"
+     "%2 = state_read {name = \"s\"} : f32[2]\n%3 = add %0, %2 : f32[2]\noutput \"y\" %3\n",
+     "state @s : f32[2]\n%0 = state_read {name = \"s\"} : f32[2]\n%1 = exp %0 : f32[2]\nstate_update %1 {name = \"s\"}\n"
+     "%2 = state_read {name = \"s\"} : f32[2]\n%3 = add %0, %2 : f32[2]\noutput \"y\" %3\n"},
+    {"gelu, erf form", "simplify,raise,simplify",
+     X_IN
+     "%1 = constant {value = dense f32[] [1.4142135381698608]} : f32[]\n"
+     "%2 = broadcast %1 {shape = [2, 3], axes = []} : f32[2, 3]\n%3 = div %0, %2 : f32[2, 3]\n%4 = erf %3 : f32[2, 3]\n"
+     "%5 = constant {value = dense f32[] [1]} : f32[]\n%6 = broadcast %5 {shape = [2, 3], axes = []} : f32[2, 3]\n"
+     "%7 = add %4, %6 : f32[2, 3]\n%8 = mul %0, %7 : f32[2, 3]\n%9 = constant {value = dense f32[] [0.5]} : f32[]\n"
+     "%10 = broadcast %9 {shape = [2, 3], axes = []} : f32[2, 3]\n%11 = mul %8, %10 : f32[2, 3]\noutput \"y\" %11\n",
+     X_IN "%1 = gelu %0 {approximate = \"none\"} : f32[2, 3]\noutput \"y\" %1\n"},
+    {"not quite gelu", "raise",
+     X_IN "input %1 \"z\" : f32[2, 3]\n%2 = logistic %0 : f32[2, 3]\n%3 = mul %1, %2 : f32[2, 3]\noutput \"y\" %3\n",
+     X_IN "input %1 \"z\" : f32[2, 3]\n%2 = logistic %0 : f32[2, 3]\n%3 = mul %1, %2 : f32[2, 3]\noutput \"y\" %3\n"},
+    /* square shapes: the mean is spread over the wrong axis, so this is no softmax */
+    {"spread over the wrong axis", "raise",
+     "input %0 \"x\" : f32[3, 3]\n%1 = reduce %0 {axes = [1], kind = \"max\"} : f32[3]\n"
+     "%2 = broadcast %1 {shape = [3, 3], axes = [1]} : f32[3, 3]\n%3 = sub %0, %2 : f32[3, 3]\n%4 = exp %3 : f32[3, 3]\n"
+     "%5 = reduce %4 {axes = [1], kind = \"sum\"} : f32[3]\n%6 = broadcast %5 {shape = [3, 3], axes = [0]} : f32[3, 3]\n"
+     "%7 = div %4, %6 : f32[3, 3]\noutput \"y\" %7\n",
+     "input %0 \"x\" : f32[3, 3]\n%1 = reduce %0 {axes = [1], kind = \"max\"} : f32[3]\n"
+     "%2 = broadcast %1 {shape = [3, 3], axes = [1]} : f32[3, 3]\n%3 = sub %0, %2 : f32[3, 3]\n%4 = exp %3 : f32[3, 3]\n"
+     "%5 = reduce %4 {axes = [1], kind = \"sum\"} : f32[3]\n%6 = broadcast %5 {shape = [3, 3], axes = [0]} : f32[3, 3]\n"
+     "%7 = div %4, %6 : f32[3, 3]\noutput \"y\" %7\n"},
+    {"softmax written out and found again", "decompose,simplify,raise,simplify",
+     X_IN "%1 = softmax %0 {axis = 1} : f32[2, 3]\noutput \"y\" %1\n",
+     X_IN "%1 = softmax %0 {axis = 1} : f32[2, 3]\noutput \"y\" %1\n"},
+    {"gelu written out and found again", "decompose,simplify,raise,simplify",
+     X_IN "%1 = gelu %0 {approximate = \"tanh\"} : f32[2, 3]\noutput \"y\" %1\n",
+     X_IN "%1 = gelu %0 {approximate = \"tanh\"} : f32[2, 3]\noutput \"y\" %1\n"},
+    {"layer_norm written out and found again", "decompose,simplify,raise,simplify",
+     XB_IN "input %1 \"g\" : f32[4]\ninput %2 \"b\" : f32[4]\n"
+           "%3 = layer_norm %0, %1, %2 {axes = [1], epsilon = 0.5} : f32[B, 4]\noutput \"y\" %3\n",
+     XB_IN "input %1 \"g\" : f32[4]\ninput %2 \"b\" : f32[4]\n"
+           "%3 = layer_norm %0, %1, %2 {axes = [1], epsilon = 0.5} : f32[B, 4]\noutput \"y\" %3\n"},
+    {"rms_norm written out and found again", "decompose,simplify,raise,simplify",
+     XB_IN "input %1 \"g\" : f32[4]\n%2 = rms_norm %0, %1 {axes = [1], epsilon = 0.5} : f32[B, 4]\noutput \"y\" %2\n",
+     XB_IN "input %1 \"g\" : f32[4]\n%2 = rms_norm %0, %1 {axes = [1], epsilon = 0.5} : f32[B, 4]\noutput \"y\" %2\n"},
+    /* ReduceMean with kept axes, Sub, Pow, ReduceMean, Add, Sqrt, Div, Mul, Add: as exporters write it */
+    {"layer_norm, exported form", "simplify,raise,simplify",
+     X_IN
+     "input %1 \"g\" : f32[3]\ninput %2 \"b\" : f32[3]\n%3 = constant {value = dense f32[] [3]} : f32[]\n"
+     "%4 = broadcast %3 {shape = [2, 1], axes = []} : f32[2, 1]\n%5 = reduce %0 {axes = [1], kind = \"sum\"} : f32[2]\n"
+     "%6 = reshape %5 {shape = [2, 1]} : f32[2, 1]\n%7 = div %6, %4 : f32[2, 1]\n"
+     "%8 = broadcast %7 {shape = [2, 3], axes = [0, 1]} : f32[2, 3]\n%9 = sub %0, %8 : f32[2, 3]\n"
+     "%10 = constant {value = dense f32[] [2]} : f32[]\n%11 = broadcast %10 {shape = [2, 3], axes = []} : f32[2, 3]\n"
+     "%12 = pow %9, %11 : f32[2, 3]\n%13 = reduce %12 {axes = [1], kind = \"sum\"} : f32[2]\n"
+     "%14 = reshape %13 {shape = [2, 1]} : f32[2, 1]\n%15 = div %14, %4 : f32[2, 1]\n"
+     "%16 = constant {value = dense f32[] [0.5]} : f32[]\n%17 = broadcast %16 {shape = [2, 1], axes = []} : f32[2, 1]\n"
+     "%18 = add %15, %17 : f32[2, 1]\n%19 = sqrt %18 : f32[2, 1]\n"
+     "%20 = broadcast %19 {shape = [2, 3], axes = [0, 1]} : f32[2, 3]\n%21 = div %9, %20 : f32[2, 3]\n"
+     "%22 = broadcast %1 {shape = [2, 3], axes = [1]} : f32[2, 3]\n%23 = mul %21, %22 : f32[2, 3]\n"
+     "%24 = broadcast %2 {shape = [2, 3], axes = [1]} : f32[2, 3]\n%25 = add %23, %24 : f32[2, 3]\noutput \"y\" %25\n",
+     X_IN "input %1 \"g\" : f32[3]\ninput %2 \"b\" : f32[3]\n"
+          "%3 = layer_norm %0, %1, %2 {axes = [1], epsilon = 0.5} : f32[2, 3]\noutput \"y\" %3\n"},
+};
+
+static weft_context *context;
+static void setup(void) { ck_assert_ptr_null(weft_context_create(NULL, &context)); }
+static void teardown(void) { weft_context_release(context); }
+
+static void expect_ok(weft_status status, const char *what) {
+    char text[2000] = "";
+    if (status) weft_status_format(status, text, sizeof text);
+    ck_assert_msg(!status, "%s: %s", what, text);
+}
+
+/* The canonical text of a body. */
+static char *run(const char *body, const char *pipeline, const char *name) {
+    char text[8000], *printed;
+    snprintf(text, sizeof text, "graph @t {\n%s}\n", body);
+    weft_graph *graph;
+    expect_ok(weft_graph_parse(context, text, strlen(text), &graph), name);
+    weft_pass_context pass = {.graph = graph, .options = ""};
+    expect_ok(weft_pipeline_run(&pass, pipeline), name);
+    expect_ok(weft_graph_verify(graph), name);
+    expect_ok(weft_graph_print(graph, &printed), name);
+    weft_graph_release(graph);
+    return printed;
+}
+
+START_TEST(test_golden) {
+    const golden *g = &goldens[_i];
+    char *got = run(g->before, g->pipeline, g->name), *wanted = run(g->after, "", g->name);
+    ck_assert_msg(strcmp(got, wanted) == 0, "%s: got\n%s\nwanted\n%s", g->name, got, wanted);
+    weft_string_release(context, got);
+    weft_string_release(context, wanted);
+}
+END_TEST
+
+START_TEST(test_pipeline_strings) {
+    weft_graph *graph;
+    expect_ok(weft_graph_create(context, "t", &graph), "create");
+    weft_pass_context pass = {.graph = graph, .options = ""};
+    expect_ok(weft_pipeline_run(&pass, "simplify{a=1} , raise,"), "options");
+    static const char *const wrong[] = {"simplfy", "simplify{", "simplify raise"};
+    for (int i = 0; i < 3; i++) {
+        weft_status status = weft_pipeline_run(&pass, wrong[i]);
+        ck_assert_int_eq(weft_status_code(status), WEFT_INVALID_ARGUMENT);
+        weft_status_release(status);
+    }
+    weft_graph_release(graph);
+}
+END_TEST
+
+Suite *golden_suite(void) {
+    Suite *suite = suite_create("golden");
+    TCase *tests = tcase_create("golden");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_loop_test(tests, test_golden, 0, (int)(sizeof goldens / sizeof *goldens));
+    tcase_add_test(tests, test_pipeline_strings);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,15 @@
+/* Tests of passes/: one suite per file. */
+#include <check.h>
+#include <stdlib.h>
+
+Suite *golden_suite(void);
+Suite *random_suite(void);
+
+int main(void) {
+    SRunner *runner = srunner_create(golden_suite());
+    srunner_add_suite(runner, random_suite());
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
