@@ -1,0 +1,99 @@
+/* The weft command: the table of commands and main. */
+#include "cli/cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define DIM_OPTION {"dim", "d", CLI_LIST, "NAME=LO..HI", "declare a symbolic extent with bounds; NAME=N fixes it; NAME=LO..HI:K multiples of K"}
+
+const cli_command cli_commands[] = {
+    {"compile", "MODEL", "compile a model to one artifact",
+     {{"output", "o", CLI_TEXT, "FILE", "the artifact to write (default: MODEL with .weft)"},
+      {"target", "t", CLI_TEXT, "LIST", "targets, comma-separated: cpu, cpu:x86-64-v3, cuda:sm_90a ... (default cpu)"},
+      DIM_OPTION,
+      {"pipeline", NULL, CLI_TEXT, "PASSES", "passes to run instead of the standard ones"},
+      {0}},
+     cli_run_compile},
+    {"run", "MODEL", "run an artifact or a model",
+     {{"input", "i", CLI_LIST, "NAME=FILE.npy", "an input; inputs that are not given are random"},
+      {"output", "o", CLI_LIST, "NAME=FILE.npy", "write an output"},
+      DIM_OPTION,
+      {"interpret", NULL, CLI_FLAG, NULL, "use the reference interpreter"},
+      {"device", NULL, CLI_TEXT, "NAME", "device to run on (default cpu)"},
+      {"verbose", "v", CLI_FLAG, NULL, "log compiles and their reasons"},
+      {0}},
+     cli_run_run},
+    {"inspect", "MODEL", "show graph, fusion groups, kernels and memory plan",
+     {{"json", NULL, CLI_FLAG, NULL, "machine-readable"},
+      {"html", NULL, CLI_TEXT, "FILE", "write a page with the graph and the memory plan as pictures"},
+      {"wir", NULL, CLI_FLAG, NULL, "print the graph"},
+      {"after", NULL, CLI_TEXT, "PASSES", "print the graph after these passes"},
+      {"kernel", NULL, CLI_TEXT, "NAME", "print one kernel: kernel IR and target code"},
+      {"target", "t", CLI_TEXT, "TARGET", "target for kernels (default: this CPU)"},
+      DIM_OPTION,
+      {0}},
+     cli_run_inspect},
+    {"audit", "MODEL.onnx", "list everything in a model that Weft does not support", {{0}}, cli_run_audit},
+    {"bench", "MODEL", "time a model",
+     {{"dim-sweep", NULL, CLI_TEXT, "NAME=LO..HI", "call with every extent in the range, just in time"},
+      {"expect-compiles", NULL, CLI_NUMBER, "N", "fail when a sweep compiles more often"},
+      {"load", NULL, CLI_FLAG, NULL, "time loading and the first call"},
+      {"runs", "n", CLI_NUMBER, "N", "timed runs (default: about two seconds)"},
+      {"input", "i", CLI_LIST, "NAME=FILE.npy", "an input; others are random"},
+      DIM_OPTION,
+      {"threads", NULL, CLI_NUMBER, "N", "threads (default: one per core)"},
+      {"json", NULL, CLI_FLAG, NULL, "machine-readable"},
+      {0}},
+     cli_run_bench},
+    {"bisect", "MODEL", "find the first pass or kernel that changes the numbers",
+     {{"input", "i", CLI_LIST, "NAME=FILE.npy", "an input; others are random"}, DIM_OPTION, {0}},
+     cli_run_bisect},
+    {"selftest", "[cpu|cuda]", "every op against the interpreter on this machine", {{"json", NULL, CLI_FLAG, NULL, "machine-readable"}, {0}}, cli_run_selftest},
+    {"fuzz", "", "random graphs: interpreter against compiled code",
+     {{"count", "n", CLI_NUMBER, "N", "graphs to try (default 1000)"}, {"seed", "s", CLI_NUMBER, "S", "first seed (default 1)"}, {0}},
+     cli_run_fuzz},
+    {"conformance", "onnx FOLDER", "run the ONNX node tests in a folder",
+     {{"filter", NULL, CLI_TEXT, "TEXT", "only tests whose name contains TEXT"},
+      {"interpret", NULL, CLI_FLAG, NULL, "use the reference interpreter instead of compiled code"},
+      {"exclude", NULL, CLI_TEXT, "FILE", "list of excluded tests with reasons; they count as failures"},
+      {"quiet", "q", CLI_FLAG, NULL, "only the last line"},
+      {0}},
+     cli_run_conformance},
+    {"doctor", "", "what this machine offers: devices, drivers, libraries, and what to do about missing ones", {{0}}, cli_run_doctor},
+    {0}};
+
+static void log_line(void *self, weft_log_level level, const char *message) {
+    static const char *const names[] = {"", "error", "warning", "info", "debug"};
+    (void)self;
+    fprintf(stderr, "weft: %s: %s\n", names[level], message);
+}
+
+int main(int count, char **texts) {
+    if (count < 2 || !strcmp(texts[1], "help") || !strcmp(texts[1], "--help") || !strcmp(texts[1], "-h")) {
+        for (const cli_command *c = cli_commands; count > 2 && c->name; c++)
+            if (!strcmp(c->name, texts[2])) return cli_command_help(c, stdout), 0;
+        cli_help(count < 2 ? stderr : stdout);
+        return count < 2 ? 2 : 0;
+    }
+    if (!strcmp(texts[1], "--version")) return printf("weft " WEFT_VERSION "\n"), 0;
+    const cli_command *command = cli_commands;
+    while (command->name && strcmp(command->name, texts[1]) != 0) command++;
+    if (!command->name) {
+        fprintf(stderr, "weft: there is no command \"%s\"; `weft help` lists them\n", texts[1]);
+        return 2;
+    }
+    static cli_arguments arguments;
+    for (int i = 2; i < count; i++)
+        if (!strcmp(texts[i], "--help") || !strcmp(texts[i], "-h")) return cli_command_help(command, stdout), 0;
+    int code = cli_parse(command, count - 2, texts + 2, &arguments);
+    if (code) return code;
+    weft_context_options options = WEFT_CONTEXT_OPTIONS_INIT;
+    options.log = log_line;
+    options.log_level = cli_get(&arguments, "verbose") && cli_flag(&arguments, "verbose") ? WEFT_LOG_INFO : WEFT_LOG_WARNING;
+    options.thread_count = (int)cli_number(&arguments, "threads", 0);
+    weft_status status = weft_context_create(&options, &arguments.context);
+    if (status) return cli_fail(status);
+    code = command->run(&arguments);
+    weft_context_release(arguments.context);
+    return code;
+}

@@ -1,0 +1,96 @@
+/* Parsing and help, both from the tables in main.c. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int usage(const cli_command *command, const char *format, const char *text) {
+    fprintf(stderr, "weft %s: ", command->name);
+    fprintf(stderr, format, text); /* NOLINT: the formats are literals below */
+    fprintf(stderr, "; see `weft %s --help`\n", command->name);
+    return 2;
+}
+
+static int find_option(const cli_command *command, const char *text, size_t bytes, bool is_letter) {
+    for (int i = 0; command->options[i].name; i++) {
+        const char *name = is_letter ? command->options[i].letter : command->options[i].name;
+        if (name && strlen(name) == bytes && !memcmp(name, text, bytes)) return i;
+    }
+    return -1;
+}
+
+static int take(const cli_command *command, const cli_option *option, cli_value *value, const char *text) {
+    if (value->count == CLI_VALUES_MAX) return usage(command, "--%s is given too often", option->name);
+    value->texts[value->count++] = text;
+    if (option->kind != CLI_NUMBER) return 0;
+    char *end;
+    errno = 0;
+    value->number = strtoll(text, &end, 10);
+    if (errno || end == text || *end) return usage(command, "\"%s\" is not a number", text);
+    return 0;
+}
+
+int cli_parse(const cli_command *command, int count, char **texts, cli_arguments *out) {
+    out->command = command;
+    for (int i = 0; i < count; i++) {
+        const char *text = texts[i];
+        if (text[0] != '-' || !text[1]) {
+            if (out->positional_count == CLI_VALUES_MAX) return usage(command, "too many arguments at \"%s\"", text);
+            out->positional[out->positional_count++] = text;
+            continue;
+        }
+        bool is_letter = text[1] != '-';
+        const char *name = is_letter ? text + 1 : text + 2, *equals = is_letter ? NULL : strchr(name, '=');
+        int at = find_option(command, name, is_letter ? 1 : equals ? (size_t)(equals - name) : strlen(name), is_letter);
+        if (at < 0) return usage(command, "there is no option \"%s\"", text);
+        const cli_option *option = &command->options[at];
+        const char *argument = equals ? equals + 1 : is_letter && text[2] ? text + 2 : NULL;
+        if (option->kind == CLI_FLAG) {
+            if (argument) return usage(command, "\"%s\" takes no value", text);
+            out->values[at].count++;
+            continue;
+        }
+        if (!argument && ++i == count) return usage(command, "\"%s\" needs a value", text);
+        int code = take(command, option, &out->values[at], argument ? argument : texts[i]);
+        if (code) return code;
+    }
+    bool needs = command->positional[0] && command->positional[0] != '[';
+    if (needs && !out->positional_count) return usage(command, "%s is missing", command->positional);
+    return 0;
+}
+
+void cli_help(FILE *file) {
+    fprintf(file, "weft: compiles and runs models\n\n");
+    for (const cli_command *c = cli_commands; c->name; c++) fprintf(file, "  weft %-12s %-12s %s\n", c->name, c->positional, c->summary);
+    fprintf(file, "\n`weft COMMAND --help` lists the options of a command.\n");
+}
+
+void cli_command_help(const cli_command *command, FILE *file) {
+    fprintf(file, "weft %s %s\n  %s\n", command->name, command->positional, command->summary);
+    for (const cli_option *o = command->options; o->name; o++) {
+        char left[64];
+        snprintf(left, sizeof left, "--%s%s%s", o->name, o->argument ? " " : "", o->argument ? o->argument : "");
+        fprintf(file, "  %s%s%s%-26s %s\n", o->letter ? "-" : "  ", o->letter ? o->letter : "", o->letter ? ", " : "  ", left, o->help);
+    }
+}
+
+const cli_value *cli_get(const cli_arguments *arguments, const char *name) {
+    int at = find_option(arguments->command, name, strlen(name), false);
+    return at < 0 ? NULL : &arguments->values[at];
+}
+
+const char *cli_text(const cli_arguments *arguments, const char *name, const char *fallback) {
+    const cli_value *value = cli_get(arguments, name);
+    return value && value->count ? value->texts[value->count - 1] : fallback;
+}
+
+long long cli_number(const cli_arguments *arguments, const char *name, long long fallback) {
+    const cli_value *value = cli_get(arguments, name);
+    return value && value->count ? value->number : fallback;
+}
+
+bool cli_flag(const cli_arguments *arguments, const char *name) {
+    const cli_value *value = cli_get(arguments, name);
+    return value && value->count;
+}

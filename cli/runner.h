@@ -1,0 +1,34 @@
+/* A model ready to be called, whatever its file: an artifact's session, a just-in-time function, or the interpreter. */
+#ifndef WEFT_CLI_RUNNER_H
+#define WEFT_CLI_RUNNER_H
+
+#include "cli/cli.h"
+
+typedef struct cli_port {
+    const char *name;
+    weft_dtype dtype;
+    int rank;
+    int64_t shape[WEFT_MAX_RANK];       /* -1 = symbolic */
+    char symbols[WEFT_MAX_RANK][32];    /* text of symbolic extents */
+} cli_port;
+
+typedef struct cli_runner {
+    weft_graph *graph;
+    weft_function *function;
+    weft_program *program;
+    weft_session *session;
+    bool interpret;
+    int input_count, output_count;
+    cli_port inputs[CLI_VALUES_MAX], outputs[CLI_VALUES_MAX];
+} cli_runner;
+
+weft_status cli_runner_open(cli_arguments *arguments, int tensor_count, const cli_named_tensor *tensors, cli_runner *out_runner) WEFT_MUST_USE;
+void cli_runner_close(cli_runner *runner);
+weft_status cli_runner_call(cli_runner *runner, weft_tensor *const *inputs, weft_tensor **outputs) WEFT_MUST_USE;
+/* Inputs by name from tensors; the others random, symbolic extents from --dim NAME=N (else 1, else the range's end). */
+weft_status cli_runner_inputs(cli_arguments *arguments, const cli_runner *runner, int tensor_count, const cli_named_tensor *tensors,
+                              const char *dim_name, int64_t dim_value, weft_tensor **out_inputs) WEFT_MUST_USE;
+weft_status cli_read_inputs(cli_arguments *arguments, cli_named_tensor *out_tensors, int *out_count) WEFT_MUST_USE;
+void cli_release_tensors(int count, weft_tensor **tensors);
+
+#endif
