@@ -1,0 +1,151 @@
+/* See compare.h. */
+#include "cli/compare.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/dtype.h"
+#include "ir/build.h"
+
+static double tolerance_of(weft_dtype dtype) {
+    switch ((int)dtype) {
+    case WEFT_F64: return 1e-9;
+    case WEFT_F32:
+    case WEFT_C64: return 2e-4;
+    case WEFT_F16: return 2e-2;
+    case WEFT_BF16: return 1e-1;
+    default: return weft_dtype_is_float(dtype) ? 0.5 : 0;
+    }
+}
+
+cli_difference cli_compare(const weft_tensor *got, const weft_tensor *expected, double tolerance) {
+    cli_difference d = {.element = -1};
+    weft_dtype dtype = weft_tensor_dtype(expected);
+    bool same = weft_tensor_dtype(got) == dtype && weft_tensor_rank(got) == weft_tensor_rank(expected);
+    for (int i = 0; same && i < weft_tensor_rank(got); i++) same = weft_tensor_shape(got)[i] == weft_tensor_shape(expected)[i];
+    if (!same) return (cli_difference){.worst = INFINITY, .element = -1, .differs = true};
+    if (tolerance <= 0) tolerance = tolerance_of(dtype);
+    bool real = weft_dtype_is_float(dtype), complex = dtype == WEFT_C64 || dtype == WEFT_C128;
+    weft_dtype part = complex ? (dtype == WEFT_C64 ? WEFT_F32 : WEFT_F64) : dtype;
+    int64_t count = weft_tensor_element_count(expected) * (complex ? 2 : 1);
+    for (int64_t i = 0; i < count; i++) {
+        double a, b, error;
+        if (real || complex) {
+            a = weft_element_double(part, weft_tensor_data(got), i), b = weft_element_double(part, weft_tensor_data(expected), i);
+            error = (isnan(a) && isnan(b)) || a == b ? 0 : fabs(a - b) / (1 + fabs(b));
+            if (isnan(error) || isinf(a) != isinf(b)) error = INFINITY;
+        } else {
+            int64_t x = weft_element_i64(dtype, weft_tensor_data(got), i), y = weft_element_i64(dtype, weft_tensor_data(expected), i);
+            a = (double)x, b = (double)y, error = x == y ? 0 : fabs(a - b) + 1;
+        }
+        if (error > d.worst || (error > 0 && d.element < 0)) d.worst = error, d.element = i, d.got = a, d.expected = b;
+    }
+    d.differs = d.worst > tolerance;
+    return d;
+}
+
+static weft_status remember(void *self, const weft_node *node, weft_tensor *const *results) {
+    cli_values *values = self;
+    for (int i = 0; i < node->result_count; i++) {
+        const weft_value *value = &node->results[i];
+        if (weft_map_has(&values->tensors, &value, sizeof value)) continue; /* bodies run several times: the first counts */
+        if (!weft_map_put(&values->tensors, &value, sizeof value, results[i])) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "recording values");
+        weft_tensor_retain(results[i]);
+    }
+    return NULL;
+}
+
+weft_status cli_values_record(weft_graph *graph, weft_tensor *const *inputs, cli_values *values) {
+    weft_map_init(weft_allocator_system(), &values->tensors);
+    weft_tensor *outputs[CLI_VALUES_MAX] = {0};
+    for (int i = 0; i < weft_graph_input_count(graph); i++) {
+        const weft_value *value = weft_graph_input_value(graph, i);
+        if (!weft_map_put(&values->tensors, &value, sizeof value, inputs[i])) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "recording values");
+        weft_tensor_retain(inputs[i]);
+    }
+    WEFT_TRY(weft_interpret_observed(graph, WEFT_INTERPRET_EXACT, weft_graph_input_count(graph), inputs, weft_graph_output_count(graph), outputs,
+                                     remember, values),
+             "recording values");
+    for (int i = 0; i < weft_graph_output_count(graph); i++) weft_tensor_release(outputs[i]);
+    return NULL;
+}
+
+void cli_values_release(cli_values *values) {
+    size_t cursor = 0, bytes;
+    const void *key;
+    void *tensor;
+    while (weft_map_next(&values->tensors, &cursor, &key, &bytes, &tensor)) weft_tensor_release(tensor);
+    weft_map_deinit(&values->tensors);
+}
+
+weft_tensor *cli_values_find(const cli_values *values, const weft_value *value) { return weft_map_find(&values->tensors, &value, sizeof value); }
+
+typedef struct extraction {
+    weft_graph *to;
+    weft_value_map map;
+    const cli_values *values;
+    weft_tensor **inputs;
+    int input_count;
+} extraction;
+
+static weft_status cut(extraction *x, weft_value *value) {
+    weft_tensor *tensor = cli_values_find(x->values, value);
+    if (!tensor) return WEFT_STATUS(WEFT_INTERNAL, "value %%%d was not recorded", value->id);
+    if (x->input_count == CLI_VALUES_MAX) return WEFT_STATUS(WEFT_UNSUPPORTED, "the piece has too many inputs");
+    char name[16];
+    snprintf(name, sizeof name, "v%d", value->id);
+    weft_value *input = weft_graph_input(x->to, name, weft_tensor_dtype(tensor), weft_tensor_rank(tensor), weft_tensor_shape(tensor));
+    if (!weft_value_map_put(&x->map, value, input)) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "cutting a graph");
+    weft_tensor_retain(x->inputs[x->input_count++] = tensor);
+    return NULL;
+}
+
+static weft_status take(extraction *x, weft_node *node, int depth) {
+    for (int i = 0; i < node->operand_count; i++) {
+        weft_value *operand = node->operands[i];
+        if (weft_value_map_find(&x->map, operand)) continue;
+        bool inside = operand->node && (depth > 0 || operand->node->op == WEFT_OP_constant);
+        if (inside) WEFT_TRY(take(x, operand->node, depth - 1), "cutting a graph");
+        else WEFT_TRY(cut(x, operand), "cutting a graph");
+    }
+    weft_node *clone = weft_node_clone(x->to, node, &x->map);
+    if (!clone) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "cutting a graph");
+    for (int i = 0; i < node->result_count; i++)
+        if (!weft_value_map_put(&x->map, &node->results[i], &clone->results[i])) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "cutting a graph");
+    return NULL;
+}
+
+weft_status cli_extract(weft_graph *graph, const weft_node *node, int depth, const cli_values *values, weft_graph **out_graph,
+                        weft_tensor **out_inputs, int *out_input_count) {
+    WEFT_TRY(weft_graph_create(graph->context, "piece", out_graph), "cutting a graph");
+    extraction x = {.to = *out_graph, .values = values, .inputs = out_inputs};
+    weft_value_map_init(weft_allocator_system(), &x.map);
+    weft_node *last = node->results[0].node;
+    weft_status status = take(&x, last, depth);
+    for (int i = 0; !status && i < last->result_count; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "y%d", i);
+        weft_graph_output(*out_graph, name, weft_value_map_find(&x.map, &last->results[i]));
+    }
+    *out_input_count = x.input_count;
+    weft_value_map_deinit(&x.map);
+    return status ? status : weft_graph_verify(*out_graph);
+}
+
+weft_status cli_check_graph(weft_graph *graph, weft_tensor *const *inputs, int *out_bad, cli_difference *out_difference) {
+    int input_count = weft_graph_input_count(graph), output_count = weft_graph_output_count(graph);
+    weft_tensor *expected[CLI_VALUES_MAX] = {0}, *got[CLI_VALUES_MAX] = {0};
+    weft_function *function = NULL;
+    weft_status status = weft_graph_interpret(graph, input_count, inputs, output_count, expected);
+    *out_bad = -1;
+    *out_difference = (cli_difference){0};
+    if (!status) status = weft_function_create(graph, NULL, &function);
+    if (!status) status = weft_function_call(function, input_count, inputs, output_count, got);
+    for (int i = 0; !status && i < output_count && *out_bad < 0; i++) {
+        *out_difference = cli_compare(got[i], expected[i], 0);
+        if (out_difference->differs) *out_bad = i;
+    }
+    for (int i = 0; i < CLI_VALUES_MAX; i++) weft_tensor_release(expected[i]), weft_tensor_release(got[i]);
+    weft_function_release(function);
+    return status;
+}

@@ -1,0 +1,108 @@
+/* weft fuzz: random graphs, interpreter against compiled code; a failure is cut down and printed as text. */
+#include "cli/fuzz.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/compare.h"
+#include "ir/print.h"
+
+enum { EXTENTS = 2, OPS_MIN = 3, OPS_SPREAD = 22 };
+
+static void print_graph(weft_graph *graph) {
+    weft_text text;
+    weft_text_init(weft_allocator_system(), &text);
+    weft_print_options options = {.elide_constants = true};
+    weft_status status = weft_print(graph, &options, &text);
+    if (!status) fputs(weft_text_string(&text), stdout);
+    weft_status_release(status);
+    weft_text_deinit(&text);
+}
+
+/* Does the piece of `depth` steps above node fail? Prints it when it does. */
+static bool piece_fails(weft_graph *graph, const weft_node *node, int depth, const cli_values *values) {
+    weft_graph *piece = NULL;
+    weft_tensor *inputs[CLI_VALUES_MAX] = {0};
+    int count = 0, bad = -1;
+    cli_difference d;
+    weft_status status = cli_extract(graph, node, depth, values, &piece, inputs, &count);
+    if (!status) status = cli_check_graph(piece, inputs, &bad, &d);
+    bool fails = status != NULL || bad >= 0;
+    if (fails && piece) {
+        print_graph(piece);
+        if (status) printf("  %s: %s\n", weft_code_name(weft_status_code(status)), weft_status_message(status));
+        else printf("  output %d element %lld: got %.9g, expected %.9g\n", bad, (long long)d.element, d.got, d.expected);
+    }
+    weft_status_release(status);
+    for (int i = 0; i < count; i++) weft_tensor_release(inputs[i]);
+    weft_graph_release(piece);
+    return fails;
+}
+
+static void shrink(weft_graph *graph, weft_tensor *const *inputs) {
+    cli_values values;
+    weft_status status = cli_values_record(graph, inputs, &values);
+    bool found = false;
+    for (int depth = 0; !status && !found && depth < 8; depth++)
+        for (const weft_node *node = graph->body->block->first; node && !found; node = node->next)
+            if (node->result_count && node->op != WEFT_OP_constant) found = piece_fails(graph, node, depth, &values);
+    if (!status && !found) print_graph(graph);
+    weft_status_release(status);
+    cli_values_release(&values);
+}
+
+/* One seed at one extent; true when compiled code agrees. */
+static bool check(weft_context *context, weft_graph *graph, weft_function *function, unsigned long long seed, int64_t extent) {
+    int input_count = weft_graph_input_count(graph), output_count = weft_graph_output_count(graph), bad = -1;
+    weft_tensor *inputs[CLI_VALUES_MAX] = {0}, *expected[CLI_VALUES_MAX] = {0}, *got[CLI_VALUES_MAX] = {0};
+    cli_difference d = {0};
+    weft_status status = cli_fuzz_inputs(context, graph, seed, extent, inputs);
+    if (!status) status = weft_graph_interpret(graph, input_count, inputs, output_count, expected);
+    if (!status) status = weft_function_call(function, input_count, inputs, output_count, got);
+    for (int i = 0; !status && i < output_count && bad < 0; i++) {
+        d = cli_compare(got[i], expected[i], 0);
+        if (d.differs) bad = i;
+    }
+    bool fine = !status && bad < 0;
+    if (!fine) {
+        printf("seed %llu, B = %lld: ", seed, (long long)extent);
+        if (status) printf("%s: %s\n", weft_code_name(weft_status_code(status)), weft_status_message(status));
+        else printf("output %d element %lld: got %.9g, expected %.9g\n", bad, (long long)d.element, d.got, d.expected);
+        shrink(graph, inputs);
+    }
+    weft_status_release(status);
+    for (int i = 0; i < CLI_VALUES_MAX; i++) weft_tensor_release(inputs[i]), weft_tensor_release(expected[i]), weft_tensor_release(got[i]);
+    return fine;
+}
+
+static bool run_seed(weft_context *context, unsigned long long seed) {
+    weft_graph *graph = NULL;
+    weft_function *function = NULL;
+    weft_status status = cli_fuzz_graph(context, seed, OPS_MIN + (int)(seed % OPS_SPREAD), &graph);
+    if (!status) status = weft_function_create(graph, NULL, &function);
+    if (status) {
+        size_t length = weft_status_format(status, NULL, 0);
+        char *text = malloc(length + 1);
+        if (text) weft_status_format(status, text, length + 1), printf("seed %llu: %s\n", seed, text);
+        free(text);
+    }
+    bool fine = !status;
+    for (int i = 0; fine && i < EXTENTS; i++) fine = check(context, graph, function, seed, i ? 1 + (int64_t)(seed / 3 % 9) : 5);
+    weft_status_release(status);
+    weft_function_release(function);
+    weft_graph_release(graph);
+    return fine;
+}
+
+int cli_run_fuzz(cli_arguments *arguments) {
+    long long count = cli_number(arguments, "count", 1000), seed = cli_number(arguments, "seed", 1), failed = 0;
+    cli_progress progress;
+    cli_progress_start(&progress, "fuzz");
+    for (long long i = 0; i < count; i++) {
+        if (!run_seed(arguments->context, (unsigned long long)(seed + i))) failed++;
+        cli_progress_at(&progress, i + 1, count, failed ? "with failures" : "");
+    }
+    cli_progress_end(&progress);
+    printf("%lld passed, %lld failed\n", count - failed, failed);
+    return failed ? 1 : 0;
+}
