@@ -70,7 +70,7 @@ static weft_status sweep(cli_arguments *arguments, cli_runner *runner, int count
         weft_tensor *inputs[CLI_VALUES_MAX] = {0};
         summary s;
         double first;
-        WEFT_TRY(cli_runner_inputs(arguments, runner, count, tensors, name, value, inputs), "%s=%lld", name, value);
+        WEFT_TRY(cli_runner_inputs(arguments, runner, 0, count, tensors, name, value, inputs), "%s=%lld", name, value);
         weft_status status = time_calls(runner, inputs, (int)cli_number(arguments, "runs", 20), &s, &first);
         cli_release_tensors(runner->input_count, inputs);
         WEFT_TRY(status, "%s=%lld", name, value);
@@ -98,7 +98,7 @@ static weft_status time_load(cli_arguments *arguments, int count, const cli_name
         double start = cli_now();
         WEFT_TRY(cli_runner_open(arguments, count, tensors, &runner), "loading");
         loads[i] = cli_now() - start;
-        weft_status status = cli_runner_inputs(arguments, &runner, count, tensors, NULL, 0, inputs);
+        weft_status status = cli_runner_inputs(arguments, &runner, 0, count, tensors, NULL, 0, inputs);
         if (!status) status = time_calls(&runner, inputs, 20, &steady, &firsts[i]);
         cli_release_tensors(CLI_VALUES_MAX, inputs);
         cli_runner_close(&runner);
@@ -127,7 +127,7 @@ int cli_run_bench(cli_arguments *arguments) {
         } else if (!status) {
             summary s;
             double first;
-            status = cli_runner_inputs(arguments, &runner, count, tensors, NULL, 0, inputs);
+            status = cli_runner_inputs(arguments, &runner, 0, count, tensors, NULL, 0, inputs);
             if (!status) status = time_calls(&runner, inputs, (int)cli_number(arguments, "runs", 0), &s, &first);
             if (!status) print_summary(arguments, "call", s, first);
         }

@@ -88,7 +88,7 @@ int cli_run_bisect(cli_arguments *arguments) {
     weft_status status = cli_read_inputs(arguments, tensors, &count);
     if (!status) status = cli_runner_open(arguments, count, tensors, &runner);
     if (!status && !runner.graph) status = WEFT_STATUS(WEFT_INVALID_ARGUMENT, "bisect needs a model, not an artifact");
-    if (!status) status = cli_runner_inputs(arguments, &runner, count, tensors, NULL, 0, inputs);
+    if (!status) status = cli_runner_inputs(arguments, &runner, 0, count, tensors, NULL, 0, inputs);
     if (!status) status = bisect_passes(arguments, runner.graph, inputs, &found);
     if (!status && !found) status = bisect_groups(runner.graph, inputs, &found);
     if (!status && !found) printf("no pass and no group changes the numbers beyond the contract\n");

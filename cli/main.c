@@ -15,7 +15,7 @@ const cli_command cli_commands[] = {
       {0}},
      cli_run_compile},
     {"run", "MODEL", "run an artifact or a model",
-     {{"input", "i", CLI_LIST, "NAME=FILE.npy", "an input; inputs that are not given are random"},
+     {{"input", "i", CLI_LIST, "NAME=FILE.npy", "an input (random when not given); repeat a name for further calls"},
       {"output", "o", CLI_LIST, "NAME=FILE.npy", "write an output"},
       DIM_OPTION,
       {"interpret", NULL, CLI_FLAG, NULL, "use the reference interpreter"},

@@ -22,12 +22,22 @@ static void describe_tensor(const char *name, const weft_tensor *tensor) {
     printf("\n");
 }
 
-static weft_status write_outputs(cli_arguments *arguments, const cli_runner *runner, weft_tensor **outputs) {
+/* Number of earlier options for the same name: repeated options belong to successive calls. */
+static int call_of(const cli_value *list, int at) {
+    int call = 0;
+    const char *equals = strchr(list->texts[at], '=');
+    size_t length = equals ? (size_t)(equals - list->texts[at]) + 1 : 0;
+    for (int i = 0; i < at; i++) call += length && !strncmp(list->texts[i], list->texts[at], length);
+    return call;
+}
+
+static weft_status write_outputs(cli_arguments *arguments, const cli_runner *runner, int call, weft_tensor **outputs) {
     const cli_value *files = cli_get(arguments, "output");
     for (int i = 0; i < files->count; i++) {
         const char *equals = strchr(files->texts[i], '=');
         int at = 0;
         if (!equals) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "\"%s\": expected NAME=FILE.npy", files->texts[i]);
+        if (call_of(files, i) != call) continue;
         size_t length = (size_t)(equals - files->texts[i]);
         while (at < runner->output_count && (strlen(runner->outputs[at].name) != length || strncmp(runner->outputs[at].name, files->texts[i], length) != 0)) at++;
         if (at == runner->output_count) return WEFT_STATUS(WEFT_NOT_FOUND, "there is no output \"%.*s\"", (int)length, files->texts[i]);
@@ -36,19 +46,26 @@ static weft_status write_outputs(cli_arguments *arguments, const cli_runner *run
     return NULL;
 }
 
-int cli_run_run(cli_arguments *arguments) {
-    cli_named_tensor tensors[CLI_VALUES_MAX] = {{0}};
+static weft_status call_once(cli_arguments *arguments, cli_runner *runner, int call, int count, const cli_named_tensor *tensors) {
     weft_tensor *inputs[CLI_VALUES_MAX] = {0}, *outputs[CLI_VALUES_MAX] = {0};
-    cli_runner runner = {0};
-    int count = 0;
-    weft_status status = cli_read_inputs(arguments, tensors, &count);
-    if (!status) status = cli_runner_open(arguments, count, tensors, &runner);
-    if (!status) status = cli_runner_inputs(arguments, &runner, count, tensors, NULL, 0, inputs);
-    if (!status) status = cli_runner_call(&runner, inputs, outputs);
-    if (!status) status = write_outputs(arguments, &runner, outputs);
-    for (int i = 0; !status && i < runner.output_count; i++) describe_tensor(runner.outputs[i].name, outputs[i]);
+    weft_status status = cli_runner_inputs(arguments, runner, call, count, tensors, NULL, 0, inputs);
+    if (!status) status = cli_runner_call(runner, inputs, outputs);
+    if (!status) status = write_outputs(arguments, runner, call, outputs);
+    for (int i = 0; !status && i < runner->output_count; i++) describe_tensor(runner->outputs[i].name, outputs[i]);
     cli_release_tensors(CLI_VALUES_MAX, inputs);
     cli_release_tensors(CLI_VALUES_MAX, outputs);
+    return status;
+}
+
+int cli_run_run(cli_arguments *arguments) {
+    cli_named_tensor tensors[CLI_VALUES_MAX] = {{0}};
+    cli_runner runner = {0};
+    int count = 0, calls = 1;
+    const cli_value *given = cli_get(arguments, "input");
+    for (int i = 0; i < given->count; i++) calls = call_of(given, i) + 1 > calls ? call_of(given, i) + 1 : calls;
+    weft_status status = cli_read_inputs(arguments, tensors, &count);
+    if (!status) status = cli_runner_open(arguments, count, tensors, &runner);
+    for (int call = 0; call < calls && !status; call++) status = call_once(arguments, &runner, call, count, tensors);
     cli_runner_close(&runner);
     for (int i = 0; i < count; i++) weft_tensor_release(tensors[i].tensor);
     return status ? cli_fail(status) : 0;

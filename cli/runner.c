@@ -96,15 +96,18 @@ static int64_t extent_for(cli_arguments *arguments, const char *symbol, const ch
     return 1;
 }
 
-weft_status cli_runner_inputs(cli_arguments *arguments, const cli_runner *r, int tensor_count, const cli_named_tensor *tensors,
+weft_status cli_runner_inputs(cli_arguments *arguments, const cli_runner *r, int call, int tensor_count, const cli_named_tensor *tensors,
                               const char *dim_name, int64_t dim_value, weft_tensor **out_inputs) {
     for (int i = 0; i < r->input_count; i++) out_inputs[i] = NULL;
     for (int i = 0; i < r->input_count; i++) {
         const cli_port *port = &r->inputs[i];
         int64_t shape[WEFT_MAX_RANK];
-        for (int t = 0; t < tensor_count && !out_inputs[i]; t++)
-            if (!strcmp(tensors[t].name, port->name)) weft_tensor_retain(out_inputs[i] = tensors[t].tensor);
-        if (out_inputs[i]) continue;
+        for (int t = 0, seen = 0; t < tensor_count && seen <= call; t++)
+            if (!strcmp(tensors[t].name, port->name)) out_inputs[i] = tensors[t].tensor, seen++;
+        if (out_inputs[i]) {
+            weft_tensor_retain(out_inputs[i]);
+            continue;
+        }
         for (int d = 0; d < port->rank; d++)
             shape[d] = port->shape[d] >= 0 ? port->shape[d] : extent_for(arguments, port->symbols[d], dim_name, dim_value);
         weft_status status = cli_random_tensor(arguments->context, port->dtype, port->rank, shape, (unsigned long long)i + 1, &out_inputs[i]);
