@@ -134,8 +134,7 @@ static void unlink_operands(weft_node *node) {
         for (weft_node *inner = node->regions[r]->block->first; inner; inner = inner->next) unlink_operands(inner);
 }
 
-void weft_node_remove(weft_node *node) {
-    unlink_operands(node);
+static void unlink_node(weft_node *node) {
     weft_block *block = node->block;
     if (node->previous)
         node->previous->next = node->next;
@@ -148,6 +147,17 @@ void weft_node_remove(weft_node *node) {
     if (block->graph->insert_before == node) block->graph->insert_before = node->next;
     node->next = node->previous = NULL;
     node->block = NULL;
+}
+
+void weft_node_remove(weft_node *node) {
+    unlink_operands(node);
+    unlink_node(node);
+}
+
+void weft_node_move(weft_node *node, weft_place place) {
+    if (place.before == node || (node->block == place.block && place.before == node->next)) return;
+    unlink_node(node);
+    link_node(place.block, place.before, node);
 }
 
 /* -- attributes */

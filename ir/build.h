@@ -55,6 +55,8 @@ void weft_graph_place(weft_graph *graph, weft_place place);
 void weft_node_set_operand(weft_node *node, int index, weft_value *value);
 /* Every use of from (graph outputs included) becomes a use of to. */
 void weft_value_replace(weft_value *from, weft_value *to);
+/* Takes the node out of its block and puts it at a place. */
+void weft_node_move(weft_node *node, weft_place place);
 /* Unlinks a node without uses from its block and from its operands' use lists. */
 void weft_node_remove(weft_node *node);
 bool weft_value_has_uses(const weft_value *value); /* graph outputs count */

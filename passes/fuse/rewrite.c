@@ -36,20 +36,6 @@ static weft_status emit_captured(rewrite *r, const weft_block *block, int root, 
     return NULL;
 }
 
-static void move_before(weft_block *block, weft_node *node, weft_node *before) {
-    if (node == before || node->next == before) return;
-    if (node->previous) node->previous->next = node->next;
-    else block->first = node->next;
-    if (node->next) node->next->previous = node->previous;
-    else block->last = node->previous;
-    node->next = before;
-    node->previous = before ? before->previous : block->last;
-    if (node->previous) node->previous->next = node;
-    else block->first = node;
-    if (before) before->previous = node;
-    else block->last = node;
-}
-
 /* `value` as seen inside the region under construction: an argument, or a clone of a copied view. */
 static weft_value *inside(rewrite *r, weft_block *block, weft_value_map *map, weft_value *value, weft_value ***operands, size_t *count, size_t *capacity) {
     weft_value *found = weft_value_map_find(map, value);
@@ -153,7 +139,7 @@ static weft_status emit_group(rewrite *r, int root, int depth) {
     weft_fuse_item *item = &fuse->items[root];
     if (stays_inside(item)) return NULL;
     if (item->role != WEFT_FUSE_LEAVE) return build_fusion(r, root);
-    move_before(fuse->block, item->node, r->end);
+    weft_node_move(item->node, (weft_place){fuse->block, r->end});
     return NULL;
 }
 
@@ -181,7 +167,7 @@ weft_status weft_fuse_rewrite(weft_fuse *fuse) {
         status = emit_group(&r, weft_fuse_root(fuse, i), 0);
         /* A small constant that somebody keeps as a node must precede its users. */
         if (!status && fuse->items[i].role == WEFT_FUSE_COPY && fuse->items[i].node->op == WEFT_OP_constant)
-            move_before(fuse->block, fuse->items[i].node, fuse->block->first);
+            weft_node_move(fuse->items[i].node, (weft_place){fuse->block, fuse->block->first});
     }
     for (int i = 0; i < fuse->count && !status; i++) {
         weft_fuse_item *item = &fuse->items[i];
