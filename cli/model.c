@@ -6,7 +6,7 @@
 
 #include "base/dtype.h"
 #include "base/file.h"
-#include "base/npy.h"
+#include "weft/npy.h"
 #include "base/text.h"
 #include "weft/onnx.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
-#include "base/npy.h"
+#include "weft/npy.h"
 
 static void describe_tensor(const char *name, const weft_tensor *tensor) {
     double low = INFINITY, high = -INFINITY, sum = 0;

@@ -1,0 +1,251 @@
+/* Derivatives: every case against central differences in f64, and <u, J v> = <J^T u, v>; the gradient of an MLP. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "weft/ops.h"
+#include "weft/transform.h"
+
+enum { INPUTS_MAX = 4, ELEMENTS_MAX = 256 };
+
+typedef weft_value *(*builder)(weft_graph *g, weft_value **x);
+
+typedef struct test_case {
+    const char *name;
+    builder build;
+    int input_count;
+    int rank[INPUTS_MAX];
+    int64_t shape[INPUTS_MAX][4];
+    double low, high; /* of the inputs */
+} test_case;
+
+static weft_value *d_exp(weft_graph *g, weft_value **x) { return weft_exp(g, x[0]); }
+static weft_value *d_tanh(weft_graph *g, weft_value **x) { return weft_tanh(g, x[0]); }
+static weft_value *d_many_unary(weft_graph *g, weft_value **x) {
+    weft_value *a = weft_add(g, weft_sin(g, x[0]), weft_mul(g, weft_cos(g, x[0]), weft_logistic(g, x[0])));
+    weft_value *b = weft_add(g, weft_erf(g, x[0]), weft_atan(g, x[0]));
+    weft_value *c = weft_add(g, weft_log(g, x[0]), weft_add(g, weft_sqrt(g, x[0]), weft_rsqrt(g, x[0])));
+    weft_value *d = weft_add(g, weft_expm1(g, x[0]), weft_add(g, weft_log1p(g, x[0]), weft_tan(g, x[0])));
+    return weft_add(g, weft_add(g, a, b), weft_add(g, c, d));
+}
+static weft_value *d_inverse_unary(weft_graph *g, weft_value **x) {
+    weft_value *a = weft_add(g, weft_asin(g, x[0]), weft_acos(g, weft_mul_number(g, x[0], 0.5)));
+    weft_value *b = weft_add(g, weft_asinh(g, x[0]), weft_add(g, weft_atanh(g, x[0]), weft_acosh(g, weft_add_number(g, x[0], 1.5))));
+    return weft_add(g, weft_add(g, a, b), weft_add(g, weft_sinh(g, x[0]), weft_mul(g, weft_cosh(g, x[0]), weft_abs(g, x[0]))));
+}
+static weft_value *d_binary(weft_graph *g, weft_value **x) {
+    weft_value *a = weft_div(g, weft_mul(g, x[0], x[1]), weft_add(g, x[0], x[1]));
+    weft_value *b = weft_sub(g, weft_pow(g, x[0], x[1]), weft_max(g, x[0], x[1]));
+    return weft_add(g, weft_add(g, a, b), weft_add(g, weft_atan2(g, x[0], x[1]), weft_min(g, x[0], weft_neg(g, x[1]))));
+}
+static weft_value *d_broadcast(weft_graph *g, weft_value **x) { return weft_mul(g, x[0], weft_add(g, x[1], x[2])); }
+static weft_value *d_select(weft_graph *g, weft_value **x) { return weft_where(g, weft_compare(g, WEFT_LT, x[0], x[1]), weft_square(g, x[0]), weft_mul(g, x[0], x[1])); }
+static weft_value *d_movement(weft_graph *g, weft_value **x) {
+    int64_t permutation[3] = {2, 0, 1}, reversed[2] = {0, 2}, interior[3] = {1, 0, 2}, stride[3] = {2, 1, 2};
+    weft_dim low[3] = {1, -1, 0}, high[3] = {0, 2, 1}, shape[2] = {3, 20}, start[3] = {1, 0, 1}, limit[3] = {5, 3, 6};
+    weft_value *t = weft_transpose(g, x[0], permutation);
+    weft_value *p = weft_pad(g, t, weft_mul_number(g, weft_reduce_sum(g, x[1], 0, NULL, false), 0.5), low, high, interior);
+    weft_value *s = weft_slice(g, weft_reverse(g, p, 2, reversed), start, limit, stride);
+    weft_value *parts[2] = {weft_reshape(g, x[0], 2, shape), weft_reshape(g, t, 2, shape)};
+    weft_value *sum = weft_reduce_sum(g, weft_square(g, s), 3, (int64_t[]){0, 1, 2}, false);
+    return weft_mul(g, weft_concat(g, 1, 2, parts), sum);
+}
+static weft_value *d_reduce(weft_graph *g, weft_value **x) {
+    weft_value *a = weft_reduce_sum(g, x[0], 1, (int64_t[]){1}, false), *b = weft_reduce_product(g, x[0], 1, (int64_t[]){1}, false);
+    weft_value *c = weft_reduce_max(g, x[0], 1, (int64_t[]){1}, false), *d = weft_reduce_mean(g, weft_square(g, x[0]), 1, (int64_t[]){1}, false);
+    return weft_add(g, weft_mul(g, a, b), weft_mul(g, c, d));
+}
+static weft_value *d_cumulative(weft_graph *g, weft_value **x) { return weft_square(g, weft_cumulative(g, WEFT_SUM, x[0], 1, true, false)); }
+static weft_value *d_matmul(weft_graph *g, weft_value **x) { return weft_tanh(g, weft_matmul(g, x[0], x[1])); }
+static weft_value *d_dot(weft_graph *g, weft_value **x) {
+    weft_dot_options o = WEFT_DOT_OPTIONS_INIT; /* x [K, B, M, J], y [B, J, N, K]: batch B, contract K and J in crossed order */
+    o.batch_count = 1, o.contract_count = 2;
+    o.lhs_batch = (int64_t[]){1}, o.rhs_batch = (int64_t[]){0}, o.lhs_contract = (int64_t[]){0, 3}, o.rhs_contract = (int64_t[]){3, 1};
+    return weft_sin(g, weft_dot_general(g, x[0], x[1], &o));
+}
+static weft_value *d_convolution(weft_graph *g, weft_value **x) {
+    weft_convolution_options o = WEFT_CONVOLUTION_OPTIONS_INIT;
+    o.stride = (int64_t[]){2, 1}, o.low = (weft_dim[]){1, 0}, o.high = (weft_dim[]){0, 2}, o.dilation = (int64_t[]){1, 2}, o.groups = 2;
+    return weft_square(g, weft_convolution(g, x[0], x[1], &o));
+}
+static weft_value *d_transposed_convolution(weft_graph *g, weft_value **x) {
+    weft_convolution_options o = WEFT_CONVOLUTION_OPTIONS_INIT;
+    o.stride = (int64_t[]){2}, o.low = (weft_dim[]){1}, o.high = (weft_dim[]){0};
+    return weft_square(g, weft_convolution_transpose(g, x[0], x[1], &o));
+}
+static weft_value *d_pool(weft_graph *g, weft_value **x) {
+    weft_pool_options o = WEFT_POOL_OPTIONS_INIT;
+    o.window = (int64_t[]){3, 2}, o.stride = (int64_t[]){2, 1}, o.low = (weft_dim[]){1, 0}, o.high = (weft_dim[]){0, 1};
+    return weft_square(g, weft_sum_pool(g, x[0], &o));
+}
+static weft_value *d_gather(weft_graph *g, weft_value **x) {
+    return weft_square(g, weft_take(g, x[0], weft_integers(g, 4, (int64_t[]){2, 0, 2, 1}), 0));
+}
+static weft_value *d_scatter(weft_graph *g, weft_value **x) {
+    int64_t shape[2] = {3, 1};
+    weft_value *indices = weft_reshape(g, weft_integers(g, 3, (int64_t[]){1, 3, 1}), 2, shape);
+    return weft_square(g, weft_scatter_nd(g, WEFT_SUM, x[0], indices, x[1]));
+}
+static weft_value *d_dynamic(weft_graph *g, weft_value **x) {
+    weft_value *starts[2] = {weft_scalar_integer(g, WEFT_I64, 1), weft_scalar_integer(g, WEFT_I64, 2)};
+    weft_dim sizes[2] = {2, 2};
+    weft_value *piece = weft_dynamic_slice(g, x[0], starts, sizes);
+    return weft_square(g, weft_dynamic_update_slice(g, x[0], weft_mul(g, piece, x[1]), starts));
+}
+static weft_value *d_sort(weft_graph *g, weft_value **x) {
+    weft_value *in[2] = {x[0], weft_square(g, x[0])}, *out[2], *values, *indices;
+    weft_sort(g, 2, in, 1, true, true, out);
+    weft_top_k(g, x[0], 2, 1, true, &values, &indices);
+    return weft_add(g, weft_mul(g, out[0], out[1]), weft_reduce_sum(g, weft_exp(g, values), 2, (int64_t[]){0, 1}, false));
+}
+static weft_value *d_softmax(weft_graph *g, weft_value **x) { return weft_mul(g, weft_softmax(g, x[0], 1), weft_log_softmax(g, x[0], 1)); }
+static weft_value *d_norms(weft_graph *g, weft_value **x) {
+    int64_t axes[1] = {1};
+    return weft_add(g, weft_square(g, weft_layer_norm(g, x[0], x[1], x[2], 1, axes, 1e-3)), weft_rms_norm(g, x[0], x[1], 1, axes, 1e-3));
+}
+static weft_value *d_activations(weft_graph *g, weft_value **x) {
+    weft_value *a = weft_add(g, weft_gelu(g, x[0], false), weft_gelu(g, x[0], true));
+    return weft_add(g, a, weft_mul(g, weft_silu(g, x[0]), weft_softplus(g, x[0])));
+}
+static weft_value *d_attention(weft_graph *g, weft_value **x) {
+    weft_attention_options o = WEFT_ATTENTION_OPTIONS_INIT;
+    o.causal = true;
+    return weft_attention(g, x[0], x[1], x[2], NULL, &o);
+}
+/* The gradient of a gradient. */
+static weft_value *d_second(weft_graph *g, weft_value **x) {
+    weft_value *inner, *y = weft_reduce_sum(g, weft_mul(g, weft_tanh(g, x[0]), weft_exp(g, x[0])), 1, (int64_t[]){0}, false);
+    weft_gradient(g, y, NULL, 1, x, &inner);
+    return weft_square(g, inner);
+}
+/* tanh MLP with two hidden layers and a mean squared error. */
+static weft_value *d_mlp(weft_graph *g, weft_value **x) {
+    weft_value *h = weft_tanh(g, weft_matmul(g, x[0], x[1]));
+    weft_value *y = weft_matmul(g, weft_tanh(g, weft_matmul(g, h, x[2])), x[3]);
+    return weft_reduce_mean(g, weft_square(g, weft_sub(g, y, weft_reduce_sum(g, x[0], 1, (int64_t[]){1}, true))), 2, (int64_t[]){0, 1}, false);
+}
+
+static const test_case cases[] = {
+    {"exp", d_exp, 1, {2}, {{3, 4}}, -1, 1},
+    {"tanh", d_tanh, 1, {2}, {{3, 4}}, -2, 2},
+    {"unary functions", d_many_unary, 1, {1}, {{7}}, 0.2, 1.2},
+    {"inverse functions", d_inverse_unary, 1, {1}, {{7}}, 0.1, 0.8},
+    {"binary", d_binary, 2, {2, 2}, {{3, 4}, {3, 4}}, 0.3, 2},
+    {"broadcast", d_broadcast, 3, {2, 1, 2}, {{3, 4}, {4}, {3, 1}}, -1, 1},
+    {"select", d_select, 2, {1, 1}, {{9}, {9}}, -1, 1},
+    {"movement", d_movement, 2, {3, 0}, {{3, 4, 5}, {0}}, -1, 1},
+    {"reduce", d_reduce, 1, {3}, {{2, 4, 3}}, 0.3, 1.5},
+    {"cumulative", d_cumulative, 1, {2}, {{3, 5}}, -1, 1},
+    {"matmul", d_matmul, 2, {3, 2}, {{2, 3, 4}, {4, 5}}, -1, 1},
+    {"dot_general", d_dot, 2, {4, 4}, {{2, 3, 2, 4}, {3, 4, 3, 2}}, -1, 1},
+    {"convolution", d_convolution, 2, {4, 4}, {{2, 4, 5, 6}, {6, 2, 3, 2}}, -1, 1},
+    {"transposed convolution", d_transposed_convolution, 2, {3, 3}, {{2, 3, 5}, {3, 4, 3}}, -1, 1},
+    {"sum pooling", d_pool, 1, {4}, {{1, 2, 5, 4}}, -1, 1},
+    {"gather", d_gather, 1, {2}, {{3, 4}}, -1, 1},
+    {"scatter", d_scatter, 2, {2, 2}, {{5, 3}, {3, 3}}, -1, 1},
+    {"dynamic slices", d_dynamic, 2, {2, 2}, {{4, 5}, {2, 2}}, -1, 1},
+    {"sort", d_sort, 1, {2}, {{3, 5}}, -1, 1},
+    {"softmax", d_softmax, 1, {2}, {{3, 5}}, -2, 2},
+    {"norms", d_norms, 3, {2, 1, 1}, {{3, 6}, {6}, {6}}, -1, 1},
+    {"activations", d_activations, 1, {1}, {{9}}, -2, 2},
+    {"attention", d_attention, 3, {4, 4, 4}, {{1, 2, 3, 4}, {1, 1, 3, 4}, {1, 1, 3, 4}}, -1, 1},
+    {"second order", d_second, 1, {1}, {{6}}, -1, 1},
+    {"mlp", d_mlp, 4, {2, 2, 2, 2}, {{5, 3}, {3, 7}, {7, 6}, {6, 1}}, -1, 1},
+};
+
+static unsigned long long state = 1;
+static double uniform(double low, double high) {
+    unsigned long long z = state += 0x9e3779b97f4a7c15ULL;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
+    return low + (high - low) * (double)((z ^ z >> 31) >> 11) * 0x1p-53;
+}
+
+static void expect(weft_status status, const char *name) {
+    if (!status) return;
+    char text[2000];
+    weft_status_format(status, text, sizeof text);
+    weft_status_release(status);
+    ck_abort_msg("%s: %s", name, text);
+}
+
+static double *elements(weft_tensor *t) { return weft_tensor_data(t); }
+
+static double dot(weft_tensor *a, weft_tensor *b) {
+    double sum = 0;
+    for (int64_t i = 0; i < weft_tensor_element_count(a); i++) sum += elements(a)[i] * elements(b)[i];
+    return sum;
+}
+
+static weft_tensor *random_tensor(weft_context *context, int rank, const int64_t *shape, double low, double high) {
+    weft_tensor *t;
+    expect(weft_tensor_create(context, WEFT_F64, rank, shape, &t), "tensor");
+    for (int64_t i = 0; i < weft_tensor_element_count(t); i++) elements(t)[i] = uniform(low, high);
+    return t;
+}
+
+START_TEST(derivatives) {
+    const test_case *c = &cases[_i];
+    weft_context *context;
+    weft_graph *g;
+    expect(weft_context_create(NULL, &context), c->name);
+    expect(weft_graph_create(context, c->name, &g), c->name);
+    int n = c->input_count;
+    weft_value *x[INPUTS_MAX], *v[INPUTS_MAX], *gradients[INPUTS_MAX];
+    for (int i = 0; i < n; i++) x[i] = weft_graph_input(g, "x", WEFT_F64, c->rank[i], c->shape[i]);
+    for (int i = 0; i < n; i++) v[i] = weft_graph_input(g, "v", WEFT_F64, c->rank[i], c->shape[i]);
+    weft_value *y = c->build(g, x);
+    int rank = weft_value_rank(y);
+    int64_t shape[WEFT_MAX_RANK];
+    for (int i = 0; i < rank; i++) shape[i] = weft_value_dim(y, i);
+    weft_value *u = weft_graph_input(g, "u", WEFT_F64, rank, shape);
+    weft_value *jv = weft_jvp(g, y, n, x, v);
+    weft_gradient(g, y, u, n, x, gradients);
+    weft_graph_output(g, "y", y);
+    weft_graph_output(g, "jv", jv);
+    for (int i = 0; i < n; i++) weft_graph_output(g, "g", gradients[i]);
+    expect(weft_graph_verify(g), c->name);
+
+    weft_tensor *in[2 * INPUTS_MAX + 1], *out[INPUTS_MAX + 2], *up[INPUTS_MAX + 2], *down[INPUTS_MAX + 2];
+    for (int i = 0; i < n; i++) in[i] = random_tensor(context, c->rank[i], c->shape[i], c->low, c->high);
+    for (int i = 0; i < n; i++) in[n + i] = random_tensor(context, c->rank[i], c->shape[i], -1, 1);
+    in[2 * n] = random_tensor(context, rank, shape, -1, 1);
+    memset(out, 0, sizeof out), memset(up, 0, sizeof up), memset(down, 0, sizeof down);
+    expect(weft_graph_interpret(g, 2 * n + 1, in, n + 2, out), c->name);
+
+    double uJv = dot(in[2 * n], out[1]), Juv = 0;
+    for (int i = 0; i < n; i++) Juv += dot(out[2 + i], in[n + i]);
+    ck_assert_msg(fabs(uJv - Juv) <= 1e-9 * (1 + fabs(uJv)), "%s: <u, Jv> = %.12g, <J'u, v> = %.12g", c->name, uJv, Juv);
+    ck_assert_msg(fabs(uJv) > 1e-12, "%s: the derivative vanishes: nothing was tested", c->name);
+
+    const double h = 1e-6;
+    for (int i = 0; i < n; i++)
+        for (int64_t e = 0; e < weft_tensor_element_count(in[i]); e++) elements(in[i])[e] += h * elements(in[n + i])[e];
+    expect(weft_graph_interpret(g, 2 * n + 1, in, n + 2, up), c->name);
+    for (int i = 0; i < n; i++)
+        for (int64_t e = 0; e < weft_tensor_element_count(in[i]); e++) elements(in[i])[e] -= 2 * h * elements(in[n + i])[e];
+    expect(weft_graph_interpret(g, 2 * n + 1, in, n + 2, down), c->name);
+    for (int64_t e = 0; e < weft_tensor_element_count(out[0]); e++) {
+        double finite = (elements(up[0])[e] - elements(down[0])[e]) / (2 * h), exact = elements(out[1])[e];
+        ck_assert_msg(fabs(finite - exact) <= 1e-5 * (1 + fabs(exact)), "%s: element %d: differences %.9g, jvp %.9g", c->name, (int)e, finite, exact);
+    }
+    for (int i = 0; i < 2 * n + 1; i++) weft_tensor_release(in[i]);
+    for (int i = 0; i < n + 2; i++) weft_tensor_release(out[i]), weft_tensor_release(up[i]), weft_tensor_release(down[i]);
+    weft_graph_release(g);
+    weft_context_release(context);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("diff");
+    TCase *all = tcase_create("derivatives");
+    tcase_set_timeout(all, 60);
+    tcase_add_loop_test(all, derivatives, 0, (int)(sizeof cases / sizeof *cases));
+    suite_add_tcase(suite, all);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
