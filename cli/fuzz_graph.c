@@ -302,7 +302,8 @@ static void make_matmul(generator *g) {
         int64_t shape[2] = {k, 1 + below(g, 40)};
         weft_tensor *tensor;
         weft_status status = cli_random_tensor(g->graph->context, WEFT_F32, 2, shape, cli_random_bits(&g->random), &tensor);
-        if (status) return weft_status_release(status);
+        weft_status_release(status);
+        if (status) return;
         weft_value *w = weft_graph_constant(g->graph, tensor), *r = weft_matmul(g->graph, a->value, w);
         weft_tensor_release(tensor);
         add(g, weft_mul_number(g->graph, r, 0.25), false, a->depth + 1);

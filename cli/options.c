@@ -5,10 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int usage(const cli_command *command, const char *format, const char *text) {
-    fprintf(stderr, "weft %s: ", command->name);
-    fprintf(stderr, format, text); /* NOLINT: the formats are literals below */
-    fprintf(stderr, "; see `weft %s --help`\n", command->name);
+static int usage(const cli_command *command, const char *text, const char *problem) {
+    fprintf(stderr, "weft %s: \"%s\" %s; see `weft %s --help`\n", command->name, text, problem, command->name);
     return 2;
 }
 
@@ -21,13 +19,13 @@ static int find_option(const cli_command *command, const char *text, size_t byte
 }
 
 static int take(const cli_command *command, const cli_option *option, cli_value *value, const char *text) {
-    if (value->count == CLI_VALUES_MAX) return usage(command, "--%s is given too often", option->name);
+    if (value->count == CLI_VALUES_MAX) return usage(command, option->name, "is given too often");
     value->texts[value->count++] = text;
     if (option->kind != CLI_NUMBER) return 0;
     char *end;
     errno = 0;
     value->number = strtoll(text, &end, 10);
-    if (errno || end == text || *end) return usage(command, "\"%s\" is not a number", text);
+    if (errno || end == text || *end) return usage(command, text, "is not a number");
     return 0;
 }
 
@@ -36,27 +34,27 @@ int cli_parse(const cli_command *command, int count, char **texts, cli_arguments
     for (int i = 0; i < count; i++) {
         const char *text = texts[i];
         if (text[0] != '-' || !text[1]) {
-            if (out->positional_count == CLI_VALUES_MAX) return usage(command, "too many arguments at \"%s\"", text);
+            if (out->positional_count == CLI_VALUES_MAX) return usage(command, text, "is one argument too many");
             out->positional[out->positional_count++] = text;
             continue;
         }
         bool is_letter = text[1] != '-';
         const char *name = is_letter ? text + 1 : text + 2, *equals = is_letter ? NULL : strchr(name, '=');
         int at = find_option(command, name, is_letter ? 1 : equals ? (size_t)(equals - name) : strlen(name), is_letter);
-        if (at < 0) return usage(command, "there is no option \"%s\"", text);
+        if (at < 0) return usage(command, text, "is no option of this command");
         const cli_option *option = &command->options[at];
         const char *argument = equals ? equals + 1 : is_letter && text[2] ? text + 2 : NULL;
         if (option->kind == CLI_FLAG) {
-            if (argument) return usage(command, "\"%s\" takes no value", text);
+            if (argument) return usage(command, text, "takes no value");
             out->values[at].count++;
             continue;
         }
-        if (!argument && ++i == count) return usage(command, "\"%s\" needs a value", text);
+        if (!argument && ++i == count) return usage(command, text, "needs a value");
         int code = take(command, option, &out->values[at], argument ? argument : texts[i]);
         if (code) return code;
     }
     bool needs = command->positional[0] && command->positional[0] != '[';
-    if (needs && !out->positional_count) return usage(command, "%s is missing", command->positional);
+    if (needs && !out->positional_count) return usage(command, command->positional, "is missing");
     return 0;
 }
 
