@@ -1,6 +1,8 @@
 /* The public compile functions. Read next: unit.c (the compiler itself), lower.c. */
 #include "weft/compile.h"
 
+#include "base/artifact.h"
+#include "codegen/target.h"
 #include "compile/unit.h"
 #include "runtime/jit.h"
 
@@ -41,6 +43,67 @@ weft_status weft_compile(weft_graph *graph, const weft_compile_options *options,
     weft_device_release(device);
     return status;
 }
+
+/* -- artifacts */
+
+enum { TARGETS_MAX = 16 };
+
+/* "cpu" stands for both CPU variants; "cpu:x86-64-v3", "cuda:sm_90a" for one architecture. */
+static weft_status parse_targets(const char *text, const weft_capability **out, int *out_count) {
+    *out_count = 0;
+    for (const char *at = text; *at;) {
+        size_t length = strcspn(at, ",");
+        const char *colon = memchr(at, ':', length);
+        int before = *out_count;
+        for (int i = 0; weft_capability_get(i); i++) {
+            const weft_capability *record = weft_capability_get(i);
+            size_t name = colon ? (size_t)(colon - at) : length;
+            if (strlen(record->target) != name || memcmp(record->target, at, name) != 0) continue;
+            if (colon && (strlen(record->arch) != length - name - 1 || memcmp(record->arch, colon + 1, length - name - 1) != 0)) continue;
+            if (!weft_target_find(record->target))
+                return WEFT_STATUS(WEFT_UNSUPPORTED, "this build has no code generator for %s; `weft doctor` says what is missing", record->target);
+            if (*out_count == TARGETS_MAX) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "more than %d targets", TARGETS_MAX);
+            out[(*out_count)++] = record;
+        }
+        if (*out_count == before) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "there is no target \"%.*s\"", (int)length, at);
+        at += length + (at[length] == ',');
+    }
+    return *out_count ? NULL : WEFT_STATUS(WEFT_INVALID_ARGUMENT, "no target is given");
+}
+
+/* graph.wir keeps large constants by key; they are stored in the weights by the order of their first use. */
+static weft_status write_artifact(weft_graph *graph, const char *path, int count, weft_unit *const *units) {
+    weft_artifact_target targets[TARGETS_MAX];
+    const weft_unit *largest = units[0];
+    for (int i = 0; i < count; i++) {
+        targets[i] = (weft_artifact_target){.program = units[i]->program, .arch = units[i]->capability->arch, .code = units[i]->image, .code_bytes = units[i]->image_bytes};
+        if (units[i]->program->weights_bytes != largest->program->weights_bytes ||
+            memcmp(units[i]->weights, largest->weights, (size_t)largest->program->weights_bytes) != 0)
+            return WEFT_STATUS(WEFT_INTERNAL, "targets disagree on the layout of weights");
+    }
+    weft_artifact_content content = {.name = graph->name, .target_count = count, .targets = targets, .weights = largest->weights,
+                                     .weights_bytes = (uint64_t)largest->program->weights_bytes};
+    return weft_artifact_write(graph->context->allocator, path, &content);
+}
+
+weft_status weft_compile_file(weft_graph *graph, const weft_compile_options *options, const char *path) {
+    weft_compile_options o = with_defaults(options);
+    const weft_capability *records[TARGETS_MAX];
+    weft_unit *units[TARGETS_MAX] = {0};
+    int count;
+    WEFT_TRY(weft_graph_verify(graph), "compiling %s", graph->name);
+    WEFT_TRY(parse_targets(o.targets, records, &count), "compiling %s", graph->name);
+    weft_status status = NULL;
+    for (int i = 0; i < count && !status; i++) {
+        status = weft_unit_compile(graph, NULL, records[i], &o, &units[i]);
+        if (status) status = weft_status_annotate(status, __FILE__, __LINE__, "compiling %s for %s", graph->name, records[i]->arch);
+    }
+    if (!status) status = write_artifact(graph, path, count, units);
+    for (int i = 0; i < count; i++) weft_unit_release(units[i]);
+    return status;
+}
+
+/* -- just in time */
 
 struct weft_function {
     weft_graph *graph;

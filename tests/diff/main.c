@@ -126,6 +126,8 @@ static weft_value *d_mlp(weft_graph *g, weft_value **x) {
     return weft_reduce_mean(g, weft_square(g, weft_sub(g, y, weft_reduce_sum(g, x[0], 1, (int64_t[]){1}, true))), 2, (int64_t[]){0, 1}, false);
 }
 
+static const char *const names[3][INPUTS_MAX] = {{"x0", "x1", "x2", "x3"}, {"v0", "v1", "v2", "v3"}, {"g0", "g1", "g2", "g3"}};
+
 static const test_case cases[] = {
     {"exp", d_exp, 1, {2}, {{3, 4}}, -1, 1},
     {"tanh", d_tanh, 1, {2}, {{3, 4}}, -2, 2},
@@ -193,8 +195,8 @@ START_TEST(derivatives) {
     expect(weft_graph_create(context, c->name, &g), c->name);
     int n = c->input_count;
     weft_value *x[INPUTS_MAX], *v[INPUTS_MAX], *gradients[INPUTS_MAX];
-    for (int i = 0; i < n; i++) x[i] = weft_graph_input(g, "x", WEFT_F64, c->rank[i], c->shape[i]);
-    for (int i = 0; i < n; i++) v[i] = weft_graph_input(g, "v", WEFT_F64, c->rank[i], c->shape[i]);
+    for (int i = 0; i < n; i++) x[i] = weft_graph_input(g, names[0][i], WEFT_F64, c->rank[i], c->shape[i]);
+    for (int i = 0; i < n; i++) v[i] = weft_graph_input(g, names[1][i], WEFT_F64, c->rank[i], c->shape[i]);
     weft_value *y = c->build(g, x);
     int rank = weft_value_rank(y);
     int64_t shape[WEFT_MAX_RANK];
@@ -204,7 +206,7 @@ START_TEST(derivatives) {
     weft_gradient(g, y, u, n, x, gradients);
     weft_graph_output(g, "y", y);
     weft_graph_output(g, "jv", jv);
-    for (int i = 0; i < n; i++) weft_graph_output(g, "g", gradients[i]);
+    for (int i = 0; i < n; i++) weft_graph_output(g, names[2][i], gradients[i]);
     expect(weft_graph_verify(g), c->name);
 
     weft_tensor *in[2 * INPUTS_MAX + 1], *out[INPUTS_MAX + 2], *up[INPUTS_MAX + 2], *down[INPUTS_MAX + 2];
