@@ -81,6 +81,11 @@ bool weft_graph_keep_tensor(weft_graph *graph, weft_tensor *tensor) {
 
 /* -- problems */
 
+void weft_graph_report(weft_graph *graph, weft_status status) {
+    if (status) weft_graph_problem(graph, "%s", weft_status_message(status));
+    weft_status_release(status);
+}
+
 void weft_graph_problem(weft_graph *graph, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
