@@ -6,7 +6,7 @@
 
 extern const weft_builder weft_builder_pointwise, weft_builder_reduce, weft_builder_arg_reduce, weft_builder_reduce_window,
     weft_builder_dynamic_update_slice, weft_builder_rng_bits, weft_builder_gather;
-extern const weft_builder weft_builder_matmul_cpu;
+extern const weft_builder weft_builder_matmul_cpu, weft_builder_convolution_cpu;
 
 static const weft_builder *const builders[] = {
     &weft_builder_pointwise,
@@ -17,6 +17,7 @@ static const weft_builder *const builders[] = {
     &weft_builder_rng_bits,
     &weft_builder_gather,
     &weft_builder_matmul_cpu,
+    &weft_builder_convolution_cpu,
 };
 
 const weft_builder *weft_builder_find(const char *anchor, const weft_graph *graph, const weft_node *fusion,

@@ -56,32 +56,38 @@ static int64_t rows_in_one_set(int64_t rows, int64_t stride) {
 
 static int64_t number_or(weft_dim dim, int64_t fallback) { return weft_dim_is_number(dim) ? dim : fallback; }
 
-void weft_matmul_propose_tiles(const weft_build_request *request, const weft_matmul *p, weft_schedule *out_schedule) {
+void weft_tile_choose(const weft_capability *capability, int element_bytes, int64_t m, int64_t n, int64_t k,
+                      int64_t stride, int threads, int *out_rows, int *out_vectors) {
     static const int many[][2] = {{9, 3}, {8, 3}, {14, 2}, {12, 2}}, few[][2] = {{6, 2}, {4, 3}};
-    const weft_capability *capability = request->capability;
     bool wide_file = capability->vector_registers >= 32;
     const int(*table)[2] = wide_file ? many : few;
-    int count = wide_file ? 4 : 2, bytes = weft_dtype_bits(p->accumulate) / 8, lanes = capability->vector_bytes / bytes;
-    int64_t m = number_or(p->m, 1 << 20), n = number_or(p->n, 1 << 12), k = number_or(p->k, 1 << 10);
-    int64_t stride = p->a.strided && weft_dim_is_number(p->a.row_stride) ? p->a.row_stride * bytes : 0;
-    int pick = wide_file ? 1 : 1; /* rests of symbolic m are made of 4, 2 and 1 rows: tiles of 8 or 4 */
+    int count = wide_file ? 4 : 2, pick = 1; /* rests of symbolic m are made of 4, 2 and 1 rows: tiles of 8 or 4 */
     double best = 1e300;
-    for (int i = 0; i < count && weft_dim_is_number(p->m); i++) {
-        weft_matmul_tiles t = {.lanes = lanes, .mr = table[i][0], .nv = table[i][1]};
+    for (int i = 0; i < count && m >= 0; i++) {
+        weft_matmul_tiles t = {.lanes = capability->vector_bytes / element_bytes, .mr = table[i][0], .nv = table[i][1]};
         set_rows(&t, m);
         set_columns(&t, n);
         if (i > 0 && rows_in_one_set(t.mr, stride) > capability->l1_ways - 2) continue;
-        double c = cost(&t, (double)k, request->thread_count < 1 ? 1 : request->thread_count);
+        double c = cost(&t, (double)k, threads < 1 ? 1 : threads);
         if (c < best * 0.995) {
             best = c;
             pick = i;
         }
     }
-    int width = table[pick][1] * lanes;
-    int64_t in_cache = capability->l2_bytes / 2 / (k * width * bytes + 1);
+    *out_rows = table[pick][0];
+    *out_vectors = table[pick][1];
+}
+
+void weft_matmul_propose_tiles(const weft_build_request *request, const weft_matmul *p, weft_schedule *out_schedule) {
+    int bytes = weft_dtype_bits(p->accumulate) / 8, lanes = request->capability->vector_bytes / bytes, rows, vectors;
+    int64_t m = number_or(p->m, -1), n = number_or(p->n, 1 << 12), k = number_or(p->k, 1 << 10);
+    int64_t stride = p->a.strided && weft_dim_is_number(p->a.row_stride) ? p->a.row_stride * bytes : 0;
+    weft_tile_choose(request->capability, bytes, m, n, k, stride, request->thread_count, &rows, &vectors);
+    int width = vectors * lanes;
+    int64_t in_cache = request->capability->l2_bytes / 2 / (k * width * bytes + 1);
     *out_schedule = (weft_schedule){.builder = "matmul-cpu",
                                     .vector = lanes,
-                                    .tile_m = table[pick][0],
+                                    .tile_m = rows,
                                     .tile_n = width,
                                     .unroll = 4,
                                     .panels_per_block = in_cache < 1      ? 1

@@ -18,6 +18,9 @@ typedef struct weft_matmul_tiles {
     weft_dim row_blocks, panels, panel_blocks, panel_rows; /* panel_rows: k */
 } weft_matmul_tiles;
 
+/* Row counts and vectors of the best register tile for m x n x k (m < 0: symbolic) with rows `stride` bytes apart. */
+void weft_tile_choose(const weft_capability *capability, int element_bytes, int64_t m, int64_t n, int64_t k,
+                      int64_t stride, int threads, int *out_rows, int *out_vectors);
 /* Candidates by the cost model: fills schedule. */
 void weft_matmul_propose_tiles(const weft_build_request *request, const weft_matmul *p, weft_schedule *out_schedule);
 /* Everything that follows from problem and schedule. single_row: m is taken as 1. */
