@@ -192,7 +192,7 @@ static bool any_dependent(weft_fuse *fuse, const weft_node *node, int root) {
 /* Every value that others read can be written by the iteration space of the two groups together. */
 static bool outputs_fit(weft_fuse *fuse, int a, int b, const weft_node *anchor) {
     const weft_type *shape = NULL;
-    int saved = fuse->items[a].parent, nodes[2] = {a, b};
+    int nodes[2] = {a, b};
     fuse->items[a].parent = b; /* see the outside of the union */
     bool fit = true;
     for (int g = 0; g < 2 && fit; g++) {
@@ -208,7 +208,7 @@ static bool outputs_fit(weft_fuse *fuse, int a, int b, const weft_node *anchor) 
             }
         }
     }
-    fuse->items[a].parent = saved;
+    for (int i = a; i >= 0; i = fuse->items[i].next) fuse->items[i].parent = a; /* finding roots shortened paths into b */
     return fit;
 }
 

@@ -3,7 +3,6 @@
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/tensor.h"
@@ -305,7 +304,7 @@ Suite *random_suite(void) {
     tcase_add_test(tests, test_simplify);
     tcase_add_test(tests, test_decompose);
     tcase_add_test(tests, test_raise);
-    if (getenv("WEFT_TEST_FUSE")) tcase_add_test(tests, test_fuse);
+    tcase_add_test(tests, test_fuse);
     suite_add_tcase(suite, tests);
     return suite;
 }
