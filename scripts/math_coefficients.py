@@ -3,8 +3,7 @@
 
 Each fit is a least squares fit of the relative error on Chebyshev nodes in 60-digit arithmetic (within a factor of two of
 the minimax polynomial), made once per coefficient: the lowest one is rounded to the target type and fixed, then the rest
-is fitted again, so rounding errors of low coefficients are absorbed by higher ones. The erf quotient is fitted by
-Lawson's reweighting. Needs mpmath. Usage: scripts/math_coefficients.py > codegen/kernel/math_coefficients.h
+is fitted again, so rounding errors of low coefficients are absorbed by higher ones. Needs mpmath. Usage: scripts/math_coefficients.py > codegen/kernel/math_coefficients.h
 """
 import struct
 import sys
@@ -51,31 +50,6 @@ def fit(f, weight, lo, hi, terms, rounding):
     return [float(c) for c in fixed], worst
 
 
-def fit_quotient(f, lo, hi, p, q, rounding):
-    """P(t) / Q(t) ~ f(t), Q(0) = 1, relative error."""
-    points = nodes(lo, hi, 160)
-    values = [f(t) for t in points]
-    lawson = [mpf(1)] * len(points)
-    denominator = [mpf(1)] * len(points)
-    best = None
-    for _ in range(30):
-        w = [mp.sqrt(l) / abs(v * d) for l, v, d in zip(lawson, values, denominator)]
-        rows = [[wi * t ** i for i in range(p)] + [-wi * v * t ** i for i in range(1, q)] for t, v, wi in zip(points, values, w)]
-        c = solve(rows, [wi * v for v, wi in zip(values, w)])
-        cp, cq = c[:p], [mpf(1)] + c[p:]
-        denominator = [sum(x * t ** i for i, x in enumerate(cq)) for t in points]
-        errors = [abs(sum(x * t ** i for i, x in enumerate(cp)) / d / v - 1) for t, v, d in zip(points, values, denominator)]
-        worst = max(errors)
-        if best is None or worst < best[2]:
-            best = (cp, cq, worst)
-        total = sum(l * e for l, e in zip(lawson, errors))
-        lawson = [l * e / total * len(points) + mpf(10) ** -12 for l, e in zip(lawson, errors)]
-    cp, cq = [float(rounding(x)) for x in best[0]], [float(rounding(x)) for x in best[1]]
-    check = nodes(lo, hi, 301)
-    value = lambda c, t: sum(mpf(x) * t ** i for i, x in enumerate(c))
-    return cp, cq, max(abs(value(cp, t) / value(cq, t) / f(t) - 1) for t in check)
-
-
 def emit(name, coefficients, worst, what):
     print(f"/* {what}; error 2^{float(mp.log(worst, 2)):.1f} */")
     body = ", ".join(float(c).hex() for c in coefficients)
@@ -89,6 +63,8 @@ def until(bits, start, make):
         if worst < mpf(2) ** -bits:
             return c, worst
         terms += 1
+        if terms > start + 16:
+            raise ValueError(f"no convergence: 2^{float(mp.log(worst, 2)):.1f}")
 
 
 def series_guard(f, at_zero):
@@ -119,9 +95,8 @@ def main():
         emit(f"cos_{suffix}", *until(bits, 3, lambda n: fit(lambda z: (mp.cos(s(z)) - 1 + z / 2) / z ** 2, lambda z: z ** 2 / mp.cos(s(z)), mpf(10) ** -15, quarter, n, rounding)), "(cos(r) - 1 + z/2) / z^2")
         emit(f"asin_{suffix}", *until(bits, 4, lambda n: fit(lambda z: (mp.asin(s(z)) / s(z) - 1) / z, lambda z: z * s(z) / mp.asin(s(z)), tiny, mpf("0.25"), n, rounding)), "(asin(x)/x - 1) / z, z = x^2, |x| <= 1/2")
         emit(f"atan_{suffix}", *until(bits, 7 if suffix == "f32" else 18, lambda n: fit(lambda z: (mp.atan(s(z)) / s(z) - 1) / z, lambda z: z * s(z) / mp.atan(s(z)), tiny, mpf(1), n, rounding)), "(atan(x)/x - 1) / z, z = x^2, |x| <= 1")
-    p, q, worst = fit_quotient(lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z), mpf(10) ** -20, mpf("3.925") ** 2, 5, 7, to_f32)
-    emit("erf_p_f32", p, worst, "erf(x)/x = P(z)/Q(z), z = x^2, |x| <= 3.925")
-    emit("erf_q_f32", q, worst, "denominator")
+    bend = lambda a: (-mp.log(mp.erfc(a)) / a - 2 / mp.sqrt(mp.pi)) / a
+    emit("erf_bend_f32", *until(26, 6, lambda n: fit(bend, lambda a: a * a * mp.erfc(a) / mp.erf(a), mpf(10) ** -12, mpf("3.93"), n, to_f32)), "(-log(erfc(x)) / x - 2 / sqrt(pi)) / x, 0 <= x <= 3.93")
     emit("erf_f64", *until(56, 11, lambda n: fit(lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z), lambda z: mp.sqrt(z) / mp.erf(mp.sqrt(z)), mpf(10) ** -20, mpf(1), n, float)), "erf(x)/x in z = x^2, |x| <= 1")
     c = mpf(2)
     lo, hi = (1 - c) / (1 + c), (6 - c) / (6 + c)

@@ -37,10 +37,8 @@ static const double cos_f64[6] = {0x1.555555555554ap-5, -0x1.6c16c16c14e49p-10, 
 static const double asin_f64[13] = {0x1.5555555555576p-3, 0x1.333333332e3cdp-4, 0x1.6db6db71f042dp-5, 0x1.f1c71aa268624p-6, 0x1.6e8bdd59f3cecp-6, 0x1.1c4a0c33dcb7ep-6, 0x1.ca1cec27f0751p-7, 0x1.759b222ddbf0ep-7, 0x1.60c37c53569f8p-7, 0x1.ed16b9d7001d8p-9, 0x1.61736be6b58eap-6, -0x1.54f2adff088c8p-6, 0x1.0a5498ba841a0p-5};
 /* (atan(x)/x - 1) / z, z = x^2, |x| <= 1; error 2^-57.3 */
 static const double atan_f64[20] = {-0x1.555555555551dp-2, 0x1.9999999994b2ap-3, -0x1.249249235b8ddp-3, 0x1.c71c7177f1d86p-4, -0x1.745d112838a0ep-4, 0x1.3b1360a94707cp-4, -0x1.110e21d2aa6f8p-4, 0x1.e1b97f3da4f64p-5, -0x1.ae55096997cb9p-5, 0x1.82bb6365a8f4dp-5, -0x1.5952abd1e9b9ep-5, 0x1.2b8aa9f506f5cp-5, -0x1.e7f86ec5a95ebp-6, 0x1.65cb8622058a2p-6, -0x1.c2ff51fdfd16cp-7, 0x1.d14dfd9d85a16p-8, -0x1.73a83b984ef2fp-9, 0x1.aac07ebff3d86p-11, -0x1.37417a0ff51ecp-13, 0x1.af3c2a9a965ccp-17};
-/* erf(x)/x = P(z)/Q(z), z = x^2, |x| <= 3.925; error 2^-24.0 */
-static const double erf_p_f32[5] = {0x1.20dd740000000p+0, 0x1.8505de0000000p-3, 0x1.a61aaa0000000p-5, 0x1.d6898e0000000p-9, 0x1.e33c820000000p-13};
-/* denominator; error 2^-24.0 */
-static const double erf_q_f32[7] = {0x1.0000000000000p+0, 0x1.00db5a0000000p-1, 0x1.ce694a0000000p-4, 0x1.d954400000000p-7, 0x1.14b6c00000000p-10, 0x1.842aa60000000p-16, -0x1.e098da0000000p-24};
+/* (-log(erfc(x)) / x - 2 / sqrt(pi)) / x, 0 <= x <= 3.93; error 2^-27.7 */
+static const double erf_bend_f32[8] = {0x1.45f3000000000p-1, 0x1.a4f88a0000000p-4, -0x1.39b2280000000p-6, -0x1.6a30c00000000p-13, 0x1.b83fde0000000p-10, -0x1.4f5b600000000p-11, 0x1.f570f20000000p-14, -0x1.3dc4c00000000p-17};
 /* erf(x)/x in z = x^2, |x| <= 1; error 2^-56.0 */
 static const double erf_f64[12] = {0x1.20dd750429b6dp+0, -0x1.812746b0379b1p-2, 0x1.ce2f21a04082ep-4, -0x1.b82ce311eba5fp-6, 0x1.565bccf79918cp-8, -0x1.c02db00a4932ep-11, 0x1.f9a2b66c1a280p-14, -0x1.f4ca130bd4b37p-17, 0x1.b97dc7cd14904p-20, -0x1.5bfb9f8386962p-23, 0x1.d6d1129df1c7dp-27, -0x1.aadfed8c5cab7p-31};
 /* erfcx(x) in t = (x - 2) / (x + 2), 1 <= x <= 6; error 2^-55.5 */

@@ -1,15 +1,20 @@
 /* erf.
 
-   F32: x P(x^2) / Q(x^2) on |x| <= 3.925, past which erf rounds to 1. F64: x P(x^2) below 1; above, 1 - exp(-x^2)
-   erfcx(x) with erfcx a polynomial in (x - 2) / (x + 2): the error of the product is scaled down by erfc <= 0.16. */
+   F32: erf(a) = -expm1(-y), y = -log(erfc(a)) = a (2 / sqrt(pi) + a B(a)), a smooth positive function: no division, no
+   cases, and the error of B shrinks as erf nears 1. F64: x P(x^2) below 1; above, 1 - exp(-x^2) erfcx(x) with erfcx a
+   polynomial in (x - 2) / (x + 2): the error of the product is scaled down by erfc <= 0.16. */
 #include "codegen/kernel/math_coefficients.h"
 #include "codegen/kernel/math_internal.h"
 
 static weft_kval erf_f32(const weft_kmath *m, weft_kval x) {
-    weft_kval a = low(m, 3.925, mag(m, x)), z = mul(m, a, a);
-    weft_kval p = weft_kmath_poly(m, z, erf_p_f32, (int)(sizeof erf_p_f32 / sizeof *erf_p_f32));
-    weft_kval q = weft_kmath_poly(m, z, erf_q_f32, (int)(sizeof erf_q_f32 / sizeof *erf_q_f32));
-    return with_sign(m, low(m, 1, weft_kmath_quotient(m, mul(m, a, p), q)), x);
+    weft_kval a = low(m, 3.93, mag(m, x)); /* erf rounds to 1 there */
+    weft_kval bend = weft_kmath_poly(m, a, erf_bend_f32, (int)(sizeof erf_bend_f32 / sizeof *erf_bend_f32));
+    double first = 0x1.20dd76p+0, first_low = 0x1.20dd750429b6dp+0 - first;
+    weft_kval minus = neg(m, a);
+    weft_kval y = mad(m, minus, num(m, first), mul(m, minus, mad(m, a, bend, num(m, first_low))));
+    weft_kmath_reduced reduced = weft_kmath_exp_reduce(m, y);
+    weft_kval s = weft_kmath_pow2(m, reduced.n), p = weft_kmath_expm1_poly(m, reduced.r);
+    return with_sign(m, mad(m, neg(m, s), p, sub(m, num(m, 1), s)), x);
 }
 
 weft_kval weft_kmath_erf(const weft_kmath *m, weft_kval x) {

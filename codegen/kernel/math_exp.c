@@ -59,7 +59,7 @@ weft_kval weft_kmath_exp(const weft_kmath *m, weft_kval x) {
 
 /* expm1(x) / 4 and exp(x) / 4 for x up to where sinh overflows: 2^(n - 2) stays finite. */
 static weft_kval quarter(const weft_kmath *m, weft_kval x, bool less_one) {
-    x = m->single ? clamp(m, x, -30, 91) : clamp(m, x, -60, 711);
+    x = m->single ? clamp(m, x, -30, 89.7) : clamp(m, x, -60, 710.7);
     weft_kmath_reduced reduced = weft_kmath_exp_reduce(m, x);
     weft_kval p = weft_kmath_expm1_poly(m, reduced.r);
     weft_kval s = weft_kmath_pow2(m, sub(m, reduced.n, whole(m, m->i, 2)));

@@ -1,0 +1,132 @@
+/* Instructions that the lanes of a warp do together: shuffles, and the matrix rows of sm_80.
+
+   The caller runs them when every lane of the warp stands at the same instruction. */
+#include <string.h>
+
+#include "codegen/kernel/matrix.h"
+#include "codegen/kernel/simulate_internal.h"
+
+bool weft_sim_is_collective(weft_kop op) {
+    return op == WEFT_K_shuffle_xor || op == WEFT_K_warp_sync || op == WEFT_K_frag_load || op == WEFT_K_frag_store ||
+           op == WEFT_K_mma;
+}
+
+static bool shuffle(weft_sim *sim, weft_sim_thread *const *lanes, int count, const weft_kinstr *instr) {
+    weft_kval operand = weft_koperand(sim->kernel, instr, 0);
+    size_t slot = sim->slot[lanes[0]->pc];
+    for (int n = 0; n < count; n++) {
+        int from = n ^ (int)instr->i;
+        if (from >= count) return weft_sim_fault(sim, lanes[n], "shuffle from lane %d, which does not exist", from);
+        memcpy(lanes[n]->slots + slot, weft_sim_value(sim, lanes[from], operand), instr->type.lanes * sizeof(uint64_t));
+    }
+    return true;
+}
+
+static bool warp_sync(weft_sim *sim, weft_sim_thread *const *lanes, int count) {
+    for (int n = 1; n < count; n++) weft_sim_join(lanes[0]->clock, lanes[n]->clock, sim->agents);
+    for (int n = 1; n < count; n++) weft_sim_join(lanes[n]->clock, lanes[0]->clock, sim->agents);
+    for (int n = 0; n < count; n++) lanes[n]->clock[lanes[n]->index]++;
+    return true;
+}
+
+/* `count` registers of regs operand `at`, first register operand `at` + 1; NULL after a fault. */
+static uint64_t *fragment(weft_sim *sim, weft_sim_thread *lane, const weft_kinstr *instr, int at, int count, bool reads,
+                          bool writes) {
+    weft_kval object = weft_koperand(sim->kernel, instr, at);
+    int64_t first = (int64_t)*weft_sim_value(sim, lane, weft_koperand(sim->kernel, instr, at + 1));
+    const weft_kinstr *regs = weft_kernel_get(sim->kernel, object);
+    if (first < 0 || first + count > regs->i) {
+        weft_sim_fault(sim, lane, "out of bounds: registers %lld to %lld of %lld", (long long)first,
+                       (long long)first + count - 1, (long long)regs->i);
+        return NULL;
+    }
+    size_t slot = sim->slot[object] + (size_t)first;
+    for (int n = 0; reads && n < count; n++)
+        if (!lane->defined[slot + (size_t)n]) {
+            weft_sim_fault(sim, lane, "uninitialised: register %lld of a fragment", (long long)first + n);
+            return NULL;
+        }
+    if (writes) memset(lane->defined + slot, 1, (size_t)count);
+    return lane->slots + slot;
+}
+
+/* Lane l gives the address of row l % 8 of tile l / 8; register t of lane l holds elements 2 (l % 4) and the next of
+ * row l / 4. */
+static bool frag_move(weft_sim *sim, weft_sim_thread *const *lanes, int count, const weft_kinstr *instr) {
+    bool loads = instr->op == WEFT_K_frag_load, transposed = instr->i & WEFT_FRAGMENT_TRANSPOSED;
+    int tiles = (int)instr->i & 7;
+    if (count != 32) return weft_sim_fault(sim, lanes[0], "a fragment needs a whole warp");
+    unsigned char *rows[32];
+    for (int l = 0; l < 8 * tiles; l++) {
+        weft_sim_memory *memory = weft_sim_memory_of(sim, lanes[l], weft_koperand(sim->kernel, instr, 2));
+        int64_t offset = (int64_t)*weft_sim_value(sim, lanes[l], weft_koperand(sim->kernel, instr, 3));
+        weft_sim_actor actor = weft_sim_self(lanes[l], weft_kop_name((weft_kop)instr->op));
+        if (offset < 0 || offset % 16)
+            return weft_sim_fault(sim, lanes[l], "misaligned: a fragment row at byte %lld", (long long)offset);
+        bool good = loads ? weft_sim_read(sim, lanes[l], memory, (size_t)offset, 16, &actor)
+                          : weft_sim_write(sim, lanes[l], memory, (size_t)offset, 16, &actor);
+        if (!good) return false;
+        rows[l] = memory->data + offset;
+    }
+    for (int l = 0; l < 32; l++) {
+        uint64_t *registers = fragment(sim, lanes[l], instr, 0, tiles, !loads, loads);
+        if (!registers) return false;
+        for (int t = 0; t < tiles; t++)
+            for (int half = 0; half < 2; half++) {
+                int row = transposed ? 2 * (l % 4) + half : l / 4, column = transposed ? l / 4 : 2 * (l % 4) + half;
+                unsigned char *element = rows[8 * t + row] + 2 * column;
+                uint16_t bits = (uint16_t)(registers[t] >> 16 * half);
+                if (loads) {
+                    memcpy(&bits, element, 2);
+                    registers[t] = (registers[t] & ~(UINT64_C(0xffff) << 16 * half) & UINT32_MAX) | (uint64_t)bits
+                                                                                                        << 16 * half;
+                } else {
+                    memcpy(element, &bits, 2);
+                }
+            }
+    }
+    return true;
+}
+
+/* Element (row, k) of a, (k, column) of b; PTX ISA 9.7.14.5. */
+static float operand_a(uint64_t *const *a, weft_matrix_unit unit, int row, int k) {
+    if (unit == WEFT_MMA_M16N8K8_TF32) return weft_sim_f32(a[row % 8 * 4 + k % 4][row / 8 + 2 * (k / 4)] & 0xffffe000u);
+    uint64_t bits = a[row % 8 * 4 + k % 8 / 2][row / 8 + 2 * (k / 8)] >> 16 * (k % 2) & 0xffff;
+    return (float)weft_float_decode(unit == WEFT_MMA_M16N8K16_F16 ? WEFT_F16 : WEFT_BF16, bits);
+}
+
+static float operand_b(uint64_t *const *b, weft_matrix_unit unit, int k, int column) {
+    if (unit == WEFT_MMA_M16N8K8_TF32) return weft_sim_f32(b[column * 4 + k % 4][k / 4] & 0xffffe000u);
+    uint64_t bits = b[column * 4 + k % 8 / 2][k / 8] >> 16 * (k % 2) & 0xffff;
+    return (float)weft_float_decode(unit == WEFT_MMA_M16N8K16_F16 ? WEFT_F16 : WEFT_BF16, bits);
+}
+
+static bool mma(weft_sim *sim, weft_sim_thread *const *lanes, int count, const weft_kinstr *instr) {
+    weft_matrix_unit unit = (weft_matrix_unit)instr->i;
+    if (count != 32) return weft_sim_fault(sim, lanes[0], "mma needs a whole warp");
+    uint64_t *a[32], *b[32], *d[32];
+    for (int l = 0; l < 32; l++) {
+        d[l] = fragment(sim, lanes[l], instr, 0, 4, true, true);
+        a[l] = fragment(sim, lanes[l], instr, 2, 4, true, false);
+        b[l] = fragment(sim, lanes[l], instr, 4, 2, true, false);
+        if (!a[l] || !b[l] || !d[l]) return false;
+    }
+    int depth = unit == WEFT_MMA_M16N8K8_TF32 ? 8 : 16;
+    for (int row = 0; row < 16; row++)
+        for (int column = 0; column < 8; column++) {
+            uint64_t *sum = &d[row % 8 * 4 + column / 2][row / 8 * 2 + column % 2];
+            float value = weft_sim_f32(*sum);
+            for (int k = 0; k < depth; k++) value += operand_a(a, unit, row, k) * operand_b(b, unit, k, column);
+            *sum = weft_sim_bits(value);
+        }
+    return true;
+}
+
+bool weft_sim_collective(weft_sim *sim, weft_sim_thread *const *lanes, int count, const weft_kinstr *instr) {
+    switch ((int)instr->op) {
+    case WEFT_K_shuffle_xor: return shuffle(sim, lanes, count, instr);
+    case WEFT_K_warp_sync: return warp_sync(sim, lanes, count);
+    case WEFT_K_mma: return mma(sim, lanes, count, instr);
+    default: return frag_move(sim, lanes, count, instr);
+    }
+}

@@ -1,0 +1,11 @@
+/* The kernel IR: construction and folding, verifier, simulator with injected faults, elementary functions, schedules.
+ */
+#include "kernels.h"
+
+int main(void) {
+    SRunner *runner = srunner_create(math_suite());
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
