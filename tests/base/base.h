@@ -12,6 +12,7 @@ Suite *memory_suite(void);
 Suite *floats_suite(void);
 Suite *formats_suite(void);
 Suite *system_suite(void);
+Suite *exchange_suite(void);
 
 /* Counts live bytes, so that leaks and wrong sizes at release show, and fails request number fail_at (0 = never). */
 typedef struct counting_allocator {
