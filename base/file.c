@@ -56,8 +56,8 @@ void weft_file_unmap(weft_file *file) {
 }
 
 static void writer_free(weft_file_writer *writer) {
-    if (writer->path) weft_free(writer->allocator, writer->path, strlen(writer->path) + 1);
     if (writer->temporary) weft_free(writer->allocator, writer->temporary, strlen(writer->path) + SUFFIX_BYTES);
+    if (writer->path) weft_free(writer->allocator, writer->path, strlen(writer->path) + 1);
     *writer = (weft_file_writer){.allocator = writer->allocator};
 }
 
