@@ -265,3 +265,21 @@ weft_status weft_session_write_state(weft_session *session, const char *name, co
              "state %s", name);
     return device->driver->synchronise(device);
 }
+
+weft_status weft_session_copy_states(const weft_session *from, weft_session *to) {
+    const weft_program_data *data = to->program->data;
+    weft_device *device = to->program->device;
+    int index;
+    for (int i = 0; i < data->state_count; i++) {
+        WEFT_TRY(find_state(from, data->states[i].name, &index), "moving states");
+        int source = from->program->data->states[index].buffer, target = data->states[i].buffer;
+        int64_t bytes = data->buffers[target].bytes;
+        if (from->program->device != device || from->program->data->buffers[source].bytes != bytes)
+            return WEFT_STATUS(WEFT_INTERNAL, "state %s differs between two programs of one graph",
+                               data->states[i].name);
+        WEFT_TRY(
+            device->driver->copy(device, to->frame.addresses[target], from->frame.addresses[source], (size_t)bytes),
+            "moving states");
+    }
+    return device->driver->synchronise(device);
+}

@@ -1,7 +1,9 @@
 /* Programs and sessions: shapes, guards, outputs, control flow, states, memory, threads. */
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tests/runtime/testing.h"
 
@@ -495,6 +497,43 @@ START_TEST(threads_share_a_program) {
 }
 END_TEST
 
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* The quickest of many batches: what the runtime itself costs, whatever else the machine does. */
+START_TEST(hot_calls_are_cheap) {
+    enum { BATCHES = 300, CALLS = 100 };
+    double best[2] = {1, 1};
+    make_affine(&m, weft_allocator_system());
+    start(affine_weights);
+    weft_tensor *x = filled(2, 8), *kept = filled(2, 8); /* one block per launch: no thread is woken */
+    for (int batch = 0; batch < BATCHES; batch++)
+        for (int fresh = 0; fresh < 2; fresh++) {
+            double begin = seconds();
+            for (int i = 0; i < CALLS; i++) {
+                weft_tensor *y = fresh ? NULL : kept;
+                weft_status status = weft_session_call(session, 1, &x, 1, &y);
+                if (status) assert_fine(status);
+                if (fresh) weft_tensor_release(y);
+            }
+            double each = (seconds() - begin) / CALLS;
+            if (each < best[fresh]) best[fresh] = each;
+        }
+    assert_affine(x, kept);
+    if (getenv("WEFT_TEST_TIMES"))
+        printf("hot call of two launches: %.0f ns, with a new output %.0f ns\n", best[0] * 1e9, best[1] * 1e9);
+#if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    ck_assert_msg(best[1] < 3e-6, "%.2f us per call", best[1] * 1e6);
+#endif
+    weft_tensor_release(x);
+    weft_tensor_release(kept);
+    stop();
+}
+END_TEST
+
 Suite *suite_executor(void) {
     Suite *suite = suite_create("executor");
     TCase *calls = tcase_create("calls");
@@ -514,6 +553,7 @@ Suite *suite_executor(void) {
     tcase_add_test(calls, memory_runs_out);
     tcase_add_test(calls, too_large);
     tcase_add_test(calls, threads_share_a_program);
+    tcase_add_test(calls, hot_calls_are_cheap);
     tcase_set_timeout(calls, 120);
     suite_add_tcase(suite, calls);
     return suite;
