@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/artifact.h"
@@ -314,6 +315,27 @@ START_TEST(memory_runs_out) {
 }
 END_TEST
 
+/* A program that links libweft-rt only runs the file, and is small. */
+START_TEST(served_alone) {
+    char line[64] = "";
+    weft_text command;
+    write_affine("x86-64");
+    weft_text_init(weft_allocator_system(), &command);
+    weft_text_append(&command, "%s %s", ALONE_PROGRAM, path);
+    FILE *pipe = popen(weft_text_string(&command), "r");
+    ck_assert_ptr_nonnull(pipe);
+    ck_assert_ptr_nonnull(fgets(line, sizeof line, pipe));
+    ck_assert_int_eq(pclose(pipe), 0);
+    ck_assert_str_eq(line, "4\n"); /* (0 + 2 * 1)^2 */
+    weft_text_deinit(&command);
+#if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    struct stat facts;
+    ck_assert_int_eq(stat(ALONE_PROGRAM ".stripped", &facts), 0);
+    ck_assert_msg(facts.st_size < 300 * 1024, "%lld bytes", (long long)facts.st_size);
+#endif
+}
+END_TEST
+
 Suite *suite_artifact(void) {
     Suite *suite = suite_create("artifact");
     TCase *files = tcase_create("files");
@@ -327,6 +349,7 @@ Suite *suite_artifact(void) {
     tcase_add_test(files, damaged_weights);
     tcase_add_test(files, contents_that_do_not_fit);
     tcase_add_test(files, memory_runs_out);
+    tcase_add_test(files, served_alone);
     tcase_set_timeout(files, 120);
     suite_add_tcase(suite, files);
     return suite;

@@ -9,3 +9,10 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   target_sources(test-${name} PRIVATE ${image})
   target_compile_definitions(test-${name} PRIVATE KERNELS_IMAGE="${image}")
 endif()
+
+# A program on libweft-rt alone.
+add_executable(test-alone ${folder}/alone/alone.c)
+target_link_libraries(test-alone PRIVATE weft-rt)
+add_custom_command(TARGET test-alone POST_BUILD COMMAND ${CMAKE_STRIP} -o $<TARGET_FILE:test-alone>.stripped $<TARGET_FILE:test-alone>)
+add_dependencies(test-${name} test-alone)
+target_compile_definitions(test-${name} PRIVATE ALONE_PROGRAM="$<TARGET_FILE:test-alone>")
