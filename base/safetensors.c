@@ -2,6 +2,7 @@
    together they tile it. Read next: safetensors_write.c. */
 #include "base/safetensors.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -211,6 +212,7 @@ const weft_safetensors_entry *weft_safetensors_lookup(const weft_safetensors_ind
 /* -- the public reader */
 
 struct weft_safetensors {
+    atomic_int references; /* the opener's and one per view */
     weft_context *context;
     weft_arena arena;
     weft_file file;
@@ -221,6 +223,7 @@ weft_status weft_safetensors_open(weft_context *context, const char *path, weft_
     *out_file = NULL;
     weft_safetensors *file = weft_allocate(context->allocator, sizeof *file);
     if (!file) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for a tensor file");
+    atomic_init(&file->references, 1);
     file->context = context;
     weft_context_retain(context);
     weft_arena_init(context->allocator, &file->arena);
@@ -235,7 +238,7 @@ weft_status weft_safetensors_open(weft_context *context, const char *path, weft_
 }
 
 void weft_safetensors_release(weft_safetensors *file) {
-    if (!file) return;
+    if (!file || atomic_fetch_sub_explicit(&file->references, 1, memory_order_acq_rel) != 1) return;
     weft_context *context = file->context;
     weft_file_unmap(&file->file);
     weft_arena_deinit(&file->arena);
@@ -252,14 +255,30 @@ int weft_safetensors_find(const weft_safetensors *file, const char *name) {
     return entry ? (int)(entry - file->index.entries) : -1;
 }
 
-weft_status weft_safetensors_get(const weft_safetensors *file, int index, weft_tensor **out_tensor) {
+static void release_view(void *self, void *data) {
+    (void)data;
+    weft_safetensors_release(self);
+}
+
+weft_status weft_safetensors_get(weft_safetensors *file, int index, weft_tensor **out_tensor) {
     *out_tensor = NULL;
     if (index < 0 || (size_t)index >= file->index.count)
         return WEFT_STATUS(WEFT_OUT_OF_RANGE, "tensor %d of %zu", index, file->index.count);
     const weft_safetensors_entry *entry = &file->index.entries[index];
     if (entry->dtype == WEFT_INVALID)
         return WEFT_STATUS(WEFT_UNSUPPORTED, "tensor %s has the dtype %s", entry->name, entry->type_name);
-    return weft_tensor_create_copy(file->context, entry->dtype, entry->rank, entry->shape, entry->data, out_tensor);
+    union {
+        const void *constant;
+        void *plain;
+    } data = {entry->data};
+    uintptr_t align_bytes = weft_dtype_bits(entry->dtype) < 8 ? 1 : (uintptr_t)weft_dtype_bits(entry->dtype) / 8;
+    if ((uintptr_t)entry->data % align_bytes)
+        return weft_tensor_create_copy(file->context, entry->dtype, entry->rank, entry->shape, entry->data, out_tensor);
+    atomic_fetch_add_explicit(&file->references, 1, memory_order_relaxed);
+    weft_status status = weft_tensor_wrap(file->context, entry->dtype, entry->rank, entry->shape, NULL, data.plain,
+                                          release_view, file, out_tensor);
+    if (status) weft_safetensors_release(file);
+    return status;
 }
 
 const char *weft_safetensors_metadata(const weft_safetensors *file, const char *key) {

@@ -112,9 +112,9 @@ static weft_status check_items(int count, const weft_save_item *items) {
     return NULL;
 }
 
-weft_status weft_safetensors_save(weft_context *context, const char *path, int count, const char *const *names,
-                                  weft_tensor *const *tensors, int metadata_count, const char *const *keys,
-                                  const char *const *texts) {
+weft_status weft_safetensors_write(weft_context *context, const char *path, int count, const char *const *names,
+                                   weft_tensor *const *tensors, int metadata_count, const char *const *keys,
+                                   const char *const *texts) {
     if (count < 0 || metadata_count < 0) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "a negative count");
     size_t bytes = (size_t)count * sizeof(weft_save_item);
     weft_save_item *items = weft_allocate(context->allocator, bytes);
