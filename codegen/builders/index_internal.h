@@ -99,6 +99,7 @@ weft_parts weft_index_reduce_window(weft_index_context *c, const weft_node *node
 weft_parts weft_index_arg_reduce(weft_index_context *c, const weft_node *node, weft_point *point);
 /* Combines two carriers of dtype: kind sum product max min and or. No rounding to dtype. */
 weft_kval weft_index_combine(weft_index_context *c, const char *kind, weft_dtype dtype, weft_kval a, weft_kval b);
+weft_parts weft_index_combine_parts(weft_index_context *c, const char *kind, weft_dtype dtype, weft_parts a, weft_parts b);
 weft_kval weft_index_identity(weft_index_context *c, const char *kind, weft_dtype dtype, int lanes);
 weft_kval weft_index_combine_lanes(weft_index_context *c, const char *kind, weft_dtype dtype, weft_kval vector);
 

@@ -41,7 +41,8 @@ weft_kval weft_index_identity(weft_index_context *c, const char *kind, weft_dtyp
     } else if (is_float) {
         double limit = (double)__builtin_inff();
         if (!has_infinity(dtype)) weft_index_float_limit(dtype, &limit);
-        result = weft_k_float(k, carrier, op == WEFT_OP_max ? -limit : limit);
+        double lowest = dtype == WEFT_F8E8M0FNU ? 0x1p-127 : -limit; /* it has no sign */
+        result = weft_k_float(k, carrier, op == WEFT_OP_max ? lowest : limit);
     } else {
         bool is_signed = weft_dtype_kind_of(dtype) == WEFT_KIND_SIGNED;
         uint64_t ones = ~(uint64_t)0 >> (64 - bits), top = (uint64_t)1 << (bits - 1);
@@ -67,7 +68,7 @@ weft_kval weft_index_combine_lanes(weft_index_context *c, const char *kind, weft
     return weft_k_select(k, any, weft_k_float(k, (weft_dtype)type.elem, (double)__builtin_nanf("")), result);
 }
 
-static weft_parts combine_parts(weft_index_context *c, const char *kind, weft_dtype dtype, weft_parts a, weft_parts b) {
+weft_parts weft_index_combine_parts(weft_index_context *c, const char *kind, weft_dtype dtype, weft_parts a, weft_parts b) {
     if (weft_dtype_kind_of(dtype) != WEFT_KIND_COMPLEX)
         return weft_parts_one(weft_index_combine(c, kind, dtype, a.part[0], b.part[0]));
     weft_kernel *k = c->kernel;
@@ -97,7 +98,7 @@ static weft_parts current(weft_index_context *c, const accumulators *a) {
 }
 
 static void accumulate(weft_index_context *c, const char *kind, weft_dtype dtype, const accumulators *a, weft_parts value) {
-    weft_parts sum = combine_parts(c, kind, dtype, current(c, a), value);
+    weft_parts sum = weft_index_combine_parts(c, kind, dtype, current(c, a), value);
     for (int i = 0; i < 2; i++)
         if (a->variables[i] != WEFT_KNONE) weft_k_set(c->kernel, a->variables[i], sum.part[i]);
 }

@@ -106,3 +106,72 @@ int weft_propose_default(const weft_build_request *request, const char *builder,
                                        .block_elements = cpu ? (64 << 10) / bytes : 256 * lanes};
     return 1;
 }
+
+weft_items weft_items_begin(weft_index_context *c, weft_dim count, weft_dim per_block) {
+    weft_kernel *k = c->kernel;
+    weft_dim_table *table = c->graph->dims;
+    weft_items items = {.mark = weft_index_mark(c)};
+    if (weft_capability_is_cpu(k->capability)) {
+        k->grid = weft_dim_divide_ceil(table, count, per_block);
+        weft_kval width = weft_k_extent(k, per_block), first = weft_k_mul(k, weft_k_block(k), width);
+        weft_kval last = weft_k_min(k, weft_k_add(k, first, width), weft_k_extent(k, count));
+        items.item = weft_k_for(k, first, last, weft_k_index(k, 1), 0);
+        return items;
+    }
+    k->threads = 64;
+    k->grid = weft_dim_divide_ceil(table, count, k->threads);
+    items.item = weft_k_add(k, weft_k_mul(k, weft_k_block(k), weft_k_index(k, k->threads)), weft_k_thread(k));
+    weft_k_if(k, weft_k_lt(k, items.item, weft_k_extent(k, count)));
+    return items;
+}
+
+void weft_items_end(weft_index_context *c, const weft_items *items) {
+    weft_index_release(c, items->mark);
+    weft_k_end(c->kernel);
+}
+
+weft_dim weft_items_per_block(const weft_build_request *request, weft_dim work) {
+    weft_dim_table *table = request->graph->dims;
+    int64_t elements = request->schedule->block_elements > 0 ? request->schedule->block_elements : 4096;
+    return weft_dim_at_least_one(table, weft_dim_divide_floor(table, elements, weft_dim_at_least_one(table, work)));
+}
+
+void weft_line_index(weft_index_context *c, int rank, const weft_dim *dims, int axis, weft_kval line, weft_lane_index *out_index) {
+    weft_dim others[WEFT_MAX_RANK] = {0};
+    weft_lane_index index[WEFT_MAX_RANK];
+    int count = 0;
+    for (int i = 0; i < rank; i++)
+        if (i != axis) others[count++] = dims[i];
+    weft_index_unflatten(c, count, others, weft_lane_scalar(line), 1, index);
+    for (int i = 0, at = 0; i < rank; i++)
+        if (i != axis) out_index[i] = index[at++];
+}
+
+weft_dim weft_line_count(const weft_build_request *request, int rank, const weft_dim *dims, int axis) {
+    weft_dim count = 1;
+    for (int i = 0; i < rank; i++)
+        if (i != axis) count = weft_dim_multiply(request->graph->dims, count, dims[i]);
+    return count;
+}
+
+bool weft_single_accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability, const char **out_reason) {
+    (void)graph;
+    weft_op op = weft_op_find(weft_node_string(fusion, WEFT_ATTR_anchor, ""), strlen(weft_node_string(fusion, WEFT_ATTR_anchor, "")));
+    const weft_node *node = op == WEFT_OP_COUNT ? NULL : weft_fusion_find(fusion, op);
+    if (!node) return *out_reason = "the region lacks the op of its anchor", false;
+    for (const weft_node *other = weft_fusion_block(fusion)->first; other; other = other->next)
+        if (other != node && !weft_index_has_value(other->op)) return *out_reason = "another op of the region has no value at an index", false;
+    for (int i = 0; i < fusion->result_count; i++) {
+        const weft_value *value = weft_fusion_yield(fusion, i);
+        if (value->node != node || value->index != i) return *out_reason = "a result is not the op's own", false;
+    }
+    if (fusion->result_count != node->result_count) return *out_reason = "a result of the op is missing", false;
+    if (capability->bindings_max && fusion->operand_count + 2 * fusion->result_count + 2 > capability->bindings_max)
+        return *out_reason = "more buffers than the target can bind", false;
+    return true;
+}
+
+int weft_single_propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {
+    (void)capacity;
+    return weft_propose_default(request, weft_node_string(request->fusion, WEFT_ATTR_anchor, ""), out_schedules);
+}

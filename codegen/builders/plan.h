@@ -34,4 +34,25 @@ const weft_node *weft_fusion_find(const weft_node *fusion, weft_op op);
 /* max(1, floor(a / b)), b >= 1 */
 weft_dim weft_dim_at_least_one(weft_dim_table *table, weft_dim dim);
 
+/* Work that goes item by item: on CPUs a block loops over per_block items, on GPUs each thread has one. Sets grid and
+   threads, opens the nest; item is the item's number. */
+typedef struct weft_items {
+    weft_kval item;
+    size_t mark;
+} weft_items;
+weft_items weft_items_begin(weft_index_context *c, weft_dim count, weft_dim per_block);
+void weft_items_end(weft_index_context *c, const weft_items *items);
+/* About block_elements of work a block, when an item is `work` elements: items per block. */
+weft_dim weft_items_per_block(const weft_build_request *request, weft_dim work);
+/* The index of line `line` of a shape along `axis`: all axes but that one; index[axis] is left alone. */
+void weft_line_index(weft_index_context *c, int rank, const weft_dim *dims, int axis, weft_kval line, weft_lane_index *out_index);
+/* Lines along an axis: product of the other extents. */
+weft_dim weft_line_count(const weft_build_request *request, int rank, const weft_dim *dims, int axis);
+
+/* A builder of one op: the only node of the region that has it. */
+static inline const weft_node *weft_single_node(const weft_build_request *request, weft_op op) { return weft_fusion_find(request->fusion, op); }
+/* accepts hook: every result is yielded by the op that the anchor names; the rest of the region has values at an index. */
+bool weft_single_accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability, const char **out_reason);
+int weft_single_propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules);
+
 #endif

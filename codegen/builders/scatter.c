@@ -1,0 +1,214 @@
+/* Builder "scatter": y = x with updates combined in, in index order. Two launches, or three when y is staged (stage.h):
+   copy x, apply the updates, pack.
+
+   updates [batch..., window...]; batch position b has a start in x (indices), window element w adds to it along the axes
+   that are not inserted. Updates of different window elements never meet when their axes of x are addressed by no index:
+   those axes are the parallel ones (an embedding's features), the rest runs in order inside a lane. When nothing is
+   parallel, each of a few workers owns every n-th element of y and skips the others, so that the order stays.
+   Read next: select_and_scatter.c. */
+#include <string.h>
+
+#include "codegen/builders/stage.h"
+
+typedef struct scatter {
+    weft_index_context *c;
+    const weft_build_request *request;
+    const weft_node *node;
+    const weft_type *x, *indices, *updates;
+    const char *kind;
+    weft_stage stage;
+    weft_kval y;
+    int window_axis[WEFT_MAX_RANK]; /* of x, for each window axis in order; -1 for batch axes: by axis of updates */
+    bool parallel[WEFT_MAX_RANK];   /* by axis of updates */
+    int owners;
+} scatter;
+
+static bool contains(const weft_attribute *list, int64_t value) {
+    for (int i = 0; i < list->count; i++)
+        if (list->as.ints[i] == value) return true;
+    return false;
+}
+
+static void read_node(scatter *s) {
+    const weft_attribute *offset = weft_node_attribute(s->node, WEFT_ATTR_offset_axes);
+    const weft_attribute *inserted = weft_node_attribute(s->node, WEFT_ATTR_collapsed_axes);
+    const weft_attribute *map = weft_node_attribute(s->node, WEFT_ATTR_index_map);
+    s->x = weft_operand_type(s->node, 0);
+    s->indices = weft_operand_type(s->node, 1);
+    s->updates = weft_operand_type(s->node, 2);
+    s->kind = weft_node_string(s->node, WEFT_ATTR_kind, "set");
+    int axis = 0;
+    for (int i = 0; i < s->updates->rank; i++) {
+        s->window_axis[i] = -1;
+        s->parallel[i] = false;
+        if (!contains(offset, i)) continue;
+        while (contains(inserted, axis)) axis++;
+        s->window_axis[i] = axis;
+        s->parallel[i] = !contains(map, axis);
+        axis++;
+    }
+}
+
+/* Start of x's axis map[component] at the batch position of index, in i64: what does not fit an index is outside. */
+static weft_kval start_of(scatter *s, const weft_lane_index *index, int component) {
+    weft_index_context *c = s->c;
+    weft_kernel *k = c->kernel;
+    int index_axis = (int)weft_node_int(s->node, WEFT_ATTR_index_axis, 0);
+    weft_lane_index at[WEFT_MAX_RANK];
+    int from = 0;
+    for (int i = 0; i < s->indices->rank; i++) {
+        if (i == index_axis) {
+            at[i] = weft_lane_constant(c, component);
+            continue;
+        }
+        while (s->window_axis[from] >= 0) from++;
+        at[i] = index[from++];
+    }
+    weft_kval start = weft_index_value(c, s->node->operands[1], at, 1, WEFT_KNONE);
+    if (s->indices->dtype != WEFT_U64) return weft_k_convert(k, start, WEFT_I64);
+    weft_kval most = weft_k_integer(k, WEFT_U64, INT64_MAX);
+    return weft_k_convert(k, weft_k_min(k, start, most), WEFT_I64);
+}
+
+/* y[at] = kind(y[at], update) for the lanes of one update vector. */
+static void apply(scatter *s, const weft_lane_index *index, int lanes, weft_kval mask) {
+    weft_index_context *c = s->c;
+    weft_kernel *k = c->kernel;
+    const weft_attribute *map = weft_node_attribute(s->node, WEFT_ATTR_index_map);
+    weft_lane_index at[WEFT_MAX_RANK];
+    weft_kval inside = WEFT_KNONE, zero = weft_k_integer(k, WEFT_I64, 0);
+    for (int a = 0; a < s->x->rank; a++) at[a] = weft_lane_constant(c, 0);
+    for (int i = 0; i < s->updates->rank; i++)
+        if (s->window_axis[i] >= 0) at[s->window_axis[i]] = index[i];
+    for (int component = 0; component < map->count; component++) {
+        int axis = (int)map->as.ints[component];
+        weft_kval start = start_of(s, index, component), extent = weft_k_convert(k, weft_ix_extent(c, s->x->dims[axis]), WEFT_I64);
+        weft_kval offset = weft_k_convert(k, at[axis].base, WEFT_I64);
+        weft_kval room = weft_k_lt(k, start, extent); /* before the sum, which then cannot overflow */
+        weft_kval sum = weft_k_add(k, start, offset);
+        weft_kval fits = weft_k_and(k, room, weft_k_and(k, weft_k_lt(k, sum, extent), weft_k_le(k, zero, sum)));
+        inside = inside == WEFT_KNONE ? fits : weft_k_and(k, inside, fits);
+        at[axis] = weft_lane_scalar(weft_k_convert(k, sum, k->capability->index_dtype));
+    }
+    if (inside != WEFT_KNONE) weft_k_if(k, inside);
+    weft_lane_index position = weft_index_position(c, s->x->rank, s->x->dims, at, lanes);
+    if (s->owners > 1) {
+        weft_kval owner = weft_k_rem(k, position.base, weft_k_index(k, s->owners));
+        weft_kval me = weft_k_add(k, weft_k_mul(k, weft_k_block(k), weft_k_index(k, k->threads)), weft_k_thread(k));
+        weft_k_if(k, weft_k_eq(k, owner, me));
+    }
+    const weft_value *updates = s->node->operands[2];
+    weft_parts value = weft_parts_splat(c, weft_index_evaluate(c, updates, weft_axes_point(updates, index, lanes, mask)), lanes);
+    weft_point point = weft_position_point(s->node->operands[0], position, lanes, mask);
+    if (strcmp(s->kind, "set")) {
+        weft_parts old = weft_parts_splat(c, weft_index_load_point(c, s->y, s->stage.dtype, point), lanes);
+        value = weft_index_combine_parts(c, s->kind, s->x->dtype, old, value);
+        if (!s->stage.staged && value.part[1] == WEFT_KNONE) value.part[0] = weft_index_round(c, s->x->dtype, value.part[0]);
+    }
+    weft_index_store_point(c, s->y, s->stage.dtype, point, value);
+    if (s->owners > 1) weft_k_end(k);
+    if (inside != WEFT_KNONE) weft_k_end(k);
+}
+
+/* All updates of one parallel position, in order. */
+static void apply_in_order(scatter *s, weft_lane_index *index, int lanes, weft_kval mask) {
+    weft_index_context *c = s->c;
+    weft_kernel *k = c->kernel;
+    weft_dim dims[WEFT_MAX_RANK], count = 1;
+    int axes[WEFT_MAX_RANK], rank = 0;
+    for (int pass = 0; pass < 2; pass++) { /* batch axes first: windows are applied whole, one after another */
+        for (int i = 0; i < s->updates->rank; i++) {
+            if (s->parallel[i] || (s->window_axis[i] >= 0) != (pass == 1)) continue;
+            axes[rank] = i;
+            dims[rank++] = s->updates->dims[i];
+            count = weft_dim_multiply(c->graph->dims, count, s->updates->dims[i]);
+        }
+    }
+    size_t mark = weft_index_mark(c);
+    weft_kval step = weft_k_for(k, weft_k_index(k, 0), weft_ix_extent(c, count), weft_k_index(k, 1), 0);
+    weft_lane_index own[WEFT_MAX_RANK];
+    weft_index_unflatten(c, rank, dims, weft_lane_scalar(step), 1, own);
+    for (int i = 0; i < rank; i++) index[axes[i]] = own[i];
+    apply(s, index, lanes, mask);
+    weft_index_release(c, mark);
+    weft_k_end(k);
+}
+
+/* Parallel positions: the last parallel axis in vectors, the others one by one. */
+static void emit_updates(scatter *s) {
+    weft_index_context *c = s->c;
+    weft_kernel *k = c->kernel;
+    weft_dim_table *table = c->graph->dims;
+    weft_lane_index index[WEFT_MAX_RANK];
+    weft_dim others[WEFT_MAX_RANK], rows = 1, columns = 1;
+    int lane = -1;
+    for (int i = 0; i < s->updates->rank; i++) {
+        index[i] = weft_lane_constant(c, 0);
+        if (s->parallel[i]) lane = i;
+    }
+    for (int i = 0; i < s->updates->rank; i++) {
+        others[i] = s->parallel[i] && i != lane ? s->updates->dims[i] : 1;
+        rows = weft_dim_multiply(table, rows, others[i]);
+    }
+    if (lane >= 0) columns = s->updates->dims[lane];
+    bool contiguous = lane == s->updates->rank - 1 && lane >= 0 && s->window_axis[lane] == s->x->rank - 1;
+    int lanes = contiguous ? weft_fusion_lanes(s->request) : 1;
+    while (lanes > 1 && weft_dim_is_number(columns) && columns < lanes) lanes /= 2;
+    weft_dim pieces = weft_dim_divide_ceil(table, columns, lanes), items = weft_dim_multiply(table, rows, pieces);
+    bool cpu = weft_capability_is_cpu(s->request->capability);
+    s->owners = 1;
+    if (lane < 0) { /* nothing parallel: owners */
+        int threads = s->request->thread_count > 1 ? s->request->thread_count : 1;
+        s->owners = cpu ? threads : 64 * 64;
+        items = s->owners;
+    }
+    weft_items work = weft_items_begin(c, items, 1);
+    weft_kval mask = WEFT_KNONE;
+    if (lane >= 0) {
+        weft_kval count = weft_k_extent(k, pieces);
+        weft_lane_index own[WEFT_MAX_RANK];
+        weft_index_unflatten(c, s->updates->rank, others, weft_lane_scalar(weft_k_div(k, work.item, count)), 1, own);
+        for (int i = 0; i < s->updates->rank; i++)
+            if (s->parallel[i]) index[i] = own[i];
+        weft_kval column = weft_k_mul(k, weft_k_rem(k, work.item, count), weft_k_index(k, lanes));
+        index[lane] = weft_lane_range(column, lanes);
+        if (lanes > 1 && weft_dim_divisor(table, columns) % lanes) mask = weft_index_below(c, index[lane], lanes, weft_ix_extent(c, columns));
+    }
+    apply_in_order(s, index, lanes, mask);
+    weft_items_end(c, &work);
+}
+
+static void copy(weft_index_context *c, void *self, weft_lane_index position, int lanes, weft_kval mask) {
+    scatter *s = self;
+    if (lanes == 0) {
+        s->y = weft_stage_buffer(c, &s->stage);
+        return;
+    }
+    const weft_value *x = s->node->operands[0];
+    weft_point point = weft_position_point(x, position, lanes, mask);
+    weft_parts value = weft_parts_splat(c, weft_index_evaluate(c, x, point), lanes);
+    weft_index_store_point(c, s->y, s->stage.dtype, point, value);
+}
+
+static weft_status build(const weft_build_request *request, weft_kernel_plan *out_plan) {
+    scatter s = {.request = request, .node = weft_single_node(request, WEFT_OP_scatter)};
+    WEFT_TRY(weft_plan_init(request, 3, 1, out_plan), "scatter");
+    out_plan->launch_count = out_plan->temp_count = 0;
+    if (weft_fusion_is_empty(request)) return NULL;
+    read_node(&s);
+    bool sums = !strcmp(s.kind, "sum") || !strcmp(s.kind, "product");
+    s.stage = weft_stage_make(request, out_plan, 0, sums);
+    weft_dim count = weft_type_count(request->graph, s.x);
+    WEFT_TRY(weft_flat_launch(request, out_plan, "_copy", count, weft_fusion_lanes(request), copy, &s), "scatter");
+    weft_kernel *k = weft_plan_kernel(request, "");
+    s.c = weft_arena_allocate(request->arena, sizeof *s.c);
+    if (!k || !s.c) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: kernel", request->name);
+    WEFT_TRY(weft_index_init(request, k, s.c), "scatter");
+    s.y = weft_stage_buffer(s.c, &s.stage);
+    emit_updates(&s);
+    WEFT_TRY(weft_index_finish(s.c), "scatter");
+    WEFT_TRY(weft_plan_set(request, out_plan, out_plan->launch_count++, k), "scatter");
+    return weft_stage_finish(request, out_plan, &s.stage);
+}
+
+const weft_builder weft_builder_scatter = {"scatter", weft_single_accepts, weft_single_propose, build};

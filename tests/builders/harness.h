@@ -1,0 +1,37 @@
+/* Checks builders: a graph is interpreted, then wrapped whole into one fusion, built for a capability, simulated, and
+   compared under base/tolerance. */
+#ifndef WEFT_TESTS_BUILDERS_HARNESS_H
+#define WEFT_TESTS_BUILDERS_HARNESS_H
+
+#include <check.h>
+
+#include "base/tolerance.h"
+#include "codegen/builders/builder.h"
+#include "ir/build.h"
+
+typedef struct harness {
+    weft_context *context;
+    weft_graph *graph;
+    const int64_t *symbols; /* values of the graph's symbols; NULL when there are none */
+    const char *anchor;
+    weft_tolerance_class class;
+    double terms, scale;    /* of sums */
+    bool special;           /* infinities, NaN and extremes among the inputs */
+    bool may_refuse;        /* a capability without a builder is fine */
+    int threads;
+    const char *note;       /* printed with a failure */
+} harness;
+
+void harness_open(harness *h, const char *anchor);
+void harness_close(harness *h);
+/* Everything the graph computes as one fusion, on all test capabilities. */
+void harness_check(harness *h);
+/* The capabilities: cpu v3, cpu v4, cuda sm_80. */
+extern const char *const harness_targets[3][2];
+
+Suite *elementwise_suite(void);
+Suite *movement_suite(void);
+Suite *reduce_suite(void);
+Suite *single_suite(void);
+
+#endif

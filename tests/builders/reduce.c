@@ -1,0 +1,165 @@
+/* Reductions: every kind and dtype, rows and columns, norms and softmax in one fusion, split reductions. */
+#include <stdio.h>
+
+#include "ir/decompose.h"
+#include "ir/emit.h"
+#include "tests/builders/harness.h"
+#include "tests/ir/sample.h"
+
+START_TEST(samples) {
+    static const int64_t values[2] = {4, 7};
+    for (int d = 1; d < WEFT_DTYPE_COUNT; d++) {
+        for (int variant = 0; variant < WEFT_SAMPLE_VARIANTS; variant++) {
+            harness h;
+            harness_open(&h, "reduce");
+            h.symbols = values;
+            char note[64];
+            snprintf(note, sizeof note, "reduce %s variant %d", weft_dtype_name((weft_dtype)d), variant);
+            h.note = note;
+            h.class = WEFT_TOLERANCE_SUM;
+            h.terms = 12;
+            h.scale = 60;
+            weft_node *node = weft_sample_node(h.graph, WEFT_OP_reduce, (weft_dtype)d, variant);
+            if (node) harness_check(&h);
+            harness_close(&h);
+            if (!node) break;
+        }
+    }
+}
+END_TEST
+
+static void check_kind(const char *kind, weft_dtype dtype, int64_t rows, int64_t columns, int axis, bool special) {
+    harness h;
+    harness_open(&h, "reduce");
+    char note[96];
+    snprintf(note, sizeof note, "%s %s [%lld, %lld] over %d", kind, weft_dtype_name(dtype), (long long)rows, (long long)columns, axis);
+    h.note = note;
+    h.special = special;
+    h.class = WEFT_TOLERANCE_SUM;
+    h.terms = (double)(axis ? columns : rows);
+    h.scale = 3 * h.terms;
+    weft_dim dims[2] = {rows, columns};
+    int64_t axes[1] = {axis};
+    weft_value *x = weft_graph_input(h.graph, "x", dtype, 2, dims);
+    weft_graph_output(h.graph, "y", weft_emit_reduce(h.graph, x, kind, 1, axes));
+    harness_check(&h);
+    harness_close(&h);
+}
+
+START_TEST(shapes) {
+    static const int64_t rows[] = {1, 3, 17}, columns[] = {1, 2, 7, 8, 9, 31, 32, 33, 64, 130};
+    for (int r = 0; r < 3; r++)
+        for (int c = 0; c < 10; c++)
+            for (int axis = 0; axis < 2; axis++) {
+                check_kind("sum", WEFT_F32, rows[r], columns[c], axis, false);
+                check_kind("max", WEFT_BF16, rows[r], columns[c], axis, false);
+            }
+    check_kind("max", WEFT_F32, 5, 67, 1, true);
+    check_kind("min", WEFT_F32, 67, 5, 0, true);
+    check_kind("sum", WEFT_F32, 4, 0, 1, false);
+    check_kind("max", WEFT_F32, 0, 4, 0, false);
+    check_kind("min", WEFT_I8, 0, 4, 0, false);
+    check_kind("sum", WEFT_U8, 5, 100, 1, false);
+    check_kind("and", WEFT_BOOL, 5, 100, 1, false);
+    check_kind("or", WEFT_BOOL, 100, 5, 0, false);
+}
+END_TEST
+
+/* Long enough for two launches. */
+START_TEST(split) {
+    check_kind("sum", WEFT_F32, 1, 70001, 1, false);
+    check_kind("max", WEFT_F32, 2, 50000, 1, false);
+    check_kind("sum", WEFT_F32, 3001, 20, 0, false);
+    check_kind("sum", WEFT_BF16, 1, 40003, 1, false);
+}
+END_TEST
+
+static void derived(weft_op op, weft_dtype dtype, int64_t rows, int64_t columns, int operands, int64_t axis, bool symbolic, bool prologue) {
+    harness h;
+    harness_open(&h, "reduce");
+    char note[96];
+    snprintf(note, sizeof note, "%s %s [%lld, %lld] axis %lld%s", weft_op_get(op)->name, weft_dtype_name(dtype), (long long)rows,
+             (long long)columns, (long long)axis, symbolic ? " symbolic" : "");
+    h.note = note;
+    h.class = WEFT_TOLERANCE_CHAIN;
+    h.terms = 8 + (double)(axis ? columns : rows) / 4;
+    h.scale = 4;
+    weft_graph *g = h.graph;
+    int64_t symbols[2] = {rows, columns}, axes[1] = {axis};
+    weft_dim dims[2] = {rows, columns};
+    if (symbolic) {
+        h.symbols = symbols;
+        dims[0] = weft_graph_symbol(g, "R", 1, 1 << 20, 1);
+        dims[1] = weft_graph_symbol(g, "C", 1, INT64_MAX, 1);
+    }
+    weft_value *x[3] = {weft_graph_input(g, "x", dtype, 2, dims)};
+    for (int i = 1; i < operands; i++) x[i] = weft_graph_input(g, i == 1 ? "scale" : "bias", dtype, 1, &dims[axis]);
+    if (prologue) x[0] = weft_emit_unary(g, WEFT_OP_tanh, x[0]);
+    weft_attribute softmax[1] = {weft_attr_int(WEFT_ATTR_axis, axis)};
+    weft_attribute norm[2] = {weft_attr_ints(WEFT_ATTR_axes, 1, axes), weft_attr_float(WEFT_ATTR_epsilon, 1e-5)};
+    bool is_softmax = op == WEFT_OP_softmax || op == WEFT_OP_log_softmax;
+    weft_place place = weft_graph_place_end(g, g->body->block);
+    weft_graph_place(g, place);
+    weft_value *whole = weft_build(g, op, operands, x, is_softmax ? 1 : 2, is_softmax ? softmax : norm);
+    weft_value *y = weft_decompose_get(op)(g, whole->node, x);
+    weft_node_remove(whole->node);
+    weft_graph_output(g, "y", y);
+    if (prologue) weft_graph_output(g, "t", x[0]);
+    harness_check(&h);
+    harness_close(&h);
+}
+
+START_TEST(norms) {
+    static const weft_op ops[] = {WEFT_OP_softmax, WEFT_OP_log_softmax, WEFT_OP_layer_norm, WEFT_OP_rms_norm};
+    static const int operands[] = {1, 1, 3, 2};
+    for (int i = 0; i < 4; i++) {
+        derived(ops[i], WEFT_F32, 3, 70, operands[i], 1, false, false);
+        derived(ops[i], WEFT_F32, 5, 10, operands[i], 1, false, true);
+        derived(ops[i], WEFT_BF16, 2, 129, operands[i], 1, false, false);
+        derived(ops[i], WEFT_F32, 4, 37, operands[i], 1, true, true);
+        derived(ops[i], WEFT_F32, 9, 37, operands[i], 0, false, false);
+        derived(ops[i], WEFT_F32, 9, 37, operands[i], 0, true, true);
+    }
+}
+END_TEST
+
+/* Batch norm's statistics: x [N, C, H, W] over N, H, W, kept extents, several results. */
+START_TEST(batch_statistics) {
+    for (int kept_last = 0; kept_last < 2; kept_last++) {
+        harness h;
+        harness_open(&h, "reduce");
+        h.note = kept_last ? "statistics NHWC" : "statistics NCHW";
+        h.class = WEFT_TOLERANCE_CHAIN;
+        h.terms = 40;
+        h.scale = 12;
+        weft_graph *g = h.graph;
+        weft_dim nchw[4] = {3, 5, 4, 7}, nhwc[4] = {3, 4, 7, 21};
+        int64_t outer[3] = {0, 2, 3}, inner[3] = {0, 1, 2};
+        const int64_t *axes = kept_last ? inner : outer;
+        weft_value *x = weft_graph_input(g, "x", WEFT_F32, 4, kept_last ? nhwc : nchw);
+        weft_value *sum = weft_emit_reduce(g, x, "sum", 3, axes);
+        weft_value *squares = weft_emit_reduce(g, weft_emit_binary(g, WEFT_OP_mul, x, x), "sum", 3, axes);
+        weft_value *centered = weft_emit_binary(g, WEFT_OP_sub, x, weft_emit_spread(g, weft_emit_binary_scalar(g, WEFT_OP_mul, sum, 0.01), x, 3, axes));
+        weft_graph_output(g, "sum", sum);
+        weft_graph_output(g, "squares", squares);
+        weft_graph_output(g, "centered", centered);
+        weft_dim kept[4] = {1, kept_last ? 1 : 5, 1, kept_last ? 21 : 1};
+        weft_graph_output(g, "kept", weft_emit_reshape(g, squares, 4, kept));
+        harness_check(&h);
+        harness_close(&h);
+    }
+}
+END_TEST
+
+Suite *reduce_suite(void) {
+    Suite *suite = suite_create("reduce");
+    TCase *tests = tcase_create("reduce");
+    tcase_set_timeout(tests, 250);
+    tcase_add_test(tests, samples);
+    tcase_add_test(tests, shapes);
+    tcase_add_test(tests, split);
+    tcase_add_test(tests, norms);
+    tcase_add_test(tests, batch_statistics);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
