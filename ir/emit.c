@@ -83,6 +83,7 @@ static bool same_shape(const weft_value *x, int rank, const weft_dim *dims) {
 }
 
 weft_value *weft_emit_broadcast(weft_graph *graph, weft_value *x, int rank, const weft_dim *dims, const int64_t *axes) {
+    if (rank > 0 && !dims) return weft_value_poison(graph); /* the shape of a poisoned value */
     if (weft_value_is_poison(x) || same_shape(x, rank, dims)) return x;
     weft_attribute attributes[2] = {weft_attr_dims(WEFT_ATTR_shape, rank, dims),
                                     weft_attr_ints(WEFT_ATTR_axes, x->type.rank, axes)};
@@ -101,6 +102,7 @@ weft_value *weft_emit_broadcast_to(weft_graph *graph, weft_value *x, int rank, c
 }
 
 weft_value *weft_emit_reshape(weft_graph *graph, weft_value *x, int rank, const weft_dim *dims) {
+    if (rank > 0 && !dims) return weft_value_poison(graph);
     if (weft_value_is_poison(x) || same_shape(x, rank, dims)) return x;
     weft_attribute attribute = weft_attr_dims(WEFT_ATTR_shape, rank, dims);
     return weft_build(graph, WEFT_OP_reshape, 1, &x, 1, &attribute);
@@ -135,6 +137,7 @@ weft_value *weft_emit_spread(weft_graph *graph, weft_value *x, const weft_value 
 }
 
 weft_value *weft_emit_iota(weft_graph *graph, weft_dtype dtype, int rank, const weft_dim *dims, int axis) {
+    if (rank > 0 && !dims) return weft_value_poison(graph);
     weft_attribute attributes[3] = {weft_attr_dims(WEFT_ATTR_shape, rank, dims), weft_attr_int(WEFT_ATTR_axis, axis),
                                     weft_attr_dtype(WEFT_ATTR_dtype, dtype)};
     return weft_build(graph, WEFT_OP_iota, 0, NULL, 3, attributes);

@@ -32,6 +32,7 @@ static weft_value *scaled(weft_graph *graph, const weft_node *node, weft_value *
 /* Keeps scores where distance (key position minus query position) compares as wanted, -inf elsewhere. */
 static weft_value *keep(weft_graph *graph, weft_value *s, weft_value *distance, const char *direction, double limit) {
     weft_value *visible = weft_emit_compare(graph, direction, distance, weft_emit_splat_like(graph, limit, distance));
+    if (weft_value_is_poison(s)) return s;
     weft_value *all = weft_emit_broadcast_to(graph, visible, 4, s->type.dims);
     return weft_emit_select(graph, all, s, weft_emit_splat_like(graph, -INFINITY, s));
 }
@@ -54,7 +55,8 @@ static weft_value *masked(weft_graph *graph, const weft_node *node, weft_value *
         weft_value *mask = operands[3];
         bool additive = mask->type.dtype != WEFT_BOOL;
         if (additive) mask = weft_emit_convert(graph, mask, s->type.dtype);
-        mask = weft_emit_broadcast_to(graph, mask, 4, s->type.dims);
+        weft_dim shape[4] = {s->type.dims[0], s->type.dims[1], queries, keys};
+        mask = weft_emit_broadcast_to(graph, mask, 4, shape);
         s = additive ? weft_emit_binary(graph, WEFT_OP_add, s, mask)
                      : weft_emit_select(graph, mask, s, weft_emit_splat_like(graph, -INFINITY, s));
     }
@@ -92,6 +94,7 @@ weft_value *weft_decompose_attention(weft_graph *graph, const weft_node *node, w
         s = weft_emit_unary(graph, WEFT_OP_tanh, weft_emit_binary_scalar(graph, WEFT_OP_div, s, cap));
         s = weft_emit_binary_scalar(graph, WEFT_OP_mul, s, cap);
     }
+    if (weft_value_is_poison(s)) return s;
     weft_value *visible = masked(graph, node, s, operands);
     bool empty_rows = visible != s;
     s = visible;

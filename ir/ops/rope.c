@@ -5,6 +5,7 @@
 weft_value *weft_decompose_rope(weft_graph *graph, const weft_node *node, weft_value *const *operands) {
     bool interleaved = weft_node_int(node, WEFT_ATTR_interleaved, 0) != 0;
     weft_value *x = weft_compute_value(graph, operands[0]);
+    if (weft_value_is_poison(x)) return x;
     int rank = x->type.rank, last = rank - 1;
     weft_dim width = x->type.dims[last], half = weft_dim_divide_floor(graph->dims, width, 2);
     weft_value *a = weft_emit_slice_axis(graph, x, last, 0, interleaved ? width : half, interleaved ? 2 : 1);

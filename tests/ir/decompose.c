@@ -1,0 +1,240 @@
+/* Derived ops against their formulas, written here a second time in plain f64 loops. Inputs are f32 or bf16 samples;
+   the interpreter runs the decomposition exactly, so the results agree to the rounding of the compute dtype. */
+#include <check.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/tensor.h"
+#include "ir/interpret.h"
+#include "tests/ir/sample.h"
+
+enum { SYMBOL = 5, MAX_ELEMENTS = 4096 };
+
+static weft_context *context;
+static void setup(void) { ck_assert_ptr_null(weft_context_create(NULL, &context)); }
+static void teardown(void) { weft_context_release(context); }
+
+static void expect_ok(weft_status status, const char *what) {
+    char text[2000] = "";
+    if (status) weft_status_format(status, text, sizeof text);
+    ck_assert_msg(!status, "%s: %s", what, text);
+}
+
+/* What a formula sees: operands as doubles. */
+typedef struct operand {
+    int rank;
+    int64_t shape[WEFT_MAX_RANK];
+    double data[MAX_ELEMENTS];
+} operand;
+
+static operand in[4], want;
+static double at4(const operand *x, int64_t a, int64_t b, int64_t c, int64_t d) {
+    return x->data[((a * x->shape[1] + b) * x->shape[2] + c) * x->shape[3] + d];
+}
+
+static weft_tensor *random_tensor(const weft_type *type, uint64_t *state, operand *out) {
+    out->rank = type->rank;
+    for (int i = 0; i < type->rank; i++) out->shape[i] = type->dims[i] < 0 ? SYMBOL : type->dims[i];
+    weft_tensor *tensor;
+    expect_ok(weft_tensor_create(context, type->dtype, type->rank, out->shape, &tensor), "input");
+    for (int64_t i = 0; i < tensor->element_count; i++) {
+        *state = *state * 6364136223846793005u + 1442695040888963407u;
+        int64_t r = (int64_t)(*state >> 33) % 1000;
+        if (weft_dtype_is_float(type->dtype))
+            weft_element_set_double(type->dtype, tensor->data, i, (double)(r - 500) / 200);
+        else
+            weft_element_set_i64(type->dtype, tensor->data, i, type->dtype == WEFT_BOOL ? r % 2 : r % 7);
+        out->data[i] = weft_dtype_is_float(type->dtype) ? weft_element_double(type->dtype, tensor->data, i)
+                                                        : (double)weft_element_i64(type->dtype, tensor->data, i);
+    }
+    return tensor;
+}
+
+/* -- formulas: rows along one axis as (outer, n, inner) */
+
+static void rows(int axis, int64_t *outer, int64_t *n, int64_t *inner) {
+    *outer = *inner = 1;
+    for (int i = 0; i < axis; i++) *outer *= in[0].shape[i];
+    for (int i = axis + 1; i < in[0].rank; i++) *inner *= in[0].shape[i];
+    *n = in[0].shape[axis];
+}
+
+static void softmax(const weft_node *node, bool log_of) {
+    int64_t outer, n, inner;
+    rows((int)weft_node_int(node, WEFT_ATTR_axis, 0), &outer, &n, &inner);
+    for (int64_t o = 0; o < outer; o++)
+        for (int64_t i = 0; i < inner; i++) {
+            double sum = 0;
+            for (int64_t k = 0; k < n; k++) sum += exp(in[0].data[(o * n + k) * inner + i]);
+            for (int64_t k = 0; k < n; k++) {
+                int64_t e = (o * n + k) * inner + i;
+                want.data[e] = log_of ? in[0].data[e] - log(sum) : exp(in[0].data[e]) / sum;
+            }
+        }
+}
+
+/* The samples normalise over trailing axes. */
+static void norm(const weft_node *node, bool centred) {
+    const weft_attribute *axes = weft_node_attribute(node, WEFT_ATTR_axes);
+    int64_t n = 1, total = 1;
+    for (int i = 0; i < axes->count; i++) n *= in[0].shape[axes->as.ints[i]];
+    for (int i = 0; i < in[0].rank; i++) total *= in[0].shape[i];
+    for (int64_t row = 0; row < total / n; row++) {
+        const double *x = in[0].data + row * n;
+        double mean = 0, square = 0;
+        for (int64_t k = 0; k < n; k++) mean += centred ? x[k] / (double)n : 0;
+        for (int64_t k = 0; k < n; k++) square += (x[k] - mean) * (x[k] - mean) / (double)n;
+        for (int64_t k = 0; k < n; k++) {
+            double y = (x[k] - mean) / sqrt(square + weft_node_float(node, WEFT_ATTR_epsilon, 0));
+            if (node->operand_count > 1) y *= in[1].data[k];
+            if (node->operand_count > 2) y += in[2].data[k];
+            want.data[row * n + k] = y;
+        }
+    }
+}
+
+static void pointwise(const weft_node *node, int64_t count) {
+    bool tanh_form = strcmp(weft_node_string(node, WEFT_ATTR_approximate, ""), "tanh") == 0;
+    for (int64_t i = 0; i < count; i++) {
+        double x = in[0].data[i], y = 0;
+        if (node->op == WEFT_OP_silu) y = x / (1 + exp(-x));
+        if (node->op == WEFT_OP_softplus) y = log(1 + exp(x));
+        if (node->op == WEFT_OP_gelu)
+            y = tanh_form ? x / 2 * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)))
+                          : x / 2 * erfc(-x / sqrt(2));
+        want.data[i] = y;
+    }
+}
+
+static bool sees(const weft_node *node, int64_t distance) {
+    int64_t left = weft_node_int(node, WEFT_ATTR_window_left, -1),
+            right = weft_node_int(node, WEFT_ATTR_window_right, -1);
+    if (weft_node_int(node, WEFT_ATTR_causal, 0) && distance > 0) return false;
+    return (right < 0 || distance <= right) && (left < 0 || distance >= -left);
+}
+
+/* The mask is [T, S] when additive, [B, 1, T, S] when bool. */
+static double mask_value(const weft_node *node, int64_t b, int64_t t, int64_t s, int64_t keys) {
+    if (node->operand_count < 4) return 0;
+    if (node->operands[3]->type.dtype != WEFT_BOOL) return in[3].data[t * keys + s];
+    return at4(&in[3], b, 0, t, s) != 0 ? 0 : -INFINITY;
+}
+
+static void attention(const weft_node *node) {
+    int64_t batch = in[0].shape[0], heads = in[0].shape[1], queries = in[0].shape[2], width = in[0].shape[3];
+    int64_t keys = in[1].shape[2], group = heads / in[1].shape[1], out = in[2].shape[3];
+    double scale = weft_node_float(node, WEFT_ATTR_scale, 0), cap = weft_node_float(node, WEFT_ATTR_soft_cap, 0);
+    if (scale == 0) scale = 1 / sqrt((double)width);
+    for (int64_t b = 0; b < batch; b++)
+        for (int64_t h = 0; h < heads; h++)
+            for (int64_t t = 0; t < queries; t++) {
+                double weight[64], sum = 0;
+                for (int64_t s = 0; s < keys; s++) {
+                    double score = 0;
+                    for (int64_t d = 0; d < width; d++)
+                        score += at4(&in[0], b, h, t, d) * at4(&in[1], b, h / group, s, d);
+                    score *= scale;
+                    if (cap > 0) score = cap * tanh(score / cap);
+                    score += mask_value(node, b, t, s, keys);
+                    weight[s] = sees(node, s - (t + keys - queries)) ? exp(score) : 0;
+                    sum += weight[s];
+                }
+                for (int64_t e = 0; e < out; e++) {
+                    double y = 0;
+                    for (int64_t s = 0; s < keys && sum > 0; s++)
+                        y += weight[s] / sum * at4(&in[2], b, h / group, s, e);
+                    want.data[((b * heads + h) * queries + t) * out + e] = y;
+                }
+            }
+}
+
+static void rope(const weft_node *node, int64_t count) {
+    int64_t t_count = in[0].shape[2], width = in[0].shape[3], half = width / 2;
+    bool interleaved = weft_node_int(node, WEFT_ATTR_interleaved, 0);
+    for (int64_t row = 0; row < count / width; row++)
+        for (int64_t i = 0; i < half; i++) {
+            int64_t a = row * width + (interleaved ? 2 * i : i), b = interleaved ? a + 1 : a + half;
+            double c = in[1].data[row % t_count * half + i], s = in[2].data[row % t_count * half + i];
+            want.data[a] = in[0].data[a] * c - in[0].data[b] * s;
+            want.data[b] = in[0].data[b] * c + in[0].data[a] * s;
+        }
+}
+
+static void cross_entropy(void) {
+    for (int64_t n = 0; n < in[0].shape[0]; n++) {
+        double sum = 0;
+        const double *x = in[0].data + n * in[0].shape[1];
+        for (int64_t k = 0; k < in[0].shape[1]; k++) sum += exp(x[k]);
+        want.data[n] = log(sum) - x[(int64_t)in[1].data[n]];
+    }
+}
+
+static bool formula(const weft_node *node, int64_t count) {
+    switch ((int)node->op) {
+    case WEFT_OP_softmax: softmax(node, false); return true;
+    case WEFT_OP_log_softmax: softmax(node, true); return true;
+    case WEFT_OP_layer_norm: norm(node, true); return true;
+    case WEFT_OP_rms_norm: norm(node, false); return true;
+    case WEFT_OP_gelu:
+    case WEFT_OP_silu:
+    case WEFT_OP_softplus: pointwise(node, count); return true;
+    case WEFT_OP_attention: attention(node); return true;
+    case WEFT_OP_rope: rope(node, count); return true;
+    case WEFT_OP_cross_entropy: cross_entropy(); return true;
+    default: return false;
+    }
+}
+
+static int check_sample(weft_op op, weft_dtype dtype, int variant) {
+    weft_graph *graph;
+    expect_ok(weft_graph_create(context, "derived", &graph), "create");
+    weft_node *node = weft_sample_node(graph, op, dtype, variant);
+    expect_ok(weft_graph_verify(graph), weft_op_get(op)->name);
+    if (node) {
+        weft_tensor *inputs[4], *output;
+        uint64_t state = (uint64_t)op * 100 + (uint64_t)variant;
+        for (int i = 0; i < node->operand_count; i++)
+            inputs[i] = random_tensor(weft_operand_type(node, i), &state, &in[i]);
+        /* the samples declare one input for each operand, in order, though not every variant uses them all */
+        int input_count = weft_graph_input_count(graph);
+        operand unused;
+        for (int i = node->operand_count; i < input_count; i++)
+            inputs[i] = random_tensor(&weft_graph_input_value(graph, i)->type, &state, &unused);
+        expect_ok(weft_interpret(graph, WEFT_INTERPRET_EXACT, input_count, inputs, 1, &output), weft_op_get(op)->name);
+        ck_assert_msg(formula(node, output->element_count), "no formula for %s", weft_op_get(op)->name);
+        double tolerance = dtype == WEFT_BF16 ? 1.0 / 250 : 2e-5;
+        for (int64_t i = 0; i < output->element_count; i++) {
+            double got = weft_element_double(output->dtype, output->data, i);
+            ck_assert_msg(fabs(got - want.data[i]) <= tolerance * (1 + fabs(want.data[i])),
+                          "%s %s variant %d [%lld]: %g, wanted %g", weft_op_get(op)->name, weft_dtype_name(dtype),
+                          variant, (long long)i, got, want.data[i]);
+        }
+        for (int i = 0; i < input_count; i++) weft_tensor_release(inputs[i]);
+        weft_tensor_release(output);
+    }
+    weft_graph_release(graph);
+    return node != NULL;
+}
+
+START_TEST(test_derived) {
+    int checked = 0, derived = 0;
+    for (int op = 0; op < WEFT_OP_COUNT; op++) {
+        if (weft_op_get((weft_op)op)->class != WEFT_CLASS_DERIVED) continue;
+        derived++;
+        for (int variant = 0; variant < WEFT_SAMPLE_VARIANTS; variant++) {
+            checked += check_sample((weft_op)op, WEFT_F32, variant);
+            checked += check_sample((weft_op)op, WEFT_BF16, variant);
+        }
+    }
+    ck_assert_int_ge(checked, 5 * derived);
+}
+END_TEST
+
+Suite *decompose_suite(void) {
+    Suite *suite = suite_create("decompose");
+    TCase *tests = tcase_create("decompose");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, test_derived);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,95 @@
+/* Allocation n fails, for every n: building, printing, parsing and copying a graph end in "out of memory" and leak
+   nothing; when nothing fails they succeed. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/print.h"
+#include "ir/verify.h"
+#include "passes/pass.h"
+#include "tests/ir/sample.h"
+
+typedef struct failing {
+    long left, live_bytes;
+    bool failed;
+} failing;
+
+static void *failing_resize(void *self, void *pointer, size_t old_bytes, size_t new_bytes, size_t align_bytes) {
+    failing *state = self;
+    if (new_bytes > old_bytes) state->failed |= state->left-- == 0;
+    if (new_bytes > old_bytes && state->failed) return NULL; /* and every later one */
+    weft_allocator system = weft_allocator_system();
+    void *result = system.resize(system.self, pointer, old_bytes, new_bytes, align_bytes);
+    if (result || new_bytes == 0) state->live_bytes += (long)new_bytes - (long)old_bytes;
+    return result;
+}
+
+static weft_status build(weft_context *context, weft_graph **out_graph) {
+    static const weft_op ops[] = {WEFT_OP_add,        WEFT_OP_constant, WEFT_OP_reduce,     WEFT_OP_dot_general,
+                                  WEFT_OP_while,      WEFT_OP_scan,     WEFT_OP_state_read, WEFT_OP_reduce_window,
+                                  WEFT_OP_layer_norm, WEFT_OP_attention};
+    weft_status status = weft_graph_create(context, "memory", out_graph);
+    if (status) return status;
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        weft_graph_at(*out_graph, "memory.c", (int)i);
+        weft_sample_node(*out_graph, ops[i], WEFT_F32, ops[i] == WEFT_OP_state_read ? 0 : 2);
+    }
+    return weft_graph_verify(*out_graph);
+}
+
+/* Everything once; the first status ends it. */
+static weft_status everything(weft_allocator allocator, const char *pipeline) {
+    weft_context_options options = WEFT_CONTEXT_OPTIONS_INIT;
+    options.allocator = allocator;
+    options.cache_folder = "";
+    options.thread_count = 1;
+    weft_context *context = NULL;
+    weft_graph *graph = NULL, *parsed = NULL, *copy = NULL;
+    char *text = NULL;
+    weft_status status = weft_context_create(&options, &context);
+    if (!status) status = build(context, &graph);
+    if (!status) status = weft_graph_print(graph, &text);
+    if (!status) status = weft_graph_parse(context, text, strlen(text), &parsed);
+    if (!status) status = weft_graph_clone(parsed, NULL, &copy);
+    if (!status && pipeline) {
+        weft_pass_context pass = {.graph = copy, .options = ""};
+        status = weft_pipeline_run(&pass, pipeline);
+    }
+    if (context) weft_string_release(context, text);
+    weft_graph_release(copy);
+    weft_graph_release(parsed);
+    weft_graph_release(graph);
+    weft_context_release(context);
+    return status;
+}
+
+static void fail_each(const char *pipeline, long step) {
+    for (long n = 0;; n += step) {
+        failing state = {n, 0, false};
+        weft_status status = everything((weft_allocator){&state, failing_resize}, pipeline);
+        ck_assert_msg(state.live_bytes == 0, "allocation %ld: %ld bytes leak", n, state.live_bytes);
+        if (!status) {
+            ck_assert_int_gt(n, 100); /* the loop met the whole of it */
+            ck_assert_msg(!state.failed, "allocation %ld failed and nobody noticed", n);
+            return;
+        }
+        ck_assert_msg(weft_status_code(status) == WEFT_OUT_OF_MEMORY, "allocation %ld: %s", n,
+                      weft_status_message(status));
+        weft_status_release(status);
+    }
+}
+
+START_TEST(test_text_and_copies) { fail_each(NULL, 1); }
+END_TEST
+START_TEST(test_passes) { fail_each("raise,simplify,decompose,simplify", 1); }
+END_TEST
+
+Suite *memory_suite(void) {
+    Suite *suite = suite_create("memory");
+    TCase *tests = tcase_create("memory");
+    tcase_set_timeout(tests, 120);
+    tcase_add_test(tests, test_text_and_copies);
+    tcase_add_test(tests, test_passes);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
