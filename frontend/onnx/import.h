@@ -54,6 +54,7 @@ typedef struct weft_onnx_import_state {
     weft_onnx_scope *scope;
     weft_onnx_frame *frame;
     int depth;
+    int evaluation_depth;
     int64_t node_budget; /* nodes still to be imported: functions must not blow up without bound */
     weft_map symbols;    /* dim_param -> (weft_dim *) */
     weft_map symbolic;   /* weft_value * -> weft_onnx_symbolic * */
@@ -92,6 +93,8 @@ bool weft_onnx_operator_has(const weft_onnx_operator *row, const char *attribute
 weft_status weft_onnx_model_unpack(weft_arena *arena, const void *data, size_t bytes, const Onnx__ModelProto **out_model) WEFT_MUST_USE;
 weft_status weft_onnx_message_unpack(weft_arena *arena, const ProtobufCMessageDescriptor *descriptor, const void *data,
                                      size_t bytes, ProtobufCMessage **out_message) WEFT_MUST_USE;
+/* Moves the text to the caller (weft_string_release) and ends it. */
+weft_status weft_onnx_text_take(weft_context *context, weft_text *text, char **out_text) WEFT_MUST_USE;
 weft_dtype weft_onnx_dtype(int64_t data_type); /* WEFT_INVALID when unknown */
 int weft_onnx_data_type(weft_dtype dtype);
 weft_status weft_onnx_tensor_create(weft_context *context, const Onnx__TensorProto *proto, const char *folder,
@@ -163,6 +166,16 @@ weft_value *weft_onnx_wrap_indices(weft_graph *graph, weft_value *indices, weft_
 /* f32 for narrower floats, else the dtype. */
 weft_dtype weft_onnx_wide(weft_dtype dtype);
 weft_value *weft_onnx_widen(weft_graph *graph, weft_value *x);
+/* A vector along axis 1 of a tensor of that rank. */
+weft_value *weft_onnx_along_channels(weft_graph *graph, weft_value *vector, int rank);
+/* i64 addresses [rank, count] of the non-zero elements; count is a data-dependent symbol. */
+weft_value *weft_onnx_nonzero(weft_onnx_node *node, weft_value *x, weft_dim *out_count);
+/* The first lengths[b] steps of each batch entry backwards; time is axis 0 or 1, the batch the other. */
+weft_value *weft_onnx_reverse_sequence(weft_graph *graph, weft_value *x, weft_value *lengths, int time_axis);
+/* round(x) + zero, saturated to zero's type. */
+weft_value *weft_onnx_requantize(weft_graph *graph, weft_value *x, weft_value *zero);
+/* Rounding of floats to powers of two: mode up, down or nearest. */
+weft_value *weft_onnx_cast_e8m0(weft_graph *graph, weft_value *x, const char *mode, bool saturate);
 /* extents -> i64 vector value */
 weft_value *weft_onnx_extents_value(weft_graph *graph, int count, const weft_dim *extents);
 

@@ -107,3 +107,15 @@ const Onnx__FunctionProto *weft_onnx_function_find(const Onnx__ModelProto *model
     }
     return NULL;
 }
+
+weft_status weft_onnx_text_take(weft_context *context, weft_text *text, char **out_text) {
+    *out_text = NULL;
+    weft_status status = weft_text_status(text);
+    size_t bytes = strlen(weft_text_string(text)) + 1;
+    char *copy = status ? NULL : weft_allocate(context->allocator, bytes);
+    if (!status && !copy) status = WEFT_STATUS(WEFT_OUT_OF_MEMORY, "a text of %zu bytes", bytes);
+    if (copy) memcpy(copy, weft_text_string(text), bytes);
+    weft_text_deinit(text);
+    *out_text = copy;
+    return status;
+}

@@ -279,7 +279,7 @@ weft_status weft_onnx_tensor_read(weft_context *context, const void *data, size_
         weft_text_init(context->allocator, &text);
         const char *name = ((const Onnx__TensorProto *)message)->name;
         weft_text_append(&text, "%s", name ? name : "");
-        status = weft_text_take(context, &text, out_name);
+        status = weft_onnx_text_take(context, &text, out_name);
         if (status) {
             weft_tensor_release(*out_tensor);
             *out_tensor = NULL;

@@ -1,0 +1,482 @@
+/* The walk over a model: scopes, inputs, constants, nodes, functions, outputs.
+   Invariant: when a function returns, import->scope, frame and the graph's insertion point are what they were.
+   Read next: node.c (what handlers use), symbolic.c, control.c. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "frontend/onnx/import.h"
+
+void *weft_onnx_allocate(weft_onnx_import_state *import, size_t count, size_t bytes) {
+    void *memory = weft_arena_allocate_array(&import->arena, count, bytes);
+    if (!memory) import->graph->out_of_memory = true;
+    return memory;
+}
+
+/* -- values and names */
+
+weft_onnx_value *weft_onnx_value_tensor(weft_onnx_import_state *import, weft_value *value) {
+    weft_onnx_value *made = weft_onnx_allocate(import, 1, sizeof *made);
+    if (made) *made = (weft_onnx_value){.kind = WEFT_ONNX_TENSOR, .value = value};
+    return made;
+}
+
+weft_onnx_value *weft_onnx_value_sequence(weft_onnx_import_state *import, int count, weft_onnx_value *const *items) {
+    weft_onnx_value *made = weft_onnx_allocate(import, 1, sizeof *made);
+    weft_onnx_value **copy = weft_onnx_allocate(import, (size_t)count, sizeof *copy);
+    if (!made || !copy) return NULL;
+    if (count > 0) memcpy(copy, items, (size_t)count * sizeof *copy);
+    *made = (weft_onnx_value){.kind = WEFT_ONNX_SEQUENCE, .count = count, .items = copy};
+    return made;
+}
+
+weft_onnx_value *weft_onnx_value_none(weft_onnx_import_state *import) {
+    weft_onnx_value *made = weft_onnx_allocate(import, 1, sizeof *made);
+    if (made) *made = (weft_onnx_value){.kind = WEFT_ONNX_NONE};
+    return made;
+}
+
+weft_onnx_value *weft_onnx_find(const weft_onnx_import_state *import, const char *name) {
+    for (const weft_onnx_scope *scope = import->scope; scope; scope = scope->outer) {
+        weft_onnx_value *value = weft_map_find(&scope->names, name, strlen(name));
+        if (value) return value;
+    }
+    return NULL;
+}
+
+void weft_onnx_define(weft_onnx_import_state *import, const char *name, weft_onnx_value *value) {
+    if (!value || !weft_map_put(&import->scope->names, name, strlen(name), value)) import->graph->out_of_memory = true;
+}
+
+weft_value *weft_onnx_constant(weft_onnx_import_state *import, weft_status status, weft_tensor *tensor, const char *name) {
+    if (status) {
+        char text[512];
+        weft_status_format(status, text, sizeof text);
+        weft_graph_problem(import->graph, "%s", text);
+        weft_status_release(status);
+        return weft_value_poison(import->graph);
+    }
+    weft_value *value = name && *name ? weft_graph_parameter(import->graph, name, tensor) : weft_graph_constant(import->graph, tensor);
+    weft_tensor_release(tensor);
+    return value;
+}
+
+static void scope_begin(weft_onnx_import_state *import, weft_onnx_scope *scope, weft_onnx_scope *outer) {
+    scope->outer = outer;
+    weft_map_init(import->context->allocator, &scope->names);
+    import->scope = scope;
+}
+
+static void scope_end(weft_onnx_import_state *import, weft_onnx_scope *scope, weft_onnx_scope *restore) {
+    weft_map_deinit(&scope->names);
+    import->scope = restore;
+}
+
+static void import_initializers(weft_onnx_import_state *import, const Onnx__GraphProto *graph) {
+    for (size_t i = 0; i < graph->n_initializer; i++) {
+        const Onnx__TensorProto *proto = graph->initializer[i];
+        weft_tensor *tensor = NULL;
+        weft_status status = weft_onnx_tensor_create(import->context, proto, import->folder, &tensor);
+        weft_value *value = weft_onnx_constant(import, status, tensor, proto->name);
+        if (proto->name) weft_onnx_define(import, proto->name, weft_onnx_value_tensor(import, value));
+    }
+    for (size_t i = 0; i < graph->n_sparse_initializer; i++) {
+        const Onnx__SparseTensorProto *proto = graph->sparse_initializer[i];
+        weft_tensor *tensor = NULL;
+        const char *name = proto->values ? proto->values->name : NULL;
+        weft_status status = weft_onnx_sparse_tensor_create(import->context, proto, import->folder, &tensor);
+        weft_value *value = weft_onnx_constant(import, status, tensor, name);
+        if (name) weft_onnx_define(import, name, weft_onnx_value_tensor(import, value));
+    }
+}
+
+/* -- nodes */
+
+/* Inlines a model-local function: its inputs are the call's, in a scope of its own. */
+static void import_call(weft_onnx_node *node, const Onnx__FunctionProto *function) {
+    weft_onnx_import_state *import = node->import;
+    if (import->depth >= WEFT_ONNX_DEPTH_MAX) {
+        weft_onnx_problem(node, "functions nest deeper than %d or call themselves", WEFT_ONNX_DEPTH_MAX);
+        return;
+    }
+    import->depth++;
+    weft_onnx_frame frame = {.outer = import->frame, .call = node, .function = function}, *old_frame = import->frame;
+    weft_onnx_scope scope, *old_scope = import->scope;
+    scope_begin(import, &scope, NULL);
+    import->frame = &frame;
+    for (size_t i = 0; i < function->n_input; i++) {
+        weft_onnx_value *value = (int)i < node->input_count ? node->inputs[i] : NULL;
+        weft_onnx_define(import, function->input[i], value ? value : weft_onnx_value_none(import));
+    }
+    weft_onnx_import_nodes(import, function->n_node, function->node);
+    for (size_t i = 0; i < function->n_output && (int)i < node->output_count; i++)
+        node->outputs[i] = weft_onnx_find(import, function->output[i]);
+    import->frame = old_frame;
+    scope_end(import, &scope, old_scope);
+    import->depth--;
+}
+
+/* Inputs by name; false when one is undefined (a cycle, or a typo in the file). */
+static bool bind_inputs(weft_onnx_node *node, weft_onnx_value **inputs) {
+    for (int i = 0; i < node->input_count; i++) {
+        const char *name = node->proto->input[i];
+        inputs[i] = NULL;
+        if (!name || !*name) continue;
+        inputs[i] = weft_onnx_find(node->import, name);
+        if (inputs[i]) continue;
+        weft_onnx_problem(node, "input \"%s\" is not defined before this node", name);
+        return false;
+    }
+    return true;
+}
+
+static void define_outputs(weft_onnx_node *node) {
+    for (int i = 0; i < node->output_count; i++) {
+        const char *name = node->proto->output[i];
+        if (!name || !*name) continue;
+        if (!node->outputs[i]) {
+            if (node->graph->problem_count == 0) weft_onnx_problem(node, "output %d is not supported", i);
+            node->outputs[i] = weft_onnx_value_tensor(node->import, weft_value_poison(node->graph));
+        }
+        weft_onnx_define(node->import, name, node->outputs[i]);
+    }
+}
+
+static const char *location_of(const Onnx__NodeProto *proto) {
+    if (proto->name && *proto->name) return proto->name;
+    for (size_t i = 0; i < proto->n_output; i++)
+        if (proto->output[i] && *proto->output[i]) return proto->output[i];
+    return proto->op_type;
+}
+
+static void import_node(weft_onnx_import_state *import, const Onnx__NodeProto *proto) {
+    weft_graph *graph = import->graph;
+    if (proto->n_input > 100000 || proto->n_output > 100000 || import->node_budget-- <= 0) {
+        weft_graph_problem(graph, "the model is too large when its functions and loops are written out");
+        return;
+    }
+    weft_onnx_node node = {.import = import, .graph = graph, .proto = proto};
+    node.input_count = (int)proto->n_input, node.output_count = (int)proto->n_output;
+    node.version = weft_onnx_version(import->frame, import->model, proto->domain);
+    weft_onnx_value **inputs = weft_onnx_allocate(import, proto->n_input + 1, sizeof *inputs);
+    node.outputs = weft_onnx_allocate(import, proto->n_output + 1, sizeof *node.outputs);
+    char *name = weft_arena_copy_string(&graph->arena, location_of(proto), strlen(location_of(proto)));
+    if (!inputs || !node.outputs || !name) {
+        graph->out_of_memory = true;
+        return;
+    }
+    node.inputs = inputs;
+    weft_location old = graph->location;
+    graph->location = (weft_location){.name = name};
+    const Onnx__FunctionProto *function = weft_onnx_function_find(import->model, proto);
+    const weft_onnx_operator *row = weft_onnx_operator_find(proto->domain, proto->op_type);
+    if (bind_inputs(&node, inputs)) {
+        if (function)
+            import_call(&node, function);
+        else if (row)
+            row->handler(&node);
+        else
+            weft_onnx_problem(&node, "unknown operator");
+    }
+    define_outputs(&node);
+    graph->location = old;
+}
+
+void weft_onnx_import_nodes(weft_onnx_import_state *import, size_t count, Onnx__NodeProto *const *nodes) {
+    for (size_t i = 0; i < count && !import->graph->out_of_memory && import->graph->problem_count < 200; i++)
+        import_node(import, nodes[i]);
+}
+
+void weft_onnx_import_subgraph(weft_onnx_import_state *import, const Onnx__GraphProto *graph, int count,
+                               weft_onnx_value *const *arguments, weft_onnx_value **results) {
+    for (size_t i = 0; i < graph->n_output; i++) results[i] = NULL;
+    if (import->depth >= WEFT_ONNX_DEPTH_MAX) {
+        weft_graph_problem(import->graph, "subgraphs nest deeper than %d", WEFT_ONNX_DEPTH_MAX);
+        return;
+    }
+    import->depth++;
+    weft_onnx_scope scope, *old = import->scope;
+    scope_begin(import, &scope, old);
+    import_initializers(import, graph);
+    for (size_t i = 0; i < graph->n_input && (int)i < count; i++)
+        if (graph->input[i]->name) weft_onnx_define(import, graph->input[i]->name, arguments[i]);
+    weft_onnx_import_nodes(import, graph->n_node, graph->node);
+    for (size_t i = 0; i < graph->n_output; i++) {
+        const char *name = graph->output[i]->name;
+        results[i] = name ? weft_onnx_find(import, name) : NULL;
+        if (!results[i] && !import->graph->out_of_memory)
+            weft_graph_problem(import->graph, "subgraph output \"%s\" is not defined", name ? name : "");
+    }
+    scope_end(import, &scope, old);
+    import->depth--;
+}
+
+/* -- inputs and outputs of the model */
+
+typedef struct declared_dim {
+    int64_t minimum, maximum, divisor; /* fixed: minimum == maximum */
+} declared_dim;
+
+static bool parse_number(const char **at, int64_t *out) {
+    int64_t value = 0;
+    if (**at < '0' || **at > '9') return false;
+    for (; **at >= '0' && **at <= '9'; (*at)++) {
+        if (value > (INT64_MAX - 9) / 10) return false;
+        value = value * 10 + (**at - '0');
+    }
+    *out = value;
+    return true;
+}
+
+/* "1..64", "1..*", "32..960/32", "4". */
+static bool parse_range(const char **at, declared_dim *out) {
+    out->divisor = 1;
+    if (!parse_number(at, &out->minimum)) return false;
+    out->maximum = out->minimum;
+    if (strncmp(*at, "..", 2) == 0) {
+        *at += 2;
+        out->maximum = INT64_MAX;
+        if (**at == '*')
+            (*at)++;
+        else if (!parse_number(at, &out->maximum))
+            return false;
+    }
+    if (**at == '/') {
+        (*at)++;
+        if (!parse_number(at, &out->divisor) || out->divisor < 1) return false;
+    }
+    return out->minimum <= out->maximum;
+}
+
+/* Looks name up in the option's list; *found false when it is not there. */
+static weft_status find_declared(const char *list, const char *name, declared_dim *out, bool *found) {
+    *found = false;
+    for (const char *at = list; at && *at;) {
+        const char *start = at;
+        size_t length = strcspn(at, "=");
+        at += length;
+        declared_dim dim;
+        if (length == 0 || *at != '=') return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "dims: expected name=range at \"%s\"", start);
+        at++;
+        if (!parse_range(&at, &dim) || (*at && *at != ','))
+            return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "dims: \"%s\" is not 4, 1..64, 1..* or 32..960/32", start);
+        if (*at == ',') at++;
+        if (strlen(name) == length && strncmp(start, name, length) == 0) *out = dim, *found = true;
+    }
+    return NULL;
+}
+
+/* The extent that a name of the model stands for: one per name. */
+static weft_dim named_dim(weft_onnx_import_state *import, const char *name) {
+    weft_dim *known = weft_map_find(&import->symbols, name, strlen(name));
+    if (known) return *known;
+    char symbol[64];
+    size_t length = 0;
+    for (const char *at = name; *at && length < sizeof symbol - 1; at++) {
+        bool letter = (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') || *at == '_';
+        bool digit = *at >= '0' && *at <= '9';
+        if (digit && length == 0) symbol[length++] = '_';
+        if (length < sizeof symbol - 1) symbol[length++] = letter || digit ? *at : '_';
+    }
+    symbol[length] = 0;
+    declared_dim declared = {0, INT64_MAX, 1};
+    bool found;
+    weft_dim dim;
+    weft_status status = find_declared(import->options->dims, name, &declared, &found);
+    if (status) {
+        weft_graph_problem(import->graph, "%s", weft_status_message(status));
+        weft_status_release(status);
+        return WEFT_DIM_INVALID;
+    }
+    if (found && declared.minimum == declared.maximum)
+        dim = declared.minimum;
+    else
+        dim = weft_dim_symbol(import->graph->dims, length ? symbol : "dim", declared.minimum, declared.maximum, declared.divisor,
+                              found ? WEFT_SYMBOL_DECLARED : WEFT_SYMBOL_ANONYMOUS);
+    weft_dim *kept = weft_onnx_allocate(import, 1, sizeof *kept);
+    if (!kept) return WEFT_DIM_INVALID;
+    *kept = dim;
+    if (!weft_map_put(&import->symbols, name, strlen(name), kept)) import->graph->out_of_memory = true;
+    return dim;
+}
+
+static weft_value *import_tensor_input(weft_onnx_import_state *import, const char *name, const Onnx__TypeProto__Tensor *type) {
+    weft_graph *graph = import->graph;
+    weft_dtype dtype = weft_onnx_dtype(type->elem_type);
+    if (dtype == WEFT_INVALID || dtype == WEFT_STRING) {
+        weft_graph_problem(graph, "input \"%s\" has elements of type %s: the host converts them first", name,
+                           dtype == WEFT_STRING ? "string" : "unknown");
+        return weft_value_poison(graph);
+    }
+    if (!type->shape) {
+        weft_graph_problem(graph, "input \"%s\" has no rank in the file", name);
+        return weft_value_poison(graph);
+    }
+    if (type->shape->n_dim > WEFT_MAX_RANK) {
+        weft_graph_problem(graph, "input \"%s\" has rank %zu, above %d", name, type->shape->n_dim, WEFT_MAX_RANK);
+        return weft_value_poison(graph);
+    }
+    weft_dim shape[WEFT_MAX_RANK];
+    for (size_t i = 0; i < type->shape->n_dim; i++) {
+        const Onnx__TensorShapeProto__Dimension *dim = type->shape->dim[i];
+        if (dim->has_dim_value && dim->dim_value >= 0) {
+            shape[i] = dim->dim_value;
+            continue;
+        }
+        const char *label = dim->dim_param && *dim->dim_param ? dim->dim_param : weft_arena_format(&import->arena, "%s.%zu", name, i);
+        if (!label) {
+            graph->out_of_memory = true;
+            return weft_value_poison(graph);
+        }
+        shape[i] = named_dim(import, label);
+    }
+    return weft_graph_input(graph, name, dtype, (int)type->shape->n_dim, shape);
+}
+
+static void import_input(weft_onnx_import_state *import, const Onnx__ValueInfoProto *info) {
+    const char *name = info->name;
+    weft_graph *graph = import->graph;
+    for (int i = 0; i < import->options->constant_count; i++) {
+        if (strcmp(import->options->constant_names[i], name) != 0) continue;
+        weft_value *value = weft_graph_constant(graph, import->options->constants[i]);
+        weft_onnx_define(import, name, weft_onnx_value_tensor(import, value));
+        return;
+    }
+    if (info->type && info->type->tensor_type) {
+        weft_value *value = import_tensor_input(import, name, info->type->tensor_type);
+        weft_onnx_define(import, name, weft_onnx_value_tensor(import, value));
+    } else if (info->type && info->type->optional_type && info->type->optional_type->elem_type &&
+               info->type->optional_type->elem_type->tensor_type) {
+        /* an optional input is given: whoever leaves it out changes the file */
+        weft_value *value = import_tensor_input(import, name, info->type->optional_type->elem_type->tensor_type);
+        weft_onnx_define(import, name, weft_onnx_value_tensor(import, value));
+    } else {
+        weft_graph_problem(graph, "input \"%s\" is a sequence, map or optional: only tensors enter a graph", name);
+        weft_onnx_define(import, name, weft_onnx_value_tensor(import, weft_value_poison(graph)));
+    }
+}
+
+static void import_outputs(weft_onnx_import_state *import, const Onnx__GraphProto *proto) {
+    weft_graph *graph = import->graph;
+    for (size_t i = 0; i < proto->n_output; i++) {
+        const char *name = proto->output[i]->name;
+        const weft_onnx_value *value = name ? weft_onnx_find(import, name) : NULL;
+        if (!value)
+            weft_graph_problem(graph, "output \"%s\" is not defined", name ? name : "");
+        else if (value->kind == WEFT_ONNX_TENSOR)
+            weft_graph_output(graph, name, value->value);
+        else if (value->kind == WEFT_ONNX_SEQUENCE)
+            /* a static list leaves as its elements, named x.0, x.1 ... */
+            for (int k = 0; k < value->count; k++) {
+                const char *part = weft_arena_format(&import->arena, "%s.%d", name, k);
+                if (!part)
+                    graph->out_of_memory = true;
+                else if (value->items[k]->kind == WEFT_ONNX_TENSOR)
+                    weft_graph_output(graph, part, value->items[k]->value);
+                else
+                    weft_graph_problem(graph, "output \"%s\" nests sequences", name);
+            }
+        else
+            weft_graph_problem(graph, "output \"%s\" is an empty optional", name);
+    }
+}
+
+/* Nodes that nothing uses go: shape arithmetic that became extents, weights that only folded values read. */
+static void sweep(weft_block *block) {
+    for (weft_node *node = block->last, *previous; node; node = previous) {
+        previous = node->previous;
+        bool used = (weft_op_get(node->op)->flags & (WEFT_FLAG_EFFECT | WEFT_FLAG_TERMINATOR)) != 0;
+        for (int i = 0; !used && i < node->result_count; i++) used = weft_value_has_uses(&node->results[i]);
+        if (used)
+            for (int i = 0; i < node->region_count; i++) sweep(node->regions[i]->block);
+        else
+            weft_node_remove(node);
+    }
+}
+
+static void import_model(weft_onnx_import_state *import) {
+    const Onnx__GraphProto *proto = import->model->graph;
+    weft_onnx_scope scope;
+    scope_begin(import, &scope, NULL);
+    import->graph->location = (weft_location){.name = import->graph->name};
+    import_initializers(import, proto);
+    for (size_t i = 0; i < proto->n_input; i++) {
+        const char *name = proto->input[i]->name;
+        if (name && *name && !weft_onnx_find(import, name)) import_input(import, proto->input[i]);
+    }
+    weft_onnx_import_nodes(import, proto->n_node, proto->node);
+    import_outputs(import, proto);
+    scope_end(import, &scope, NULL);
+    if (!import->graph->out_of_memory && import->graph->problem_count == 0) sweep(import->graph->body->block);
+}
+
+static weft_status audit_status(weft_context *context, const Onnx__ModelProto *model) {
+    weft_text text;
+    weft_text_init(context->allocator, &text);
+    weft_onnx_audit_model(model, &text);
+    weft_status status = weft_text_status(&text);
+    if (!status && text.length > 0)
+        status = WEFT_STATUS(WEFT_UNSUPPORTED, "the model cannot be imported:\n%s", weft_text_string(&text));
+    weft_text_deinit(&text);
+    return status;
+}
+
+static void release_folded(weft_onnx_import_state *import) {
+    size_t cursor = 0, key_bytes;
+    const void *key;
+    void *tensor;
+    while (weft_map_next(&import->folded, &cursor, &key, &key_bytes, &tensor)) weft_tensor_release(tensor);
+    weft_map_deinit(&import->folded);
+}
+
+weft_status weft_onnx_import_memory(weft_context *context, const void *data, size_t bytes, const char *folder,
+                                    const weft_onnx_options *options, weft_graph **out_graph) {
+    *out_graph = NULL;
+    weft_onnx_options defaults = WEFT_ONNX_OPTIONS_INIT;
+    weft_onnx_import_state import = {.context = context, .folder = folder, .options = options ? options : &defaults};
+    import.node_budget = 1000000;
+    weft_arena_init(context->allocator, &import.arena);
+    weft_map_init(context->allocator, &import.symbols);
+    weft_map_init(context->allocator, &import.symbolic);
+    weft_map_init(context->allocator, &import.folded);
+    weft_map_init(context->allocator, &import.needed);
+    weft_status status = weft_onnx_model_unpack(&import.arena, data, bytes, &import.model);
+    if (!status) status = audit_status(context, import.model);
+    if (!status) {
+        const char *name = import.model->graph->name;
+        status = weft_graph_create(context, name && *name ? name : "onnx", &import.graph);
+    }
+    if (!status) {
+        import_model(&import);
+        status = weft_graph_verify(import.graph);
+    }
+    release_folded(&import);
+    weft_map_deinit(&import.symbols);
+    weft_map_deinit(&import.symbolic);
+    weft_map_deinit(&import.needed);
+    weft_arena_deinit(&import.arena);
+    if (status)
+        weft_graph_release(import.graph);
+    else
+        *out_graph = import.graph;
+    return status;
+}
+
+weft_status weft_onnx_import(weft_context *context, const char *path, const weft_onnx_options *options, weft_graph **out_graph) {
+    *out_graph = NULL;
+    weft_file file;
+    WEFT_TRY(weft_file_map(path, &file), "importing %s", path);
+    const char *slash = strrchr(path, '/');
+    size_t length = slash ? (size_t)(slash - path) : 1;
+    char *folder = weft_allocate(context->allocator, length + 2);
+    weft_status status;
+    if (folder) {
+        memcpy(folder, slash ? path : ".", length);
+        if (slash == path) folder[0] = '/', folder[1] = 0;
+        status = weft_onnx_import_memory(context, file.data, file.bytes, folder, options, out_graph);
+        weft_free(context->allocator, folder, length + 2);
+    } else
+        status = WEFT_STATUS(WEFT_OUT_OF_MEMORY, "the path's folder");
+    weft_file_unmap(&file);
+    return weft_status_annotate(status, __FILE__, __LINE__, "importing %s", path);
+}
