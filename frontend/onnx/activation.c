@@ -11,14 +11,13 @@ static void finish(weft_onnx_node *node, weft_value *result) {
 
 static weft_value *wide_input(weft_onnx_node *node) { return weft_onnx_widen(node->graph, weft_onnx_input(node, 0)); }
 
-static weft_value *positive(weft_graph *g, weft_value *x) { return weft_compare(g, WEFT_GT, x, weft_onnx_scalar_like(g, x, 0)); }
-
 void weft_onnx_import_elu(weft_onnx_node *node) {
     finish(node, weft_elu(node->graph, wide_input(node), weft_onnx_float(node, "alpha", 1)));
 }
 
 void weft_onnx_import_selu(weft_onnx_node *node) {
-    double alpha = weft_onnx_float(node, "alpha", 1.67326319217681884765625), gamma = weft_onnx_float(node, "gamma", 1.05070102214813232421875);
+    double alpha = weft_onnx_float(node, "alpha", 1.67326319217681884765625),
+           gamma = weft_onnx_float(node, "gamma", 1.05070102214813232421875);
     finish(node, weft_mul_number(node->graph, weft_elu(node->graph, wide_input(node), alpha), gamma));
 }
 
@@ -100,7 +99,8 @@ void weft_onnx_import_shrink(weft_onnx_node *node) {
     weft_graph *g = node->graph;
     weft_value *original = weft_onnx_input(node, 0);
     if (weft_value_is_poison(original)) return;
-    weft_value *x = weft_convert(g, original, weft_dtype_is_float(original->type.dtype) ? weft_onnx_wide(original->type.dtype) : WEFT_F64);
+    weft_value *x = weft_convert(
+        g, original, weft_dtype_is_float(original->type.dtype) ? weft_onnx_wide(original->type.dtype) : WEFT_F64);
     double lambda = weft_onnx_float(node, "lambd", 0.5), bias = weft_onnx_float(node, "bias", 0);
     weft_value *low = weft_compare(g, WEFT_LT, x, weft_onnx_scalar_like(g, x, -lambda));
     weft_value *high = weft_compare(g, WEFT_GT, x, weft_onnx_scalar_like(g, x, lambda));

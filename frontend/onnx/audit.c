@@ -30,7 +30,8 @@ static void audit_graph(audit *a, const Onnx__GraphProto *graph, const weft_onnx
     audit_nodes(a, graph->n_node, graph->node, frame, depth);
 }
 
-static void audit_attributes(audit *a, const Onnx__NodeProto *node, const weft_onnx_operator *row, const weft_onnx_frame *frame, int depth) {
+static void audit_attributes(audit *a, const Onnx__NodeProto *node, const weft_onnx_operator *row,
+                             const weft_onnx_frame *frame, int depth) {
     for (size_t i = 0; i < node->n_attribute; i++) {
         const Onnx__AttributeProto *attribute = node->attribute[i];
         const char *name = attribute->name ? attribute->name : "";
@@ -54,11 +55,12 @@ static void audit_node(audit *a, const Onnx__NodeProto *node, const weft_onnx_fr
     const char *domain = node->domain ? node->domain : "";
     int version = weft_onnx_version(frame, a->model, domain);
     if (!function && !row) {
-        weft_text_append(a->text, "  %s: operator %s%s%s is not supported\n", node_label(node), domain, *domain ? "." : "", node->op_type);
+        weft_text_append(a->text, "  %s: operator %s%s%s is not supported\n", node_label(node), domain,
+                         *domain ? "." : "", node->op_type);
         a->lines++;
     } else if (row && version < row->first) {
-        weft_text_append(a->text, "  %s: %s exists from version %d on, the model imports version %d\n", node_label(node),
-                         node->op_type, row->first, version);
+        weft_text_append(a->text, "  %s: %s exists from version %d on, the model imports version %d\n",
+                         node_label(node), node->op_type, row->first, version);
         a->lines++;
     } else if (row && version > row->last && row->last < WEFT_ONNX_OPSET_MAX && !*row->domain) {
         weft_text_append(a->text, "  %s: %s ended with version %d, the model imports version %d\n", node_label(node),
@@ -68,7 +70,8 @@ static void audit_node(audit *a, const Onnx__NodeProto *node, const weft_onnx_fr
     audit_attributes(a, node, row, frame, depth);
 }
 
-static void audit_nodes(audit *a, size_t count, Onnx__NodeProto *const *nodes, const weft_onnx_frame *frame, int depth) {
+static void audit_nodes(audit *a, size_t count, Onnx__NodeProto *const *nodes, const weft_onnx_frame *frame,
+                        int depth) {
     for (size_t i = 0; i < count && a->lines < AUDIT_LINES_MAX; i++) audit_node(a, nodes[i], frame, depth);
 }
 
@@ -76,7 +79,8 @@ void weft_onnx_audit_model(const Onnx__ModelProto *model, weft_text *text) {
     audit a = {.model = model, .text = text};
     int version = weft_onnx_version(NULL, model, "");
     if (version > WEFT_ONNX_OPSET_MAX) {
-        weft_text_append(text, "  the model uses operator set %d; the newest known one is %d\n", version, WEFT_ONNX_OPSET_MAX);
+        weft_text_append(text, "  the model uses operator set %d; the newest known one is %d\n", version,
+                         WEFT_ONNX_OPSET_MAX);
         a.lines++;
     }
     audit_graph(&a, model->graph, NULL, 0);

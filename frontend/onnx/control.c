@@ -35,7 +35,8 @@ static void import_branch(branches *b, int which, weft_value **results) {
     weft_onnx_import_subgraph(import, b->graphs[which], 0, NULL, made);
     import->graph->location = location;
     for (int i = 0; i < b->node->output_count; i++)
-        results[i] = (size_t)i < b->graphs[which]->n_output ? tensor_of(b->node, made[i]) : weft_value_poison(import->graph);
+        results[i] =
+            (size_t)i < b->graphs[which]->n_output ? tensor_of(b->node, made[i]) : weft_value_poison(import->graph);
 }
 static void then_body(void *self, weft_graph *g, weft_value *const *arguments, weft_value **results) {
     (void)g, (void)arguments;
@@ -62,7 +63,8 @@ void weft_onnx_import_if(weft_onnx_node *node) {
     }
     weft_value **results = weft_onnx_allocate(import, (size_t)node->output_count + 1, sizeof *results);
     if (!results) return;
-    weft_cond(node->graph, weft_reshape(node->graph, condition, 0, NULL), then_body, else_body, &b, node->output_count, results);
+    weft_cond(node->graph, weft_reshape(node->graph, condition, 0, NULL), then_body, else_body, &b, node->output_count,
+              results);
     for (int i = 0; i < node->output_count; i++) weft_onnx_output(node, i, results[i]);
 }
 
@@ -101,7 +103,8 @@ static void unroll(loop *l, weft_value *condition) {
     if (!made || !stacks) return;
     for (;; trip++) {
         if (!weft_onnx_try_integer(import, condition, &go)) {
-            weft_onnx_problem(node, "the condition of a loop with sequences or changing shapes must be known at import");
+            weft_onnx_problem(node,
+                              "the condition of a loop with sequences or changing shapes must be known at import");
             return;
         }
         if (!go || trip >= limit) break;
@@ -112,19 +115,22 @@ static void unroll(loop *l, weft_value *condition) {
         if (!unrolled_trip(l, trip, condition, made)) return;
         condition = weft_reshape(import->graph, made[0]->value, 0, NULL);
         for (int i = 0; i < l->carried; i++) l->state[i] = made[1 + i];
-        for (int i = 0; i < l->scans; i++) stacks[i * WEFT_ONNX_UNROLL_MAX + trip] = tensor_of(node, made[1 + l->carried + i]);
+        for (int i = 0; i < l->scans; i++)
+            stacks[i * WEFT_ONNX_UNROLL_MAX + trip] = tensor_of(node, made[1 + l->carried + i]);
     }
     for (int i = 0; i < l->carried && i < node->output_count; i++) node->outputs[i] = l->state[i];
     for (int i = 0; i < l->scans; i++) {
         if (trip > 0)
-            weft_onnx_output(node, l->carried + i, weft_stack(import->graph, 0, (int)trip, &stacks[i * WEFT_ONNX_UNROLL_MAX]));
+            weft_onnx_output(node, l->carried + i,
+                             weft_stack(import->graph, 0, (int)trip, &stacks[i * WEFT_ONNX_UNROLL_MAX]));
         else if (weft_onnx_wants(node, l->carried + i))
             weft_onnx_problem(node, "a stacked output of no trips has no type");
     }
 }
 
 /* Body of scan and while: carried values, then (scan) the trip number as a slice. */
-static void run_body(loop *l, weft_value *trip, weft_value *condition, weft_value *const *carried, weft_onnx_value **made) {
+static void run_body(loop *l, weft_value *trip, weft_value *condition, weft_value *const *carried,
+                     weft_onnx_value **made) {
     weft_onnx_import_state *import = l->node->import;
     weft_onnx_value **arguments = weft_onnx_allocate(import, (size_t)l->carried + 2, sizeof *arguments);
     if (!arguments) return;
@@ -164,7 +170,8 @@ static void loop_while_body(void *self, weft_graph *g, weft_value *const *argume
     for (int i = 0; i < l->carried; i++) results[2 + i] = tensor_of(l->node, made[1 + i]);
 }
 
-/* The body's condition is its condition input passed through (or constant true): then only the trip count ends the loop. */
+/* The body's condition is its condition input passed through (or constant true): then only the trip count ends the
+ * loop. */
 static bool condition_is_passed_on(const loop *l) {
     const char *out = l->body->output[0]->name, *in = l->body->n_input > 1 ? l->body->input[1]->name : NULL;
     for (int hops = 0; out && hops < 16; hops++) {
@@ -174,15 +181,18 @@ static bool condition_is_passed_on(const loop *l) {
             const Onnx__NodeProto *node = l->body->node[i];
             if (node->n_output < 1 || !node->output[0] || strcmp(node->output[0], out) != 0) continue;
             if (node->op_type && strcmp(node->op_type, "Identity") == 0 && node->n_input == 1) next = node->input[0];
-            if (node->op_type && strcmp(node->op_type, "Constant") == 0 && node->n_attribute == 1 && node->attribute[0]->t) {
+            if (node->op_type && strcmp(node->op_type, "Constant") == 0 && node->n_attribute == 1 &&
+                node->attribute[0]->t) {
                 const Onnx__TensorProto *t = node->attribute[0]->t;
-                return (t->has_raw_data && t->raw_data.len == 1 && t->raw_data.data[0]) || (t->n_int32_data == 1 && t->int32_data[0]);
+                return (t->has_raw_data && t->raw_data.len == 1 && t->raw_data.data[0]) ||
+                       (t->n_int32_data == 1 && t->int32_data[0]);
             }
         }
         for (size_t i = 0; !next && i < l->body->n_initializer; i++) {
             const Onnx__TensorProto *t = l->body->initializer[i];
             if (t->name && strcmp(t->name, out) == 0)
-                return (t->has_raw_data && t->raw_data.len == 1 && t->raw_data.data[0]) || (t->n_int32_data == 1 && t->int32_data[0]);
+                return (t->has_raw_data && t->raw_data.len == 1 && t->raw_data.data[0]) ||
+                       (t->n_int32_data == 1 && t->int32_data[0]);
         }
         out = next;
     }
@@ -205,13 +215,16 @@ static bool types_stay(loop *l, weft_value *condition) {
     if (!made || !aside) return false;
     weft_place place = weft_graph_place_end(g, aside->block);
     weft_type trip_type = weft_type_make(g, WEFT_I64, 0, NULL);
-    weft_value *trip = weft_block_add_argument(aside->block, &trip_type, NULL), **carried = weft_onnx_allocate(import, (size_t)l->carried + 1, sizeof *carried);
+    weft_value *trip = weft_block_add_argument(aside->block, &trip_type, NULL),
+               **carried = weft_onnx_allocate(import, (size_t)l->carried + 1, sizeof *carried);
     bool stay = carried != NULL;
-    for (int i = 0; stay && i < l->carried; i++) carried[i] = weft_block_add_argument(aside->block, &l->state[i]->value->type, NULL);
+    for (int i = 0; stay && i < l->carried; i++)
+        carried[i] = weft_block_add_argument(aside->block, &l->state[i]->value->type, NULL);
     if (stay) run_body(l, trip, condition, carried, made);
     for (int i = 0; stay && i < l->carried; i++) {
         const weft_onnx_value *next = made[1 + i];
-        stay = next && next->kind == WEFT_ONNX_TENSOR && !weft_value_is_poison(next->value) && weft_type_equal(&next->value->type, &l->state[i]->value->type);
+        stay = next && next->kind == WEFT_ONNX_TENSOR && !weft_value_is_poison(next->value) &&
+               weft_type_equal(&next->value->type, &l->state[i]->value->type);
     }
     weft_graph_place(g, place);
     while (aside->block->last) weft_node_remove(aside->block->last);
@@ -226,7 +239,8 @@ static bool read_loop(weft_onnx_node *node, loop *l) {
     if (!l->body) return false;
     l->carried = node->input_count > 2 ? node->input_count - 2 : 0;
     if (l->body->n_output < (size_t)l->carried + 1 || l->body->n_input != (size_t)l->carried + 2) {
-        weft_onnx_problem(node, "the body takes %zu and gives %zu values for %d carried ones", l->body->n_input, l->body->n_output, l->carried);
+        weft_onnx_problem(node, "the body takes %zu and gives %zu values for %d carried ones", l->body->n_input,
+                          l->body->n_output, l->carried);
         return false;
     }
     l->scans = (int)l->body->n_output - 1 - l->carried;
@@ -234,7 +248,8 @@ static bool read_loop(weft_onnx_node *node, loop *l) {
     if (!l->state) return false;
     for (int i = 0; i < l->carried; i++) {
         l->state[i] = node->inputs[2 + i] ? node->inputs[2 + i] : weft_onnx_value_none(node->import);
-        if (!l->state[i] || (l->state[i]->kind == WEFT_ONNX_TENSOR && weft_value_is_poison(l->state[i]->value))) return false;
+        if (!l->state[i] || (l->state[i]->kind == WEFT_ONNX_TENSOR && weft_value_is_poison(l->state[i]->value)))
+            return false;
     }
     return true;
 }
@@ -249,7 +264,8 @@ void weft_onnx_import_loop(weft_onnx_node *node) {
     int64_t start;
     weft_dim trips = WEFT_DIM_INVALID;
     int count = 0;
-    bool starts = weft_onnx_try_integer(node->import, condition, &start), runs_out = condition_is_passed_on(&l) && starts && start;
+    bool starts = weft_onnx_try_integer(node->import, condition, &start),
+         runs_out = condition_is_passed_on(&l) && starts && start;
     if (limit && !weft_onnx_try_extents(node->import, limit, 1, &count, &trips)) trips = WEFT_DIM_INVALID;
     l.trips = trips >= 0 ? trips : -1;
     if (starts && !start) l.trips = 0;
@@ -258,7 +274,8 @@ void weft_onnx_import_loop(weft_onnx_node *node) {
         return;
     }
     bool stay = types_stay(&l, condition);
-    weft_value **operands = weft_onnx_allocate(node->import, (size_t)l.carried + l.body->n_output + 4, sizeof *operands);
+    weft_value **operands =
+        weft_onnx_allocate(node->import, (size_t)l.carried + l.body->n_output + 4, sizeof *operands);
     weft_value **results = weft_onnx_allocate(node->import, (size_t)l.carried + l.body->n_output + 4, sizeof *results);
     if (!operands || !results) return;
     if (stay && runs_out && trips != WEFT_DIM_INVALID) {
@@ -338,7 +355,8 @@ static void run_scan(scan *s, weft_value *const *carries, weft_value **inputs, w
         if (list_entry(node, in_directions, i)) inputs[i] = weft_reverse(g, inputs[i], 1, &zero);
         if (weft_value_is_poison(inputs[i])) return;
     }
-    weft_scan(g, s->carried, carries, s->inputs, inputs, inputs[0]->type.dims[0], false, scan_body, s, s->outputs, results);
+    weft_scan(g, s->carried, carries, s->inputs, inputs, inputs[0]->type.dims[0], false, scan_body, s, s->outputs,
+              results);
     for (int i = 0; i < s->outputs; i++) {
         weft_value **out = &results[s->carried + i];
         int64_t zero = 0;
@@ -359,12 +377,14 @@ void weft_onnx_import_scan(weft_onnx_node *node) {
     }
     s.outputs = (int)s.body->n_output - s.carried;
     size_t room = (size_t)(s.carried + s.inputs + s.outputs) + 1;
-    weft_value **values = weft_onnx_allocate(node->import, room, sizeof *values), **results = weft_onnx_allocate(node->import, room, sizeof *results);
+    weft_value **values = weft_onnx_allocate(node->import, room, sizeof *values),
+               **results = weft_onnx_allocate(node->import, room, sizeof *results);
     if (!values || !results) return;
     int64_t batch = 1, zero = 0;
     if (node->version < 9) {
         weft_value *x = weft_onnx_input(node, first);
-        if (weft_onnx_has(node, 0) || weft_value_is_poison(x) || x->type.rank < 1 || !weft_onnx_dim_number(g, x->type.dims[0], &batch) || batch > 64) {
+        if (weft_onnx_has(node, 0) || weft_value_is_poison(x) || x->type.rank < 1 ||
+            !weft_onnx_dim_number(g, x->type.dims[0], &batch) || batch > 64) {
             weft_onnx_problem(node, "version 8 is supported without lengths and with a known batch of at most 64");
             return;
         }
@@ -382,5 +402,6 @@ void weft_onnx_import_scan(weft_onnx_node *node) {
         for (int i = 0; i < s.carried + s.outputs; i++) rows[(size_t)i * (size_t)batch + (size_t)b] = results[i];
     }
     for (int i = 0; i < s.carried + s.outputs; i++)
-        weft_onnx_output(node, i, node->version < 9 ? weft_stack(g, 0, (int)batch, &rows[(size_t)i * (size_t)batch]) : rows[i]);
+        weft_onnx_output(node, i,
+                         node->version < 9 ? weft_stack(g, 0, (int)batch, &rows[(size_t)i * (size_t)batch]) : rows[i]);
 }

@@ -33,7 +33,8 @@ bool weft_onnx_window_pads(weft_onnx_node *node, const weft_dim *extents, weft_o
 
 bool weft_onnx_window_read(weft_onnx_node *node, int spatial, const weft_dim *kernel, weft_onnx_window *w) {
     w->spatial = spatial;
-    if (!weft_onnx_ints_exact(node, "strides", spatial, 1, w->stride) || !weft_onnx_ints_exact(node, "dilations", spatial, 1, w->dilation) ||
+    if (!weft_onnx_ints_exact(node, "strides", spatial, 1, w->stride) ||
+        !weft_onnx_ints_exact(node, "dilations", spatial, 1, w->dilation) ||
         !weft_onnx_ints_exact(node, "kernel_shape", spatial, 0, w->window))
         return false;
     for (int i = 0; i < spatial; i++) {
@@ -49,17 +50,20 @@ bool weft_onnx_window_read(weft_onnx_node *node, int spatial, const weft_dim *ke
 
 static bool fits(weft_onnx_node *node, const weft_value *x, const weft_value *w) {
     if (weft_value_is_poison(x) || weft_value_is_poison(w)) return false;
-    if (x->type.rank < 3 || w->type.rank != x->type.rank) weft_onnx_problem(node, "input of rank %d with weights of rank %d", x->type.rank, w->type.rank);
+    if (x->type.rank < 3 || w->type.rank != x->type.rank)
+        weft_onnx_problem(node, "input of rank %d with weights of rank %d", x->type.rank, w->type.rank);
     return x->type.rank >= 3 && w->type.rank == x->type.rank;
 }
 
 static weft_value *convolve(weft_onnx_node *node, weft_value *x, weft_value *w) {
     weft_onnx_window window;
     int spatial = x->type.rank - 2;
-    if (!weft_onnx_window_read(node, spatial, w->type.dims + 2, &window) || !weft_onnx_window_pads(node, x->type.dims + 2, &window))
+    if (!weft_onnx_window_read(node, spatial, w->type.dims + 2, &window) ||
+        !weft_onnx_window_pads(node, x->type.dims + 2, &window))
         return weft_value_poison(node->graph);
     weft_convolution_options options = WEFT_CONVOLUTION_OPTIONS_INIT;
-    options.stride = window.stride, options.dilation = window.dilation, options.low = window.low, options.high = window.high;
+    options.stride = window.stride, options.dilation = window.dilation, options.low = window.low,
+    options.high = window.high;
     options.groups = weft_onnx_int(node, "group", 1);
     return weft_convolution(node->graph, x, w, &options);
 }
@@ -80,7 +84,8 @@ void weft_onnx_import_conv_transpose(weft_onnx_node *node) {
     int64_t extra[WEFT_MAX_RANK], pads[2 * WEFT_MAX_RANK];
     const int64_t *shape;
     weft_onnx_window window;
-    if (!weft_onnx_window_read(node, spatial, w->type.dims + 2, &window) || !weft_onnx_ints_exact(node, "output_padding", spatial, 0, extra) ||
+    if (!weft_onnx_window_read(node, spatial, w->type.dims + 2, &window) ||
+        !weft_onnx_ints_exact(node, "output_padding", spatial, 0, extra) ||
         !weft_onnx_ints_exact(node, "pads", 2 * spatial, 0, pads))
         return;
     const char *mode = weft_onnx_string(node, "auto_pad", "NOTSET");
@@ -92,10 +97,13 @@ void weft_onnx_import_conv_transpose(weft_onnx_node *node) {
         if (given || same) {
             /* the full result is cut to the wanted extent */
             weft_dim full = weft_dim_multiply(g->dims, weft_dim_subtract(g->dims, extent, 1), window.stride[i]);
-            full = weft_dim_add(g->dims, full, weft_onnx_dim(g, extra[i] + (window.window[i] - 1) * window.dilation[i] + 1));
-            weft_dim want = given ? shape[shape_count - spatial + i] : weft_dim_multiply(g->dims, extent, window.stride[i]);
+            full = weft_dim_add(g->dims, full,
+                                weft_onnx_dim(g, extra[i] + (window.window[i] - 1) * window.dilation[i] + 1));
+            weft_dim want =
+                given ? shape[shape_count - spatial + i] : weft_dim_multiply(g->dims, extent, window.stride[i]);
             weft_dim total = weft_dim_subtract(g->dims, full, want);
-            weft_dim half = weft_dim_divide_floor(g->dims, weft_dim_maximum(g->dims, total, 0), 2), rest = weft_dim_subtract(g->dims, total, half);
+            weft_dim half = weft_dim_divide_floor(g->dims, weft_dim_maximum(g->dims, total, 0), 2),
+                     rest = weft_dim_subtract(g->dims, total, half);
             bool upper = strcmp(mode, "SAME_UPPER") == 0;
             window.low[i] = upper ? half : rest, window.high[i] = upper ? rest : half;
             if (given && !same && weft_dim_is_number(total) == false) window.low[i] = 0, window.high[i] = total;
@@ -103,7 +111,8 @@ void weft_onnx_import_conv_transpose(weft_onnx_node *node) {
         window.high[i] = weft_dim_subtract(g->dims, window.high[i], extra[i]);
     }
     weft_convolution_options options = WEFT_CONVOLUTION_OPTIONS_INIT;
-    options.stride = window.stride, options.dilation = window.dilation, options.low = window.low, options.high = window.high;
+    options.stride = window.stride, options.dilation = window.dilation, options.low = window.low,
+    options.high = window.high;
     options.groups = weft_onnx_int(node, "group", 1);
     weft_value *y = weft_convolution_transpose(g, x, w, &options);
     weft_onnx_output(node, 0, bias ? weft_add(g, y, weft_onnx_along_channels(g, bias, x->type.rank)) : y);
@@ -126,13 +135,15 @@ static weft_value *centred(weft_graph *g, weft_value *x, weft_value *zero, bool 
 void weft_onnx_import_conv_integer(weft_onnx_node *node) {
     weft_value *x = weft_onnx_input(node, 0), *w = weft_onnx_input(node, 1);
     if (!fits(node, x, w)) return;
-    x = centred(node->graph, x, weft_onnx_optional(node, 2), false), w = centred(node->graph, w, weft_onnx_optional(node, 3), true);
+    x = centred(node->graph, x, weft_onnx_optional(node, 2), false),
+    w = centred(node->graph, w, weft_onnx_optional(node, 3), true);
     if (fits(node, x, w)) weft_onnx_output(node, 0, convolve(node, x, w));
 }
 
 void weft_onnx_import_qlinear_conv(weft_onnx_node *node) {
     weft_graph *g = node->graph;
-    weft_value *x = weft_onnx_input(node, 0), *w = weft_onnx_input(node, 3), *bias = weft_onnx_optional(node, 8), *y_zero = weft_onnx_input(node, 7);
+    weft_value *x = weft_onnx_input(node, 0), *w = weft_onnx_input(node, 3), *bias = weft_onnx_optional(node, 8),
+               *y_zero = weft_onnx_input(node, 7);
     if (!fits(node, x, w) || weft_value_is_poison(y_zero)) return;
     int rank = x->type.rank;
     x = centred(g, x, weft_onnx_input(node, 2), false), w = centred(g, w, weft_onnx_input(node, 5), true);
@@ -141,20 +152,25 @@ void weft_onnx_import_qlinear_conv(weft_onnx_node *node) {
     if (bias) y = weft_add(g, y, weft_onnx_along_channels(g, weft_convert(g, bias, WEFT_I32), rank));
     weft_value *w_scale = weft_onnx_input(node, 4);
     if (weft_value_is_poison(w_scale)) return;
-    if (w_scale->type.rank == 1) w_scale = w_scale->type.dims[0] == 1 ? weft_reshape(g, w_scale, 0, NULL) : weft_onnx_along_channels(g, w_scale, rank);
+    if (w_scale->type.rank == 1)
+        w_scale =
+            w_scale->type.dims[0] == 1 ? weft_reshape(g, w_scale, 0, NULL) : weft_onnx_along_channels(g, w_scale, rank);
     weft_value *x_scale = weft_onnx_input(node, 1), *y_scale = weft_onnx_input(node, 6);
     if (weft_value_is_poison(x_scale) || weft_value_is_poison(y_scale)) return;
-    weft_value *scale = weft_div(g, weft_mul(g, weft_reshape(g, x_scale, 0, NULL), w_scale), weft_reshape(g, y_scale, 0, NULL));
+    weft_value *scale =
+        weft_div(g, weft_mul(g, weft_reshape(g, x_scale, 0, NULL), w_scale), weft_reshape(g, y_scale, 0, NULL));
     weft_onnx_output(node, 0, weft_onnx_requantize(g, weft_mul(g, weft_convert(g, y, WEFT_F32), scale), y_zero));
 }
 
 /* Depthwise 1-d convolution over [past state, input]; the last k - 1 positions are the next state. */
 void weft_onnx_import_causal_conv_with_state(weft_onnx_node *node) {
     weft_graph *g = node->graph;
-    weft_value *x = weft_onnx_input(node, 0), *w = weft_onnx_input(node, 1), *bias = weft_onnx_optional(node, 2), *past = weft_onnx_optional(node, 3);
+    weft_value *x = weft_onnx_input(node, 0), *w = weft_onnx_input(node, 1), *bias = weft_onnx_optional(node, 2),
+               *past = weft_onnx_optional(node, 3);
     if (!fits(node, x, w)) return;
     int64_t k, channels;
-    if (!weft_onnx_dim_number(g, w->type.dims[2], &k) || !weft_onnx_dim_number(g, w->type.dims[0], &channels) || k < 1) {
+    if (!weft_onnx_dim_number(g, w->type.dims[2], &k) || !weft_onnx_dim_number(g, w->type.dims[0], &channels) ||
+        k < 1) {
         weft_onnx_problem(node, "wants weights [channels, 1, k] of a known size");
         return;
     }

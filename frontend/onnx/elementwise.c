@@ -12,20 +12,20 @@ static const struct {
     const char *name;
     unary_builder build;
 } unary_table[] = {
-    {"Abs", weft_abs},         {"Neg", weft_neg},       {"Sign", weft_sign},   {"Ceil", weft_ceil},
-    {"Floor", weft_floor},     {"Round", weft_round},   {"Exp", weft_exp},     {"Log", weft_log},
-    {"Sqrt", weft_sqrt},       {"Sin", weft_sin},       {"Cos", weft_cos},     {"Tan", weft_tan},
-    {"Asin", weft_asin},       {"Acos", weft_acos},     {"Atan", weft_atan},   {"Sinh", weft_sinh},
-    {"Cosh", weft_cosh},       {"Asinh", weft_asinh},   {"Acosh", weft_acosh}, {"Atanh", weft_atanh},
-    {"Tanh", weft_tanh},       {"Erf", weft_erf},       {"Not", weft_not},     {"BitwiseNot", weft_not},
-    {"IsNaN", weft_is_nan},    {"Relu", weft_relu},     {"Sigmoid", weft_logistic},
-    {"Reciprocal", weft_reciprocal},
+    {"Abs", weft_abs},      {"Neg", weft_neg},     {"Sign", weft_sign},        {"Ceil", weft_ceil},
+    {"Floor", weft_floor},  {"Round", weft_round}, {"Exp", weft_exp},          {"Log", weft_log},
+    {"Sqrt", weft_sqrt},    {"Sin", weft_sin},     {"Cos", weft_cos},          {"Tan", weft_tan},
+    {"Asin", weft_asin},    {"Acos", weft_acos},   {"Atan", weft_atan},        {"Sinh", weft_sinh},
+    {"Cosh", weft_cosh},    {"Asinh", weft_asinh}, {"Acosh", weft_acosh},      {"Atanh", weft_atanh},
+    {"Tanh", weft_tanh},    {"Erf", weft_erf},     {"Not", weft_not},          {"BitwiseNot", weft_not},
+    {"IsNaN", weft_is_nan}, {"Relu", weft_relu},   {"Sigmoid", weft_logistic}, {"Reciprocal", weft_reciprocal},
 };
 
 void weft_onnx_import_unary(weft_onnx_node *node) {
     weft_value *x = weft_onnx_input(node, 0);
     for (size_t i = 0; i < sizeof unary_table / sizeof *unary_table; i++)
-        if (strcmp(unary_table[i].name, node->proto->op_type) == 0) weft_onnx_output(node, 0, unary_table[i].build(node->graph, x));
+        if (strcmp(unary_table[i].name, node->proto->op_type) == 0)
+            weft_onnx_output(node, 0, unary_table[i].build(node->graph, x));
 }
 
 void weft_onnx_import_identity(weft_onnx_node *node) {
@@ -55,21 +55,22 @@ static const struct {
     const char *name;
     binary_builder build;
 } binary_table[] = {
-    {"Add", weft_add},      {"Sub", weft_sub},         {"Mul", weft_mul},       {"Div", weft_div},
-    {"And", weft_and},      {"Or", weft_or},           {"Xor", weft_xor},       {"BitwiseAnd", weft_and},
-    {"BitwiseOr", weft_or}, {"BitwiseXor", weft_xor},
+    {"Add", weft_add}, {"Sub", weft_sub}, {"Mul", weft_mul},        {"Div", weft_div},      {"And", weft_and},
+    {"Or", weft_or},   {"Xor", weft_xor}, {"BitwiseAnd", weft_and}, {"BitwiseOr", weft_or}, {"BitwiseXor", weft_xor},
 };
 
 void weft_onnx_import_binary(weft_onnx_node *node) {
     weft_value *a = weft_onnx_input(node, 0), *b = align_old(node, a, weft_onnx_input(node, 1));
     for (size_t i = 0; i < sizeof binary_table / sizeof *binary_table; i++)
-        if (strcmp(binary_table[i].name, node->proto->op_type) == 0) weft_onnx_output(node, 0, binary_table[i].build(node->graph, a, b));
+        if (strcmp(binary_table[i].name, node->proto->op_type) == 0)
+            weft_onnx_output(node, 0, binary_table[i].build(node->graph, a, b));
 }
 
 static const struct {
     const char *name;
     weft_comparison direction;
-} compare_table[] = {{"Equal", WEFT_EQ}, {"Less", WEFT_LT}, {"LessOrEqual", WEFT_LE}, {"Greater", WEFT_GT}, {"GreaterOrEqual", WEFT_GE}};
+} compare_table[] = {
+    {"Equal", WEFT_EQ}, {"Less", WEFT_LT}, {"LessOrEqual", WEFT_LE}, {"Greater", WEFT_GT}, {"GreaterOrEqual", WEFT_GE}};
 
 void weft_onnx_import_compare(weft_onnx_node *node) {
     weft_value *a = weft_onnx_input(node, 0), *b = align_old(node, a, weft_onnx_input(node, 1));
@@ -91,12 +92,15 @@ void weft_onnx_import_variadic(weft_onnx_node *node) {
         result = build(node->graph, result, mean ? weft_onnx_widen(node->graph, next) : next);
     }
     if (mean && !weft_value_is_poison(result))
-        result = weft_convert(node->graph, weft_div(node->graph, result, weft_onnx_scalar_like(node->graph, result, node->input_count)), dtype);
+        result = weft_convert(
+            node->graph, weft_div(node->graph, result, weft_onnx_scalar_like(node->graph, result, node->input_count)),
+            dtype);
     weft_onnx_output(node, 0, result);
 }
 
 void weft_onnx_import_where(weft_onnx_node *node) {
-    weft_onnx_output(node, 0, weft_where(node->graph, weft_onnx_input(node, 0), weft_onnx_input(node, 1), weft_onnx_input(node, 2)));
+    weft_onnx_output(
+        node, 0, weft_where(node->graph, weft_onnx_input(node, 0), weft_onnx_input(node, 1), weft_onnx_input(node, 2)));
 }
 
 void weft_onnx_import_mod(weft_onnx_node *node) {
@@ -169,7 +173,8 @@ void weft_onnx_import_cast(weft_onnx_node *node) {
 
 void weft_onnx_import_cast_like(weft_onnx_node *node) {
     weft_value *like = weft_onnx_input(node, 1);
-    if (!weft_value_is_poison(like)) weft_onnx_output(node, 0, cast_to(node, weft_onnx_input(node, 0), like->type.dtype));
+    if (!weft_value_is_poison(like))
+        weft_onnx_output(node, 0, cast_to(node, weft_onnx_input(node, 0), like->type.dtype));
 }
 
 void weft_onnx_import_bit_cast(weft_onnx_node *node) {
@@ -179,8 +184,10 @@ void weft_onnx_import_bit_cast(weft_onnx_node *node) {
         /* bool is one byte of 0 or 1 on both sides */
         weft_dtype byte = dtype == WEFT_BOOL ? x->type.dtype : dtype;
         if (weft_dtype_bits(byte) != 8) weft_onnx_problem(node, "the types differ in width");
-        weft_onnx_output(node, 0, dtype == WEFT_BOOL ? weft_convert(node->graph, weft_bitcast(node->graph, x, WEFT_U8), WEFT_BOOL)
-                                                     : weft_bitcast(node->graph, weft_convert(node->graph, x, WEFT_U8), dtype));
+        weft_onnx_output(node, 0,
+                         dtype == WEFT_BOOL
+                             ? weft_convert(node->graph, weft_bitcast(node->graph, x, WEFT_U8), WEFT_BOOL)
+                             : weft_bitcast(node->graph, weft_convert(node->graph, x, WEFT_U8), dtype));
         return;
     }
     if (dtype != WEFT_INVALID) weft_onnx_output(node, 0, weft_bitcast(node->graph, x, dtype));
@@ -191,7 +198,8 @@ void weft_onnx_import_is_inf(weft_onnx_node *node) {
     weft_value *x = weft_onnx_input(node, 0);
     if (weft_value_is_poison(x)) return;
     x = weft_onnx_widen(g, x);
-    bool negative = weft_onnx_int(node, "detect_negative", 1) != 0, positive = weft_onnx_int(node, "detect_positive", 1) != 0;
+    bool negative = weft_onnx_int(node, "detect_negative", 1) != 0,
+         positive = weft_onnx_int(node, "detect_positive", 1) != 0;
     weft_value *high = weft_compare(g, WEFT_EQ, x, weft_onnx_scalar_like(g, x, INFINITY));
     weft_value *low = weft_compare(g, WEFT_EQ, x, weft_onnx_scalar_like(g, x, -INFINITY));
     if (negative && positive)

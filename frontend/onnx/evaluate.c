@@ -18,7 +18,8 @@ static element number_of(double number) { return (element){.kind = WEFT_ONNX_NUM
 static element ratio_of(weft_graph *g, weft_dim extent, int64_t numerator, int64_t denominator) {
     int64_t number;
     if (extent == WEFT_DIM_INVALID) return unknown();
-    if (weft_onnx_dim_number(g, extent, &number)) return number_of((double)number * (double)numerator / (double)denominator);
+    if (weft_onnx_dim_number(g, extent, &number))
+        return number_of((double)number * (double)numerator / (double)denominator);
     return (element){.kind = WEFT_ONNX_RATIO, .extent = extent, .numerator = numerator, .denominator = denominator};
 }
 
@@ -52,7 +53,8 @@ static element convert_element(weft_graph *g, element x, weft_dtype from, weft_d
         weft_dim scaled = weft_dim_multiply(g->dims, x.extent, weft_dim_number(g->dims, x.numerator));
         weft_dim_bounds(g->dims, scaled, &low, &high);
         /* truncation is the floor for what is not negative */
-        return low >= 0 && to != WEFT_BOOL ? extent_of(weft_dim_divide_floor(g->dims, scaled, x.denominator)) : unknown();
+        return low >= 0 && to != WEFT_BOOL ? extent_of(weft_dim_divide_floor(g->dims, scaled, x.denominator))
+                                           : unknown();
     }
     case WEFT_ONNX_NUMBER:
         if (!integer) {
@@ -69,7 +71,8 @@ static element convert_element(weft_graph *g, element x, weft_dtype from, weft_d
 
 static element round_ratio(weft_graph *g, element x, bool up) {
     weft_dim scaled = weft_dim_multiply(g->dims, x.extent, weft_dim_number(g->dims, x.numerator));
-    weft_dim quotient = up ? weft_dim_divide_ceil(g->dims, scaled, x.denominator) : weft_dim_divide_floor(g->dims, scaled, x.denominator);
+    weft_dim quotient = up ? weft_dim_divide_ceil(g->dims, scaled, x.denominator)
+                           : weft_dim_divide_floor(g->dims, scaled, x.denominator);
     return ratio_of(g, quotient, 1, 1);
 }
 
@@ -88,8 +91,10 @@ static element unary_element(weft_graph *g, weft_op op, element x, weft_dtype dt
         weft_dim_bounds(g->dims, x.extent, &low, &high);
         return low >= 0 ? x : high <= 0 ? extent_of(weft_dim_subtract(g->dims, 0, x.extent)) : unknown();
     }
-    if (op == WEFT_OP_not && dtype == WEFT_BOOL && weft_onnx_dim_number(g, x.extent, &number)) return extent_of(number == 0);
-    if (x.kind == WEFT_ONNX_NUMBER && op == WEFT_OP_sqrt) return dtype == WEFT_F32 ? number_of((double)sqrtf((float)x.number)) : unknown();
+    if (op == WEFT_OP_not && dtype == WEFT_BOOL && weft_onnx_dim_number(g, x.extent, &number))
+        return extent_of(number == 0);
+    if (x.kind == WEFT_ONNX_NUMBER && op == WEFT_OP_sqrt)
+        return dtype == WEFT_F32 ? number_of((double)sqrtf((float)x.number)) : unknown();
     return unknown();
 }
 
@@ -157,7 +162,8 @@ static element float_binary(weft_graph *g, weft_op op, element a, element b, wef
     /* a ratio of two extents that divide exactly */
     if (op == WEFT_OP_div && a.kind == WEFT_ONNX_RATIO && b.kind == WEFT_ONNX_RATIO) {
         weft_dim exact;
-        if (weft_dim_divide_exact(g->dims, a.extent, b.extent, &exact) && a.numerator == a.denominator && b.numerator == b.denominator)
+        if (weft_dim_divide_exact(g->dims, a.extent, b.extent, &exact) && a.numerator == a.denominator &&
+            b.numerator == b.denominator)
             return ratio_of(g, exact, 1, 1);
     }
     return unknown();
@@ -256,7 +262,8 @@ static int source_position(const evaluation *e, int position) {
     case WEFT_OP_reverse: {
         const weft_attribute *axes = weft_node_attribute(node, WEFT_ATTR_axes);
         for (int i = 0; i < from->rank; i++) at[i] = to[i];
-        for (int i = 0; i < axes->count; i++) at[axes->as.ints[i]] = from->dims[axes->as.ints[i]] - 1 - to[axes->as.ints[i]];
+        for (int i = 0; i < axes->count; i++)
+            at[axes->as.ints[i]] = from->dims[axes->as.ints[i]] - 1 - to[axes->as.ints[i]];
         return position_of(from, at);
     }
     default: return -1;
@@ -266,7 +273,8 @@ static int source_position(const evaluation *e, int position) {
 static void evaluate_movement(evaluation *e) {
     for (int i = 0; i < e->out->count; i++) {
         int from = source_position(e, i);
-        if (from >= 0 && e->operands[0] && from < e->operands[0]->count) e->out->elements[i] = e->operands[0]->elements[from];
+        if (from >= 0 && e->operands[0] && from < e->operands[0]->count)
+            e->out->elements[i] = e->operands[0]->elements[from];
     }
 }
 
@@ -290,13 +298,18 @@ static void evaluate_concat(evaluation *e) {
 /* Rows picked from axis 0, as ONNX Gather makes them: one index component that addresses a collapsed axis 0. */
 static void evaluate_gather(evaluation *e) {
     const weft_onnx_symbolic *x = e->operands[0], *index = e->operands[1];
-    const weft_attribute *map = weft_node_attribute(e->node, WEFT_ATTR_index_map), *collapsed = weft_node_attribute(e->node, WEFT_ATTR_collapsed_axes);
+    const weft_attribute *map = weft_node_attribute(e->node, WEFT_ATTR_index_map),
+                         *collapsed = weft_node_attribute(e->node, WEFT_ATTR_collapsed_axes);
     const weft_type *type = weft_operand_type(e->node, 0), *index_type = weft_operand_type(e->node, 1);
     if (!x || !index || type->rank != 1 || map->count != 1 || collapsed->count != 1) return;
-    if (weft_node_int(e->node, WEFT_ATTR_index_axis, 0) != index_type->rank - 1 || index_type->dims[index_type->rank - 1] != 1) return;
+    if (weft_node_int(e->node, WEFT_ATTR_index_axis, 0) != index_type->rank - 1 ||
+        index_type->dims[index_type->rank - 1] != 1)
+        return;
     for (int i = 0; i < e->out->count && i < index->count; i++) {
         int64_t at;
-        if (index->elements[i].kind != WEFT_ONNX_EXTENT || !weft_onnx_dim_number(e->graph, index->elements[i].extent, &at)) continue;
+        if (index->elements[i].kind != WEFT_ONNX_EXTENT ||
+            !weft_onnx_dim_number(e->graph, index->elements[i].extent, &at))
+            continue;
         if (at < 0) at = 0;
         if (at >= x->count) at = x->count - 1;
         if (at >= 0) e->out->elements[i] = x->elements[at];
@@ -309,10 +322,12 @@ static void evaluate_reduce(evaluation *e) {
     const char *kind = weft_node_string(e->node, WEFT_ATTR_kind, "");
     if (!e->operands[0] || e->operands[0]->count == 0) {
         for (int i = 0; i < e->out->count && e->operands[0] && is_integer_type(e->value->type.dtype); i++)
-            if (strcmp(kind, "sum") == 0 || strcmp(kind, "product") == 0) e->out->elements[i] = extent_of(kind[0] == 'p');
+            if (strcmp(kind, "sum") == 0 || strcmp(kind, "product") == 0)
+                e->out->elements[i] = extent_of(kind[0] == 'p');
         return;
     }
-    bool dropped[WEFT_MAX_RANK] = {false}, *seen = weft_onnx_allocate(e->import, (size_t)e->out->count + 1, sizeof *seen);
+    bool dropped[WEFT_MAX_RANK] = {false},
+         *seen = weft_onnx_allocate(e->import, (size_t)e->out->count + 1, sizeof *seen);
     if (!seen) return;
     for (int i = 0; i < axes->count; i++) dropped[axes->as.ints[i]] = true;
     for (int i = 0; i < e->operands[0]->count; i++) {
@@ -323,7 +338,8 @@ static void evaluate_reduce(evaluation *e) {
             if (!dropped[k]) kept[rank++] = address[k];
         int to = position_of(&e->value->type, kept);
         element next = e->operands[0]->elements[i];
-        e->out->elements[to] = seen[to] ? reduce_elements(e->graph, kind, e->out->elements[to], next, from->dtype) : next;
+        e->out->elements[to] =
+            seen[to] ? reduce_elements(e->graph, kind, e->out->elements[to], next, from->dtype) : next;
         seen[to] = true;
     }
 }
@@ -333,8 +349,9 @@ static void evaluate_constant(evaluation *e) {
     weft_dtype dtype = tensor->dtype;
     if (!tensor->packed || weft_dtype_kind_of(dtype) == WEFT_KIND_COMPLEX || dtype == WEFT_U64) return;
     for (int i = 0; i < e->out->count; i++)
-        e->out->elements[i] = is_integer_type(dtype) ? extent_of(weft_dim_number(e->graph->dims, weft_element_i64(dtype, tensor->data, i)))
-                                                     : number_of(weft_element_double(dtype, tensor->data, i));
+        e->out->elements[i] = is_integer_type(dtype)
+                                  ? extent_of(weft_dim_number(e->graph->dims, weft_element_i64(dtype, tensor->data, i)))
+                                  : number_of(weft_element_double(dtype, tensor->data, i));
 }
 
 static void evaluate_iota(evaluation *e) {
@@ -342,7 +359,8 @@ static void evaluate_iota(evaluation *e) {
     for (int i = 0; i < e->out->count; i++) {
         int64_t address[WEFT_MAX_RANK] = {0};
         address_of(&e->value->type, i, address);
-        e->out->elements[i] = is_integer_type(e->value->type.dtype) ? extent_of(address[axis]) : number_of((double)address[axis]);
+        e->out->elements[i] =
+            is_integer_type(e->value->type.dtype) ? extent_of(address[axis]) : number_of((double)address[axis]);
     }
 }
 
@@ -371,7 +389,9 @@ static void evaluate_elementwise(evaluation *e) {
 static void evaluate_node(evaluation *e) {
     switch ((int)e->node->op) {
     case WEFT_OP_constant: evaluate_constant(e); break;
-    case WEFT_OP_dim: e->out->elements[0] = extent_of(weft_node_attribute(e->node, WEFT_ATTR_extent)->as.dims[0]); break;
+    case WEFT_OP_dim:
+        e->out->elements[0] = extent_of(weft_node_attribute(e->node, WEFT_ATTR_extent)->as.dims[0]);
+        break;
     case WEFT_OP_iota: evaluate_iota(e); break;
     case WEFT_OP_reshape:
     case WEFT_OP_transpose:
@@ -394,8 +414,9 @@ static void fill_folded(evaluation *e) {
     weft_dtype dtype = tensor ? tensor->dtype : WEFT_INVALID;
     if (!tensor || dtype == WEFT_U64 || !(is_integer_type(dtype) || weft_dtype_is_float(dtype))) return;
     for (int i = 0; i < e->out->count; i++)
-        e->out->elements[i] = is_integer_type(dtype) ? extent_of(weft_dim_number(e->graph->dims, weft_element_i64(dtype, tensor->data, i)))
-                                                     : number_of(weft_element_double(dtype, tensor->data, i));
+        e->out->elements[i] = is_integer_type(dtype)
+                                  ? extent_of(weft_dim_number(e->graph->dims, weft_element_i64(dtype, tensor->data, i)))
+                                  : number_of(weft_element_double(dtype, tensor->data, i));
 }
 
 const weft_onnx_symbolic *weft_onnx_symbolic_of(weft_onnx_import_state *import, weft_value *value) {
@@ -413,7 +434,8 @@ const weft_onnx_symbolic *weft_onnx_symbolic_of(weft_onnx_import_state *import, 
     out->count = (int)count;
     evaluation e = {.import = import, .graph = import->graph, .node = value->node, .value = value, .out = out};
     import->evaluation_depth++;
-    for (int i = 0; i < value->node->operand_count && i < 4; i++) e.operands[i] = weft_onnx_symbolic_of(import, value->node->operands[i]);
+    for (int i = 0; i < value->node->operand_count && i < 4; i++)
+        e.operands[i] = weft_onnx_symbolic_of(import, value->node->operands[i]);
     evaluate_node(&e);
     fill_folded(&e);
     import->evaluation_depth--;
@@ -421,13 +443,15 @@ const weft_onnx_symbolic *weft_onnx_symbolic_of(weft_onnx_import_state *import, 
     return out;
 }
 
-weft_tensor *weft_onnx_symbolic_tensor(weft_onnx_import_state *import, const weft_value *value, const weft_onnx_symbolic *symbolic) {
+weft_tensor *weft_onnx_symbolic_tensor(weft_onnx_import_state *import, const weft_value *value,
+                                       const weft_onnx_symbolic *symbolic) {
     weft_dtype dtype = value->type.dtype;
     int64_t number, shape[WEFT_MAX_RANK];
     if (!is_integer_type(dtype) && !weft_dtype_is_float(dtype)) return NULL;
     for (int i = 0; i < symbolic->count; i++) {
         const element *x = &symbolic->elements[i];
-        bool known = x->kind == WEFT_ONNX_NUMBER || (x->kind == WEFT_ONNX_EXTENT && weft_onnx_dim_number(import->graph, x->extent, &number));
+        bool known = x->kind == WEFT_ONNX_NUMBER ||
+                     (x->kind == WEFT_ONNX_EXTENT && weft_onnx_dim_number(import->graph, x->extent, &number));
         if (!known) return NULL;
     }
     for (int i = 0; i < value->type.rank; i++) shape[i] = value->type.dims[i];

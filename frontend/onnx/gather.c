@@ -18,14 +18,17 @@ void weft_onnx_import_gather(weft_onnx_node *node) {
     weft_value *x = weft_onnx_input(node, 0), *indices = weft_onnx_input(node, 1);
     int axis;
     if (weft_value_is_poison(x) || weft_value_is_poison(indices) || !axis_of(node, x, 0, &axis)) return;
-    weft_onnx_output(node, 0, weft_take(node->graph, x, weft_onnx_wrap_indices(node->graph, indices, x->type.dims[axis]), axis));
+    weft_onnx_output(node, 0,
+                     weft_take(node->graph, x, weft_onnx_wrap_indices(node->graph, indices, x->type.dims[axis]), axis));
 }
 
 void weft_onnx_import_gather_elements(weft_onnx_node *node) {
     weft_value *x = weft_onnx_input(node, 0), *indices = weft_onnx_input(node, 1);
     int axis;
     if (weft_value_is_poison(x) || weft_value_is_poison(indices) || !axis_of(node, x, 0, &axis)) return;
-    weft_onnx_output(node, 0, weft_take_along(node->graph, x, weft_onnx_wrap_indices(node->graph, indices, x->type.dims[axis]), axis));
+    weft_onnx_output(
+        node, 0,
+        weft_take_along(node->graph, x, weft_onnx_wrap_indices(node->graph, indices, x->type.dims[axis]), axis));
 }
 
 /* Negative components of addresses [..., K] count from the end of their axis. */
@@ -35,7 +38,8 @@ static weft_value *wrap_addresses(weft_onnx_node *node, const weft_value *x, wef
     int64_t k;
     if (indices->type.rank < 1 || !weft_onnx_dim_number(g, indices->type.dims[indices->type.rank - 1], &k) ||
         k + first_axis > x->type.rank) {
-        weft_onnx_problem(node, "the last extent of the indices must be a number of at most %d", x->type.rank - first_axis);
+        weft_onnx_problem(node, "the last extent of the indices must be a number of at most %d",
+                          x->type.rank - first_axis);
         return weft_value_poison(g);
     }
     indices = weft_convert(g, indices, WEFT_I64);
@@ -90,7 +94,9 @@ void weft_onnx_import_scatter_elements(weft_onnx_node *node) {
     weft_value *x = weft_onnx_input(node, 0), *indices = weft_onnx_input(node, 1), *updates = weft_onnx_input(node, 2);
     int axis;
     weft_reduction kind;
-    if (weft_value_is_poison(x) || weft_value_is_poison(indices) || !axis_of(node, x, 0, &axis) || !reduction_of(node, &kind)) return;
+    if (weft_value_is_poison(x) || weft_value_is_poison(indices) || !axis_of(node, x, 0, &axis) ||
+        !reduction_of(node, &kind))
+        return;
     indices = weft_onnx_wrap_indices(node->graph, indices, x->type.dims[axis]);
     weft_onnx_output(node, 0, weft_put_along(node->graph, kind, x, indices, updates, axis));
 }
@@ -106,7 +112,8 @@ void weft_onnx_import_scatter_nd(weft_onnx_node *node) {
 /* Writes update into a cache along one axis, per batch row from write_indices on; circular wraps around. */
 void weft_onnx_import_tensor_scatter(weft_onnx_node *node) {
     weft_graph *g = node->graph;
-    weft_value *cache = weft_onnx_input(node, 0), *update = weft_onnx_input(node, 1), *starts = weft_onnx_optional(node, 2);
+    weft_value *cache = weft_onnx_input(node, 0), *update = weft_onnx_input(node, 1),
+               *starts = weft_onnx_optional(node, 2);
     int axis;
     if (weft_value_is_poison(cache) || weft_value_is_poison(update) || !axis_of(node, cache, -2, &axis)) return;
     if (axis == 0 || cache->type.rank != update->type.rank) {
@@ -117,9 +124,11 @@ void weft_onnx_import_tensor_scatter(weft_onnx_node *node) {
     if (starts) {
         int64_t axes[WEFT_MAX_RANK];
         for (int i = 1; i < cache->type.rank; i++) axes[i - 1] = i;
-        position = weft_add(g, position, weft_unsqueeze(g, weft_convert(g, starts, WEFT_I64), cache->type.rank - 1, axes));
+        position =
+            weft_add(g, position, weft_unsqueeze(g, weft_convert(g, starts, WEFT_I64), cache->type.rank - 1, axes));
     }
-    if (weft_onnx_string_is(node, "mode", "linear", "circular")) position = weft_mod(g, position, weft_extent(g, cache->type.dims[axis]));
+    if (weft_onnx_string_is(node, "mode", "linear", "circular"))
+        position = weft_mod(g, position, weft_extent(g, cache->type.dims[axis]));
     weft_onnx_output(node, 0, weft_put_along(g, WEFT_SET, cache, position, update, axis));
 }
 
@@ -201,9 +210,9 @@ void weft_onnx_import_compress(weft_onnx_node *node) {
 /* Sorted (or first-met) distinct rows of x [n, m], with the position of the first, the inverse and the counts.
    Rows are ordered by a stable sort per column from the last to the first. */
 typedef struct unique_rows {
-    weft_value *order;    /* i64 [n]: rows in order */
-    weft_value *starts;   /* bool [n]: the ordered row differs from the one before */
-    weft_value *group;    /* i64 [n]: number of its distinct row, for ordered rows */
+    weft_value *order;  /* i64 [n]: rows in order */
+    weft_value *starts; /* bool [n]: the ordered row differs from the one before */
+    weft_value *group;  /* i64 [n]: number of its distinct row, for ordered rows */
 } unique_rows;
 
 static bool order_rows(weft_onnx_node *node, weft_value *x, unique_rows *out) {
@@ -223,7 +232,8 @@ static bool order_rows(weft_onnx_node *node, weft_value *x, unique_rows *out) {
     }
     weft_value *rows = weft_take(g, x, out->order, 0);
     weft_value *zero = weft_scalar_integer(g, WEFT_I64, 0), *position = weft_iota(g, WEFT_I64, 1, &n, 0);
-    weft_value *before = weft_take(g, rows, weft_max(g, weft_sub(g, position, weft_scalar_integer(g, WEFT_I64, 1)), zero), 0);
+    weft_value *before =
+        weft_take(g, rows, weft_max(g, weft_sub(g, position, weft_scalar_integer(g, WEFT_I64, 1)), zero), 0);
     weft_value *differs = weft_reduce(g, WEFT_OR, weft_compare(g, WEFT_NE, rows, before), 1, &second, false);
     out->starts = weft_or(g, differs, weft_compare(g, WEFT_EQ, position, zero));
     weft_value *running = weft_cumulative(g, WEFT_SUM, weft_convert(g, out->starts, WEFT_I64), 0, false, false);
@@ -232,7 +242,8 @@ static bool order_rows(weft_onnx_node *node, weft_value *x, unique_rows *out) {
 }
 
 /* [count] zeros with updates added or set at positions. */
-static weft_value *scatter_vector(weft_graph *g, weft_reduction kind, weft_dim count, weft_value *positions, weft_value *updates) {
+static weft_value *scatter_vector(weft_graph *g, weft_reduction kind, weft_dim count, weft_value *positions,
+                                  weft_value *updates) {
     int64_t last = -1;
     weft_value *zeros = weft_full(g, WEFT_I64, 1, &count, 0);
     return weft_scatter_nd(g, kind, zeros, weft_unsqueeze(g, positions, 1, &last), updates);

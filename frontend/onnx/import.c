@@ -48,7 +48,8 @@ void weft_onnx_define(weft_onnx_import_state *import, const char *name, weft_onn
     if (!value || !weft_map_put(&import->scope->names, name, strlen(name), value)) import->graph->out_of_memory = true;
 }
 
-weft_value *weft_onnx_constant(weft_onnx_import_state *import, weft_status status, weft_tensor *tensor, const char *name) {
+weft_value *weft_onnx_constant(weft_onnx_import_state *import, weft_status status, weft_tensor *tensor,
+                               const char *name) {
     if (status) {
         char text[512];
         weft_status_format(status, text, sizeof text);
@@ -56,7 +57,8 @@ weft_value *weft_onnx_constant(weft_onnx_import_state *import, weft_status statu
         weft_status_release(status);
         return weft_value_poison(import->graph);
     }
-    weft_value *value = name && *name ? weft_graph_parameter(import->graph, name, tensor) : weft_graph_constant(import->graph, tensor);
+    weft_value *value =
+        name && *name ? weft_graph_parameter(import->graph, name, tensor) : weft_graph_constant(import->graph, tensor);
     weft_tensor_release(tensor);
     return value;
 }
@@ -256,7 +258,8 @@ static weft_status find_declared(const char *list, const char *name, declared_di
         size_t length = strcspn(at, "=");
         at += length;
         declared_dim dim;
-        if (length == 0 || *at != '=') return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "dims: expected name=range at \"%s\"", start);
+        if (length == 0 || *at != '=')
+            return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "dims: expected name=range at \"%s\"", start);
         at++;
         if (!parse_range(&at, &dim) || (*at && *at != ','))
             return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "dims: \"%s\" is not 4, 1..64, 1..* or 32..960/32", start);
@@ -291,8 +294,8 @@ static weft_dim named_dim(weft_onnx_import_state *import, const char *name) {
     if (found && declared.minimum == declared.maximum)
         dim = declared.minimum;
     else
-        dim = weft_dim_symbol(import->graph->dims, length ? symbol : "dim", declared.minimum, declared.maximum, declared.divisor,
-                              found ? WEFT_SYMBOL_DECLARED : WEFT_SYMBOL_ANONYMOUS);
+        dim = weft_dim_symbol(import->graph->dims, length ? symbol : "dim", declared.minimum, declared.maximum,
+                              declared.divisor, found ? WEFT_SYMBOL_DECLARED : WEFT_SYMBOL_ANONYMOUS);
     weft_dim *kept = weft_onnx_allocate(import, 1, sizeof *kept);
     if (!kept) return WEFT_DIM_INVALID;
     *kept = dim;
@@ -300,7 +303,8 @@ static weft_dim named_dim(weft_onnx_import_state *import, const char *name) {
     return dim;
 }
 
-static weft_value *import_tensor_input(weft_onnx_import_state *import, const char *name, const Onnx__TypeProto__Tensor *type) {
+static weft_value *import_tensor_input(weft_onnx_import_state *import, const char *name,
+                                       const Onnx__TypeProto__Tensor *type) {
     weft_graph *graph = import->graph;
     weft_dtype dtype = weft_onnx_dtype(type->elem_type);
     if (dtype == WEFT_INVALID || dtype == WEFT_STRING) {
@@ -323,7 +327,8 @@ static weft_value *import_tensor_input(weft_onnx_import_state *import, const cha
             shape[i] = dim->dim_value;
             continue;
         }
-        const char *label = dim->dim_param && *dim->dim_param ? dim->dim_param : weft_arena_format(&import->arena, "%s.%zu", name, i);
+        const char *label =
+            dim->dim_param && *dim->dim_param ? dim->dim_param : weft_arena_format(&import->arena, "%s.%zu", name, i);
         if (!label) {
             graph->out_of_memory = true;
             return weft_value_poison(graph);
@@ -462,7 +467,8 @@ weft_status weft_onnx_import_memory(weft_context *context, const void *data, siz
     return status;
 }
 
-weft_status weft_onnx_import(weft_context *context, const char *path, const weft_onnx_options *options, weft_graph **out_graph) {
+weft_status weft_onnx_import(weft_context *context, const char *path, const weft_onnx_options *options,
+                             weft_graph **out_graph) {
     *out_graph = NULL;
     weft_file file;
     WEFT_TRY(weft_file_map(path, &file), "importing %s", path);

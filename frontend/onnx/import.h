@@ -1,10 +1,11 @@
 /* What the files of the importer share.
 
-   An import walks the nodes of a model once. Each name of the model stands for a weft_onnx_value: a graph value, a static
-   list of values (sequences) or nothing (an empty optional); strings are host data. An operator is one row of
+   An import walks the nodes of a model once. Each name of the model stands for a weft_onnx_value: a graph value, a
+   static list of values (sequences) or nothing (an empty optional); strings are host data. An operator is one row of
    operators.def and one handler: it reads inputs and attributes of a weft_onnx_node and sets its outputs.
    Invariant: handlers never fail; a problem is recorded in the graph and outputs that stay unset are poisoned.
-   Read next: model.c (bytes to messages), import.c (the walk), symbolic.c (values that decide shapes), operators.def. */
+   Read next: model.c (bytes to messages), import.c (the walk), symbolic.c (values that decide shapes), operators.def.
+ */
 #ifndef WEFT_FRONTEND_ONNX_IMPORT_H
 #define WEFT_FRONTEND_ONNX_IMPORT_H
 
@@ -17,10 +18,10 @@
 
 enum {
     WEFT_ONNX_OPSET_MAX = 27,
-    WEFT_ONNX_DEPTH_MAX = 48,        /* nested subgraphs and functions */
-    WEFT_ONNX_SYMBOLIC_MAX = 4096,   /* elements of a value that is followed symbolically */
-    WEFT_ONNX_FOLD_MAX = 1 << 20,    /* elements of a value that is folded at import */
-    WEFT_ONNX_UNROLL_MAX = 1024      /* trips of a loop that is written out */
+    WEFT_ONNX_DEPTH_MAX = 48,      /* nested subgraphs and functions */
+    WEFT_ONNX_SYMBOLIC_MAX = 4096, /* elements of a value that is followed symbolically */
+    WEFT_ONNX_FOLD_MAX = 1 << 20,  /* elements of a value that is folded at import */
+    WEFT_ONNX_UNROLL_MAX = 1024    /* trips of a loop that is written out */
 };
 
 typedef enum weft_onnx_kind { WEFT_ONNX_NONE, WEFT_ONNX_TENSOR, WEFT_ONNX_SEQUENCE } weft_onnx_kind;
@@ -76,21 +77,23 @@ typedef void (*weft_onnx_handler)(weft_onnx_node *node);
 
 typedef struct weft_onnx_operator {
     const char *name, *domain;
-    int first, last; /* versions */
+    int first, last;        /* versions */
     const char *attributes; /* all that any version knows, space separated */
     weft_onnx_handler handler;
 } weft_onnx_operator;
 
 const weft_onnx_operator *weft_onnx_operator_find(const char *domain, const char *name); /* NULL */
-const weft_onnx_operator *weft_onnx_operator_at(int index);                             /* NULL past the end */
+const weft_onnx_operator *weft_onnx_operator_at(int index);                              /* NULL past the end */
 bool weft_onnx_operator_has(const weft_onnx_operator *row, const char *attribute);
 
-#define WEFT_ONNX_OPERATOR(name, domain, first, last, attributes, handler) void weft_onnx_import_##handler(weft_onnx_node *node);
+#define WEFT_ONNX_OPERATOR(name, domain, first, last, attributes, handler)                                             \
+    void weft_onnx_import_##handler(weft_onnx_node *node);
 #include "frontend/onnx/operators.def"
 #undef WEFT_ONNX_OPERATOR
 
 /* -- model.c, tensor.c, audit.c */
-weft_status weft_onnx_model_unpack(weft_arena *arena, const void *data, size_t bytes, const Onnx__ModelProto **out_model) WEFT_MUST_USE;
+weft_status weft_onnx_model_unpack(weft_arena *arena, const void *data, size_t bytes,
+                                   const Onnx__ModelProto **out_model) WEFT_MUST_USE;
 weft_status weft_onnx_message_unpack(weft_arena *arena, const ProtobufCMessageDescriptor *descriptor, const void *data,
                                      size_t bytes, ProtobufCMessage **out_message) WEFT_MUST_USE;
 /* Moves the text to the caller (weft_string_release) and ends it. */
@@ -99,8 +102,8 @@ weft_dtype weft_onnx_dtype(int64_t data_type); /* WEFT_INVALID when unknown */
 int weft_onnx_data_type(weft_dtype dtype);
 weft_status weft_onnx_tensor_create(weft_context *context, const Onnx__TensorProto *proto, const char *folder,
                                     weft_tensor **out_tensor) WEFT_MUST_USE;
-weft_status weft_onnx_sparse_tensor_create(weft_context *context, const Onnx__SparseTensorProto *proto, const char *folder,
-                                           weft_tensor **out_tensor) WEFT_MUST_USE;
+weft_status weft_onnx_sparse_tensor_create(weft_context *context, const Onnx__SparseTensorProto *proto,
+                                           const char *folder, weft_tensor **out_tensor) WEFT_MUST_USE;
 /* Lines about everything unknown in the model. */
 void weft_onnx_audit_model(const Onnx__ModelProto *model, weft_text *text);
 const Onnx__FunctionProto *weft_onnx_function_find(const Onnx__ModelProto *model, const Onnx__NodeProto *node);
@@ -117,8 +120,10 @@ weft_onnx_value *weft_onnx_value_none(weft_onnx_import_state *import);
 /* A subgraph in the current block: its inputs are bound to arguments (count of them), its outputs come back. */
 void weft_onnx_import_subgraph(weft_onnx_import_state *import, const Onnx__GraphProto *graph, int count,
                                weft_onnx_value *const *arguments, weft_onnx_value **results);
-weft_value *weft_onnx_constant(weft_onnx_import_state *import, weft_status status, weft_tensor *tensor, const char *name);
-void *weft_onnx_allocate(weft_onnx_import_state *import, size_t count, size_t bytes); /* of the arena; NULL + sticky error */
+weft_value *weft_onnx_constant(weft_onnx_import_state *import, weft_status status, weft_tensor *tensor,
+                               const char *name);
+void *weft_onnx_allocate(weft_onnx_import_state *import, size_t count,
+                         size_t bytes); /* of the arena; NULL + sticky error */
 
 /* -- node.c: what handlers read and set */
 bool weft_onnx_has(const weft_onnx_node *node, int input);
@@ -136,9 +141,11 @@ bool weft_onnx_string_is(const weft_onnx_node *node, const char *name, const cha
 /* false when absent. At most WEFT_MAX_RANK * 2 entries are looked at by callers that copy. */
 bool weft_onnx_ints(const weft_onnx_node *node, const char *name, int *out_count, const int64_t **out_values);
 /* exactly count entries, else a problem and false; absent: fallback in all */
-bool weft_onnx_ints_exact(const weft_onnx_node *node, const char *name, int count, int64_t fallback, int64_t *out_values);
+bool weft_onnx_ints_exact(const weft_onnx_node *node, const char *name, int count, int64_t fallback,
+                          int64_t *out_values);
 weft_dtype weft_onnx_dtype_attribute(const weft_onnx_node *node, const char *name, weft_dtype fallback);
-/* Axes from input number `input` (newer versions) or attribute `name`. false: not given at all. *ok false: a problem. */
+/* Axes from input number `input` (newer versions) or attribute `name`. false: not given at all. *ok false: a problem.
+ */
 bool weft_onnx_axes(weft_onnx_node *node, int input, const char *name, int *out_count, int64_t *out_axes, bool *ok);
 
 /* -- symbolic.c: the value of a graph value at import. The first group records a problem when it is not known. */
@@ -149,7 +156,8 @@ bool weft_onnx_extent(weft_onnx_node *node, weft_value *value, weft_dim *out_ext
 bool weft_onnx_integer(weft_onnx_node *node, weft_value *value, int64_t *out_value);
 bool weft_onnx_number(weft_onnx_node *node, weft_value *value, double *out_value);
 /* The second asks quietly. */
-bool weft_onnx_try_extents(weft_onnx_import_state *import, weft_value *value, int capacity, int *out_count, weft_dim *out_extents);
+bool weft_onnx_try_extents(weft_onnx_import_state *import, weft_value *value, int capacity, int *out_count,
+                           weft_dim *out_extents);
 bool weft_onnx_try_integer(weft_onnx_import_state *import, weft_value *value, int64_t *out_value);
 /* The folded tensor, borrowed; NULL when it depends on anything unknown or is too large. */
 weft_tensor *weft_onnx_fold(weft_onnx_import_state *import, weft_value *value);

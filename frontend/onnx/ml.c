@@ -22,7 +22,8 @@ void weft_onnx_import_binarizer(weft_onnx_node *node) {
 }
 
 /* A list attribute (tensor, integers or floats) as a vector value; NULL when the node has none of them. */
-static weft_value *list_of(weft_onnx_node *node, const char *tensor_name, const char *ints_name, const char *floats_name) {
+static weft_value *list_of(weft_onnx_node *node, const char *tensor_name, const char *ints_name,
+                           const char *floats_name) {
     const Onnx__AttributeProto *attribute = weft_onnx_attribute(node, tensor_name);
     weft_context *context = node->import->context;
     weft_tensor *tensor = NULL;
@@ -31,9 +32,11 @@ static weft_value *list_of(weft_onnx_node *node, const char *tensor_name, const 
     if (attribute && attribute->t)
         status = weft_onnx_tensor_create(context, attribute->t, node->import->folder, &tensor);
     else if ((attribute = weft_onnx_attribute(node, ints_name)))
-        count = (int64_t)attribute->n_ints, status = weft_tensor_create_copy(context, WEFT_I64, 1, &count, attribute->ints, &tensor);
+        count = (int64_t)attribute->n_ints,
+        status = weft_tensor_create_copy(context, WEFT_I64, 1, &count, attribute->ints, &tensor);
     else if ((attribute = weft_onnx_attribute(node, floats_name)))
-        count = (int64_t)attribute->n_floats, status = weft_tensor_create_copy(context, WEFT_F32, 1, &count, attribute->floats, &tensor);
+        count = (int64_t)attribute->n_floats,
+        status = weft_tensor_create_copy(context, WEFT_F32, 1, &count, attribute->floats, &tensor);
     else
         return NULL;
     return weft_onnx_constant(node->import, status, tensor, NULL);
@@ -54,14 +57,16 @@ void weft_onnx_import_label_encoder(weft_onnx_node *node) {
     }
     int64_t last = x->type.rank;
     weft_value *beside = weft_unsqueeze(g, x, 1, &last), *match = weft_compare(g, WEFT_EQ, beside, keys);
-    if (weft_dtype_is_float(x->type.dtype)) match = weft_or(g, match, weft_and(g, weft_is_nan(g, beside), weft_is_nan(g, keys)));
+    if (weft_dtype_is_float(x->type.dtype))
+        match = weft_or(g, match, weft_and(g, weft_is_nan(g, beside), weft_is_nan(g, keys)));
     weft_value *at = weft_arg_reduce(g, WEFT_MAX, weft_convert(g, match, WEFT_I32), x->type.rank, false, false);
     weft_value *any = weft_reduce(g, WEFT_OR, match, 1, &last, false);
     weft_value *fallback;
     const Onnx__AttributeProto *attribute = weft_onnx_attribute(node, "default_tensor");
     if (attribute && attribute->t) {
         weft_tensor *tensor = NULL;
-        weft_status status = weft_onnx_tensor_create(node->import->context, attribute->t, node->import->folder, &tensor);
+        weft_status status =
+            weft_onnx_tensor_create(node->import->context, attribute->t, node->import->folder, &tensor);
         fallback = weft_reshape(g, weft_onnx_constant(node->import, status, tensor, NULL), 0, NULL);
     } else if (weft_dtype_is_float(values->type.dtype))
         fallback = weft_scalar(g, values->type.dtype, weft_onnx_float(node, "default_float", -0.0));

@@ -23,7 +23,8 @@ static bool read_varint(const uint8_t **at, const uint8_t *end, uint64_t *out) {
 }
 
 /* Walks nested messages only; false when a field runs over its message or the nesting is too deep. */
-static bool nesting_fits(const ProtobufCMessageDescriptor *descriptor, const uint8_t *at, const uint8_t *end, int depth) {
+static bool nesting_fits(const ProtobufCMessageDescriptor *descriptor, const uint8_t *at, const uint8_t *end,
+                         int depth) {
     if (depth > MESSAGE_DEPTH_MAX) return false;
     while (at < end) {
         uint64_t tag, length;
@@ -42,8 +43,10 @@ static bool nesting_fits(const ProtobufCMessageDescriptor *descriptor, const uin
         case 2: {
             if (!read_varint(&at, end, &length) || length > (uint64_t)(end - at)) return false;
             const ProtobufCFieldDescriptor *field =
-                tag >> 3 <= UINT32_MAX ? protobuf_c_message_descriptor_get_field(descriptor, (unsigned)(tag >> 3)) : NULL;
-            if (field && field->type == PROTOBUF_C_TYPE_MESSAGE && !nesting_fits(field->descriptor, at, at + length, depth + 1))
+                tag >> 3 <= UINT32_MAX ? protobuf_c_message_descriptor_get_field(descriptor, (unsigned)(tag >> 3))
+                                       : NULL;
+            if (field && field->type == PROTOBUF_C_TYPE_MESSAGE &&
+                !nesting_fits(field->descriptor, at, at + length, depth + 1))
                 return false;
             at += length;
             break;
@@ -61,23 +64,24 @@ weft_status weft_onnx_message_unpack(weft_arena *arena, const ProtobufCMessageDe
         return WEFT_STATUS(WEFT_INVALID_DATA, "not a complete %s message", descriptor->short_name);
     ProtobufCAllocator allocator = {.alloc = arena_allocate, .free = arena_free, .allocator_data = arena};
     *out_message = protobuf_c_message_unpack(descriptor, &allocator, bytes, data);
-    if (!*out_message) return WEFT_STATUS(WEFT_INVALID_DATA, "damaged %s message, or no memory for it", descriptor->short_name);
+    if (!*out_message)
+        return WEFT_STATUS(WEFT_INVALID_DATA, "damaged %s message, or no memory for it", descriptor->short_name);
     return NULL;
 }
 
-weft_status weft_onnx_model_unpack(weft_arena *arena, const void *data, size_t bytes, const Onnx__ModelProto **out_model) {
+weft_status weft_onnx_model_unpack(weft_arena *arena, const void *data, size_t bytes,
+                                   const Onnx__ModelProto **out_model) {
     ProtobufCMessage *message;
     *out_model = NULL;
-    WEFT_TRY(weft_onnx_message_unpack(arena, &onnx__model_proto__descriptor, data, bytes, &message), "reading the model");
+    WEFT_TRY(weft_onnx_message_unpack(arena, &onnx__model_proto__descriptor, data, bytes, &message),
+             "reading the model");
     const Onnx__ModelProto *model = (const Onnx__ModelProto *)message;
     if (!model->graph) return WEFT_STATUS(WEFT_INVALID_DATA, "the model has no graph");
     *out_model = model;
     return NULL;
 }
 
-static const char *domain_of(const char *domain) {
-    return !domain || strcmp(domain, "ai.onnx") == 0 ? "" : domain;
-}
+static const char *domain_of(const char *domain) { return !domain || strcmp(domain, "ai.onnx") == 0 ? "" : domain; }
 
 static int version_in(size_t count, Onnx__OperatorSetIdProto *const *sets, const char *domain) {
     for (size_t i = 0; i < count; i++)

@@ -18,7 +18,9 @@ bool weft_onnx_has(const weft_onnx_node *node, int input) {
     return input < node->input_count && node->inputs[input] && node->inputs[input]->kind != WEFT_ONNX_NONE;
 }
 
-weft_value *weft_onnx_optional(weft_onnx_node *node, int input) { return weft_onnx_has(node, input) ? weft_onnx_input(node, input) : NULL; }
+weft_value *weft_onnx_optional(weft_onnx_node *node, int input) {
+    return weft_onnx_has(node, input) ? weft_onnx_input(node, input) : NULL;
+}
 
 weft_value *weft_onnx_input(weft_onnx_node *node, int input) {
     if (!weft_onnx_has(node, input)) {
@@ -98,7 +100,8 @@ bool weft_onnx_ints(const weft_onnx_node *node, const char *name, int *out_count
     return true;
 }
 
-bool weft_onnx_ints_exact(const weft_onnx_node *node, const char *name, int count, int64_t fallback, int64_t *out_values) {
+bool weft_onnx_ints_exact(const weft_onnx_node *node, const char *name, int count, int64_t fallback,
+                          int64_t *out_values) {
     int given;
     const int64_t *values;
     for (int i = 0; i < count; i++) out_values[i] = fallback;
@@ -122,14 +125,16 @@ weft_dtype weft_onnx_dtype_attribute(const weft_onnx_node *node, const char *nam
     if (!attribute) return fallback;
     int64_t data_type = attribute->i;
     /* Cast-1 names the type in words */
-    static const char *const words[] = {"UNDEFINED", "FLOAT", "UINT8",   "INT8",   "UINT16", "INT16", "INT32",
-                                        "INT64",     "STRING", "BOOL",   "FLOAT16", "DOUBLE", "UINT32", "UINT64"};
+    static const char *const words[] = {"UNDEFINED", "FLOAT",  "UINT8", "INT8",    "UINT16", "INT16",  "INT32",
+                                        "INT64",     "STRING", "BOOL",  "FLOAT16", "DOUBLE", "UINT32", "UINT64"};
     if (attribute->has_s)
         for (int i = 0; i < (int)(sizeof words / sizeof *words); i++)
-            if (attribute->s.len == strlen(words[i]) && memcmp(attribute->s.data, words[i], attribute->s.len) == 0) data_type = i;
+            if (attribute->s.len == strlen(words[i]) && memcmp(attribute->s.data, words[i], attribute->s.len) == 0)
+                data_type = i;
     weft_dtype dtype = weft_onnx_dtype(data_type);
     if (dtype == WEFT_INVALID || dtype == WEFT_STRING) {
-        weft_onnx_problem(node, "attribute %s asks for element type %lld, which kernels cannot hold", name, (long long)data_type);
+        weft_onnx_problem(node, "attribute %s asks for element type %lld, which kernels cannot hold", name,
+                          (long long)data_type);
         return WEFT_INVALID;
     }
     return dtype;

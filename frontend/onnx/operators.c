@@ -4,7 +4,7 @@
 #include "frontend/onnx/import.h"
 
 static const weft_onnx_operator operators[] = {
-#define WEFT_ONNX_OPERATOR(name, domain, first, last, attributes, handler) \
+#define WEFT_ONNX_OPERATOR(name, domain, first, last, attributes, handler)                                             \
     {name, domain, first, last, attributes, weft_onnx_import_##handler},
 #include "frontend/onnx/operators.def"
 #undef WEFT_ONNX_OPERATOR
@@ -38,7 +38,8 @@ weft_status weft_onnx_operator_table(weft_context *context, char **out_text) {
     weft_text_init(context->allocator, &text);
     weft_text_append(&text, "| operator | domain | versions | attributes |\n|---|---|---|---|\n");
     for (int i = 0; i < OPERATOR_COUNT; i++)
-        weft_text_append(&text, "| %s | %s | %d-%d | %s |\n", operators[i].name, *operators[i].domain ? operators[i].domain : "ai.onnx",
-                         operators[i].first, operators[i].last, operators[i].attributes);
+        weft_text_append(&text, "| %s | %s | %d-%d | %s |\n", operators[i].name,
+                         *operators[i].domain ? operators[i].domain : "ai.onnx", operators[i].first, operators[i].last,
+                         operators[i].attributes);
     return weft_onnx_text_take(context, &text, out_text);
 }

@@ -42,8 +42,10 @@ static bool parse_term(const char *text, size_t length, int ellipsis_rank, term 
     for (size_t i = 0; i < length; i++) {
         if (text[i] == ' ') continue;
         if (text[i] == '.') {
-            if (length - i < 3 || text[i + 1] != '.' || text[i + 2] != '.' || out->rank + ellipsis_rank > WEFT_MAX_RANK) return false;
-            for (int k = 0; k < ellipsis_rank; k++) out->labels[out->rank++] = (unsigned char)(ELLIPSIS_LABEL + ellipsis_rank - 1 - k);
+            if (length - i < 3 || text[i + 1] != '.' || text[i + 2] != '.' || out->rank + ellipsis_rank > WEFT_MAX_RANK)
+                return false;
+            for (int k = 0; k < ellipsis_rank; k++)
+                out->labels[out->rank++] = (unsigned char)(ELLIPSIS_LABEL + ellipsis_rank - 1 - k);
             i += 2;
             continue;
         }
@@ -71,7 +73,8 @@ static void take_diagonals(weft_graph *g, term *t) {
         for (int k = t->rank - 1; k > i; k--) {
             if (t->labels[k] != t->labels[i] || weft_value_is_poison(t->value)) continue;
             const weft_type *type = &t->value->type;
-            weft_value *same = weft_compare(g, WEFT_EQ, weft_iota(g, WEFT_I64, type->rank, type->dims, i), weft_iota(g, WEFT_I64, type->rank, type->dims, k));
+            weft_value *same = weft_compare(g, WEFT_EQ, weft_iota(g, WEFT_I64, type->rank, type->dims, i),
+                                            weft_iota(g, WEFT_I64, type->rank, type->dims, k));
             int64_t axis = k;
             weft_value *kept = weft_where(g, same, t->value, weft_onnx_scalar_like(g, t->value, 0));
             t->value = weft_reduce_sum(g, kept, 1, &axis, false);
@@ -101,7 +104,8 @@ static void stretch(weft_graph *g, term *t, const term *other) {
 
 /* Labels of both that are needed later are a batch, others of both are contracted. */
 static term contract(weft_graph *g, term a, term b, const bool *needed) {
-    int64_t lhs_batch[WEFT_MAX_RANK], rhs_batch[WEFT_MAX_RANK], lhs_contract[WEFT_MAX_RANK], rhs_contract[WEFT_MAX_RANK];
+    int64_t lhs_batch[WEFT_MAX_RANK], rhs_batch[WEFT_MAX_RANK], lhs_contract[WEFT_MAX_RANK],
+        rhs_contract[WEFT_MAX_RANK];
     weft_dot_options options = WEFT_DOT_OPTIONS_INIT;
     term out = {.rank = 0};
     stretch(g, &a, &b);
@@ -131,7 +135,8 @@ static void implicit_output(const term *terms, int count, int ellipsis_rank, ter
     for (int i = 0; i < count; i++)
         for (int k = 0; k < terms[i].rank; k++) uses[terms[i].labels[k]]++;
     out->rank = 0;
-    for (int k = 0; k < ellipsis_rank; k++) out->labels[out->rank++] = (unsigned char)(ELLIPSIS_LABEL + ellipsis_rank - 1 - k);
+    for (int k = 0; k < ellipsis_rank; k++)
+        out->labels[out->rank++] = (unsigned char)(ELLIPSIS_LABEL + ellipsis_rank - 1 - k);
     for (int label = 'A'; label <= 'z'; label++)
         if (uses[label] == 1 && out->rank < WEFT_MAX_RANK) out->labels[out->rank++] = (unsigned char)label;
 }
@@ -245,8 +250,10 @@ void weft_onnx_import_qlinear_matmul(weft_onnx_node *node) {
     weft_graph *g = node->graph;
     weft_value *a = weft_onnx_input(node, 0), *b = weft_onnx_input(node, 3), *y_zero = weft_onnx_input(node, 7);
     if (weft_value_is_poison(a) || weft_value_is_poison(b) || weft_value_is_poison(y_zero)) return;
-    weft_value *product = weft_matmul(g, centred(g, a, weft_onnx_input(node, 2), a->type.rank - 2), centred(g, b, weft_onnx_input(node, 5), b->type.rank - 1));
-    weft_value *a_scale = weft_onnx_widen(g, weft_onnx_input(node, 1)), *b_scale = weft_onnx_widen(g, weft_onnx_input(node, 4)),
+    weft_value *product = weft_matmul(g, centred(g, a, weft_onnx_input(node, 2), a->type.rank - 2),
+                                      centred(g, b, weft_onnx_input(node, 5), b->type.rank - 1));
+    weft_value *a_scale = weft_onnx_widen(g, weft_onnx_input(node, 1)),
+               *b_scale = weft_onnx_widen(g, weft_onnx_input(node, 4)),
                *y_scale = weft_onnx_widen(g, weft_onnx_input(node, 6));
     if (!weft_value_is_poison(a_scale) && a_scale->type.rank == 1 && a_scale->type.dims[0] != 1) {
         int64_t last = 1;
@@ -276,12 +283,15 @@ void weft_onnx_import_det(weft_onnx_node *node) {
         weft_value *pivot = weft_arg_reduce(g, WEFT_MAX, weft_abs(g, below), rank - 2, true, false); /* [..., 1, 1] */
         pivot = weft_add(g, pivot, weft_scalar_integer(g, WEFT_I64, k));
         /* swap rows k and pivot: row r reads from pivot when r = k, from k when r = pivot */
-        weft_value *row = weft_iota(g, WEFT_I64, rank, a->type.dims, rank - 2), *at_k = weft_scalar_integer(g, WEFT_I64, k);
-        weft_value *from = weft_where(g, weft_compare(g, WEFT_EQ, row, at_k), pivot, weft_where(g, weft_compare(g, WEFT_EQ, row, pivot), at_k, row));
+        weft_value *row = weft_iota(g, WEFT_I64, rank, a->type.dims, rank - 2),
+                   *at_k = weft_scalar_integer(g, WEFT_I64, k);
+        weft_value *from = weft_where(g, weft_compare(g, WEFT_EQ, row, at_k), pivot,
+                                      weft_where(g, weft_compare(g, WEFT_EQ, row, pivot), at_k, row));
         weft_value *swapped = weft_compare(g, WEFT_NE, pivot, at_k);
         a = weft_take_along(g, a, from, rank - 2);
         if (weft_value_is_poison(a)) return;
-        weft_value *pivot_row = weft_slice_axis(g, a, rank - 2, k, k + 1), *diagonal = weft_slice_axis(g, pivot_row, rank - 1, k, k + 1);
+        weft_value *pivot_row = weft_slice_axis(g, a, rank - 2, k, k + 1),
+                   *diagonal = weft_slice_axis(g, pivot_row, rank - 1, k, k + 1);
         weft_value *column = weft_slice_axis(g, a, rank - 1, k, k + 1);
         weft_value *zero = weft_compare(g, WEFT_EQ, diagonal, weft_onnx_scalar_like(g, diagonal, 0));
         weft_value *factor = weft_div(g, column, weft_where(g, zero, weft_onnx_scalar_like(g, diagonal, 1), diagonal));

@@ -40,14 +40,18 @@ static weft_value *fit(weft_onnx_node *node, const weft_value *x, weft_value *sc
     if (scale->type.rank == 1 && !weft_onnx_int(node, "block_size", 0)) return scale;
     int64_t block = weft_onnx_int(node, "block_size", 0);
     if (scale->type.rank != rank || rank + 1 > WEFT_MAX_RANK || block < 1) {
-        weft_onnx_problem(node, "scales of rank %d with a block size of %lld for a rank of %d", scale->type.rank, (long long)block, rank);
+        weft_onnx_problem(node, "scales of rank %d with a block size of %lld for a rank of %d", scale->type.rank,
+                          (long long)block, rank);
         return weft_value_poison(g);
     }
     weft_dim pair[WEFT_MAX_RANK], merged[WEFT_MAX_RANK];
     int64_t at = axis + 1;
-    for (int i = 0; i <= rank; i++) pair[i] = i <= axis ? scale->type.dims[i] : i == axis + 1 ? block : scale->type.dims[i - 1];
-    for (int i = 0; i < rank; i++) merged[i] = i == axis ? weft_dim_multiply(g->dims, scale->type.dims[i], block) : scale->type.dims[i];
-    weft_value *repeated = weft_reshape(g, weft_broadcast_to(g, weft_unsqueeze(g, scale, 1, &at), rank + 1, pair), rank, merged);
+    for (int i = 0; i <= rank; i++)
+        pair[i] = i <= axis ? scale->type.dims[i] : i == axis + 1 ? block : scale->type.dims[i - 1];
+    for (int i = 0; i < rank; i++)
+        merged[i] = i == axis ? weft_dim_multiply(g->dims, scale->type.dims[i], block) : scale->type.dims[i];
+    weft_value *repeated =
+        weft_reshape(g, weft_broadcast_to(g, weft_unsqueeze(g, scale, 1, &at), rank + 1, pair), rank, merged);
     /* the last block may be cut short */
     return weft_slice_axis(g, repeated, axis, 0, x->type.dims[axis]);
 }
@@ -67,7 +71,8 @@ void weft_onnx_import_quantize_linear(weft_onnx_node *node) {
     if (weft_value_is_poison(x) || weft_value_is_poison(scale) || !quantise_axis(node, x, &axis)) return;
     weft_dtype dtype = zero ? zero->type.dtype : weft_onnx_dtype_attribute(node, "output_dtype", WEFT_U8);
     if (dtype == WEFT_INVALID && !zero) dtype = WEFT_U8;
-    weft_dtype precision = weft_onnx_int(node, "precision", 0) ? weft_onnx_dtype_attribute(node, "precision", WEFT_F32) : WEFT_F32;
+    weft_dtype precision =
+        weft_onnx_int(node, "precision", 0) ? weft_onnx_dtype_attribute(node, "precision", WEFT_F32) : WEFT_F32;
     if (precision == WEFT_INVALID) return;
     weft_value *wide = weft_convert(g, x, weft_onnx_wide(precision));
     weft_value *fitted = fit(node, x, weft_convert(g, scale, weft_onnx_wide(precision)), axis);
@@ -105,9 +110,11 @@ void weft_onnx_import_dynamic_quantize_linear(weft_onnx_node *node) {
     weft_value *x = weft_onnx_input(node, 0);
     if (weft_value_is_poison(x)) return;
     weft_value *nothing = weft_onnx_scalar_like(g, x, 0);
-    weft_value *high = weft_max(g, weft_reduce_max(g, x, 0, NULL, false), nothing), *low = weft_min(g, weft_reduce_min(g, x, 0, NULL, false), nothing);
+    weft_value *high = weft_max(g, weft_reduce_max(g, x, 0, NULL, false), nothing),
+               *low = weft_min(g, weft_reduce_min(g, x, 0, NULL, false), nothing);
     weft_value *scale = weft_div(g, weft_sub(g, high, low), weft_onnx_scalar_like(g, x, 255));
-    weft_value *flat = weft_compare(g, WEFT_EQ, scale, nothing), *divisor = weft_where(g, flat, weft_onnx_scalar_like(g, x, 1), scale);
+    weft_value *flat = weft_compare(g, WEFT_EQ, scale, nothing),
+               *divisor = weft_where(g, flat, weft_onnx_scalar_like(g, x, 1), scale);
     weft_value *zero = weft_clip(g, weft_round(g, weft_div(g, weft_neg(g, low), divisor)), 0, 255);
     weft_value *zero_point = weft_convert(g, zero, WEFT_U8);
     weft_onnx_output(node, 0, weft_onnx_requantize(g, weft_div(g, x, divisor), zero_point));

@@ -1,5 +1,6 @@
-/* ONNX RNN, GRU, LSTM on scan. Letters: T time, B batch, I input, H hidden, G gates. The input products of all steps are
-   one matmul before the scan. Read next: attention.c. Source: ONNX 1.22; Hochreiter and Schmidhuber 1997; Cho et al. 2014. */
+/* ONNX RNN, GRU, LSTM on scan. Letters: T time, B batch, I input, H hidden, G gates. The input products of all steps
+   are one matmul before the scan. Read next: attention.c. Source: ONNX 1.22; Hochreiter and Schmidhuber 1997; Cho et
+   al. 2014. */
 #include <math.h>
 #include <string.h>
 
@@ -18,12 +19,14 @@ typedef struct cell {
 } cell;
 
 static weft_value *activate(const cell *c, weft_graph *g, int index, const char *fallback, weft_value *x) {
-    const Onnx__AttributeProto *names = weft_onnx_attribute(c->node, "activations"), *alphas = weft_onnx_attribute(c->node, "activation_alpha"),
+    const Onnx__AttributeProto *names = weft_onnx_attribute(c->node, "activations"),
+                               *alphas = weft_onnx_attribute(c->node, "activation_alpha"),
                                *betas = weft_onnx_attribute(c->node, "activation_beta");
     size_t at = (size_t)(c->direction * c->activations + index);
     const char *name = fallback;
     if (names && at < names->n_strings)
-        name = weft_arena_copy_string(&c->node->import->arena, (const char *)names->strings[at].data, names->strings[at].len);
+        name = weft_arena_copy_string(&c->node->import->arena, (const char *)names->strings[at].data,
+                                      names->strings[at].len);
     bool has_alpha = alphas && at < alphas->n_floats, has_beta = betas && at < betas->n_floats;
     double alpha = has_alpha ? (double)alphas->floats[at] : 0, beta = has_beta ? (double)betas->floats[at] : 0;
     if (!name) {
@@ -39,10 +42,13 @@ static weft_value *activate(const cell *c, weft_graph *g, int index, const char 
     if (strcmp(name, "Elu") == 0) return weft_elu(g, x, has_alpha ? alpha : 1);
     if (strcmp(name, "LeakyRelu") == 0) return weft_leaky_relu(g, x, has_alpha ? alpha : 0.01);
     if (strcmp(name, "ThresholdedRelu") == 0 && !weft_value_is_poison(x))
-        return weft_where(g, weft_compare(g, WEFT_GT, x, weft_onnx_scalar_like(g, x, has_alpha ? alpha : 1)), x, weft_onnx_scalar_like(g, x, 0));
+        return weft_where(g, weft_compare(g, WEFT_GT, x, weft_onnx_scalar_like(g, x, has_alpha ? alpha : 1)), x,
+                          weft_onnx_scalar_like(g, x, 0));
     if (strcmp(name, "Affine") == 0) return weft_add_number(g, weft_mul_number(g, x, has_alpha ? alpha : 1), beta);
-    if (strcmp(name, "HardSigmoid") == 0) return weft_hard_sigmoid(g, x, has_alpha ? alpha : 0.2, has_beta ? beta : 0.5);
-    if (strcmp(name, "ScaledTanh") == 0) return weft_mul_number(g, weft_tanh(g, weft_mul_number(g, x, has_beta ? beta : 1)), has_alpha ? alpha : 1);
+    if (strcmp(name, "HardSigmoid") == 0)
+        return weft_hard_sigmoid(g, x, has_alpha ? alpha : 0.2, has_beta ? beta : 0.5);
+    if (strcmp(name, "ScaledTanh") == 0)
+        return weft_mul_number(g, weft_tanh(g, weft_mul_number(g, x, has_beta ? beta : 1)), has_alpha ? alpha : 1);
     weft_onnx_problem(c->node, "activation %s", name);
     return weft_value_poison(g);
 }
@@ -56,7 +62,8 @@ static weft_value *gate(const cell *c, weft_graph *g, weft_value *x, int k) {
 
 /* h [B, H] times rows of R for gates first..last: [B, n * H]. */
 static weft_value *recurrent(const cell *c, weft_graph *g, weft_value *h, int first, int last) {
-    weft_dim start = weft_dim_multiply(g->dims, c->hidden, first), limit = weft_dim_multiply(g->dims, c->hidden, last + 1);
+    weft_dim start = weft_dim_multiply(g->dims, c->hidden, first),
+             limit = weft_dim_multiply(g->dims, c->hidden, last + 1);
     weft_value *rows = weft_slice_axis(g, c->r, 0, start, limit);
     weft_value *product = weft_matmul(g, h, weft_transpose(g, rows, NULL));
     return c->r_bias ? weft_add(g, product, weft_slice_axis(g, c->r_bias, 0, start, limit)) : product;
@@ -71,7 +78,8 @@ static void gru_step(cell *c, weft_graph *g, weft_value *projected, weft_value *
     weft_value *h = state[0], *both = recurrent(c, g, h, 0, 1);
     weft_value *z = activate(c, g, 0, "Sigmoid", weft_add(g, gate(c, g, projected, 0), gate(c, g, both, 0)));
     weft_value *r = activate(c, g, 0, "Sigmoid", weft_add(g, gate(c, g, projected, 1), gate(c, g, both, 1)));
-    weft_value *inner = c->linear_before_reset ? weft_mul(g, r, recurrent(c, g, h, 2, 2)) : recurrent(c, g, weft_mul(g, r, h), 2, 2);
+    weft_value *inner =
+        c->linear_before_reset ? weft_mul(g, r, recurrent(c, g, h, 2, 2)) : recurrent(c, g, weft_mul(g, r, h), 2, 2);
     weft_value *candidate = activate(c, g, 1, "Tanh", weft_add(g, gate(c, g, projected, 2), inner));
     if (weft_value_is_poison(z)) return;
     weft_value *keep = weft_sub(g, weft_onnx_scalar_like(g, z, 1), z);
@@ -81,7 +89,8 @@ static void gru_step(cell *c, weft_graph *g, weft_value *projected, weft_value *
 /* Gates i, o, f, c; peepholes i, o, f look at the cell. */
 static void lstm_step(cell *c, weft_graph *g, weft_value *projected, weft_value *const *state, weft_value **next) {
     weft_value *h = state[0], *memory = state[1], *sums = weft_add(g, projected, recurrent(c, g, h, 0, 3));
-    weft_value *in = gate(c, g, sums, 0), *out = gate(c, g, sums, 1), *forget = gate(c, g, sums, 2), *candidate = gate(c, g, sums, 3);
+    weft_value *in = gate(c, g, sums, 0), *out = gate(c, g, sums, 1), *forget = gate(c, g, sums, 2),
+               *candidate = gate(c, g, sums, 3);
     if (c->peepholes) {
         in = weft_add(g, in, weft_mul(g, gate(c, g, c->peepholes, 0), memory));
         forget = weft_add(g, forget, weft_mul(g, gate(c, g, c->peepholes, 2), memory));
@@ -140,16 +149,19 @@ static void run_direction(cell *c, const layer *l, int d, weft_value **out_y, we
         projected = weft_add(g, projected, weft_slice_axis(g, bias, 0, 0, size));
     }
     if (weft_value_is_poison(projected)) return;
-    weft_dim state_shape[2] = {l->x->type.dims[1], c->hidden}, mask_shape[3] = {l->x->type.dims[0], l->x->type.dims[1], 1};
+    weft_dim state_shape[2] = {l->x->type.dims[1], c->hidden},
+             mask_shape[3] = {l->x->type.dims[0], l->x->type.dims[1], 1};
     weft_value *zeros = weft_full(g, l->x->type.dtype, 2, state_shape, 0);
-    weft_value *carries[2] = {l->h ? of_direction(g, l->h, d) : zeros, l->memory ? of_direction(g, l->memory, d) : zeros};
+    weft_value *carries[2] = {l->h ? of_direction(g, l->h, d) : zeros,
+                              l->memory ? of_direction(g, l->memory, d) : zeros};
     weft_value *inputs[2] = {projected, NULL}, *results[3];
     if (l->lengths) {
         int64_t last = 1;
         weft_value *time = weft_iota(g, WEFT_I64, 3, mask_shape, 0);
         inputs[1] = weft_compare(g, WEFT_LT, time, weft_unsqueeze(g, weft_convert(g, l->lengths, WEFT_I64), 1, &last));
     }
-    weft_scan(g, states, carries, l->lengths ? 2 : 1, inputs, l->x->type.dims[0], reverse && !l->lengths, scan_body, c, 1, results);
+    weft_scan(g, states, carries, l->lengths ? 2 : 1, inputs, l->x->type.dims[0], reverse && !l->lengths, scan_body, c,
+              1, results);
     for (int i = 0; i < states; i++) out_states[i] = results[i];
     *out_y = results[states];
     if (reverse && l->lengths) *out_y = weft_onnx_reverse_sequence(g, *out_y, l->lengths, 0);
@@ -209,13 +221,17 @@ void weft_onnx_import_rnn(weft_onnx_node *node) {
 }
 
 void weft_onnx_import_gru(weft_onnx_node *node) {
-    cell c = {.gates = 3, .activations = 2, .step = gru_step, .linear_before_reset = weft_onnx_int(node, "linear_before_reset", 0) != 0};
+    cell c = {.gates = 3,
+              .activations = 2,
+              .step = gru_step,
+              .linear_before_reset = weft_onnx_int(node, "linear_before_reset", 0) != 0};
     layer l = {.memory = NULL};
     import_layer(node, &c, &l);
 }
 
 void weft_onnx_import_lstm(weft_onnx_node *node) {
-    cell c = {.gates = 4, .activations = 3, .step = lstm_step, .input_forget = weft_onnx_int(node, "input_forget", 0) != 0};
+    cell c = {
+        .gates = 4, .activations = 3, .step = lstm_step, .input_forget = weft_onnx_int(node, "input_forget", 0) != 0};
     layer l = {.memory = weft_onnx_optional(node, 6), .peepholes = weft_onnx_optional(node, 7)};
     import_layer(node, &c, &l);
 }

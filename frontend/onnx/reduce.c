@@ -37,9 +37,15 @@ static const struct {
     reduce_builder build;
     bool transforms; /* does more than move the element when nothing is reduced */
 } reduce_table[] = {
-    {"ReduceSum", weft_reduce_sum, false},   {"ReduceProd", weft_reduce_product, false}, {"ReduceMax", weft_reduce_max, false},
-    {"ReduceMin", weft_reduce_min, false},   {"ReduceMean", weft_reduce_mean, false},    {"ReduceSumSquare", sum_of_squares, true},
-    {"ReduceL1", norm_one, true},            {"ReduceL2", norm_two, true},               {"ReduceLogSum", log_sum, true},
+    {"ReduceSum", weft_reduce_sum, false},
+    {"ReduceProd", weft_reduce_product, false},
+    {"ReduceMax", weft_reduce_max, false},
+    {"ReduceMin", weft_reduce_min, false},
+    {"ReduceMean", weft_reduce_mean, false},
+    {"ReduceSumSquare", sum_of_squares, true},
+    {"ReduceL1", norm_one, true},
+    {"ReduceL2", norm_two, true},
+    {"ReduceLogSum", log_sum, true},
     {"ReduceLogSumExp", weft_reduce_log_sum_exp, false},
 };
 
@@ -69,7 +75,9 @@ void weft_onnx_import_reduce(weft_onnx_node *node) {
 void weft_onnx_import_arg_reduce(weft_onnx_node *node) {
     weft_reduction kind = strcmp(node->proto->op_type, "ArgMax") == 0 ? WEFT_MAX : WEFT_MIN;
     bool keep = weft_onnx_int(node, "keepdims", 1) != 0, last = weft_onnx_int(node, "select_last_index", 0) != 0;
-    weft_onnx_output(node, 0, weft_arg_reduce(node->graph, kind, weft_onnx_input(node, 0), (int)weft_onnx_int(node, "axis", 0), keep, last));
+    weft_onnx_output(
+        node, 0,
+        weft_arg_reduce(node->graph, kind, weft_onnx_input(node, 0), (int)weft_onnx_int(node, "axis", 0), keep, last));
 }
 
 void weft_onnx_import_cumulative(weft_onnx_node *node) {
@@ -77,7 +85,8 @@ void weft_onnx_import_cumulative(weft_onnx_node *node) {
     if (!weft_onnx_integer(node, weft_onnx_input(node, 1), &axis)) return;
     weft_reduction kind = strcmp(node->proto->op_type, "CumProd") == 0 ? WEFT_PRODUCT : WEFT_SUM;
     bool exclusive = weft_onnx_int(node, "exclusive", 0) != 0, reverse = weft_onnx_int(node, "reverse", 0) != 0;
-    weft_onnx_output(node, 0, weft_cumulative(node->graph, kind, weft_onnx_input(node, 0), (int)axis, exclusive, reverse));
+    weft_onnx_output(node, 0,
+                     weft_cumulative(node->graph, kind, weft_onnx_input(node, 0), (int)axis, exclusive, reverse));
 }
 
 /* -- normalisations */
@@ -97,17 +106,21 @@ void weft_onnx_import_batch_normalization(weft_onnx_node *node) {
     weft_dtype dtype = x->type.dtype, mean_dtype = mean->type.dtype;
     int rank = x->type.rank;
     double epsilon = weft_onnx_float(node, "epsilon", 1e-5f), momentum = weft_onnx_float(node, "momentum", 0.9f);
-    bool training = node->version >= 14 ? weft_onnx_int(node, "training_mode", 0) != 0
-                                        : node->version < 7 && weft_onnx_int(node, "is_test", 0) == 0 && weft_onnx_wants(node, 1);
+    bool training = node->version >= 14
+                        ? weft_onnx_int(node, "training_mode", 0) != 0
+                        : node->version < 7 && weft_onnx_int(node, "is_test", 0) == 0 && weft_onnx_wants(node, 1);
     x = weft_onnx_widen(g, x);
     mean = weft_convert(g, mean, x->type.dtype), variance = weft_convert(g, variance, x->type.dtype);
     scale = weft_convert(g, scale, x->type.dtype), bias = weft_convert(g, bias, x->type.dtype);
     if (training) {
         int64_t axes[WEFT_MAX_RANK] = {0};
         for (int i = 2; i < rank; i++) axes[i - 1] = i;
-        weft_value *now_mean = weft_reduce_mean(g, x, rank - 1, axes, false), *now_variance = weft_reduce_variance(g, x, rank - 1, axes, false);
-        weft_value *running_mean = weft_add(g, weft_mul_number(g, mean, momentum), weft_mul_number(g, now_mean, 1 - momentum));
-        weft_value *running_variance = weft_add(g, weft_mul_number(g, variance, momentum), weft_mul_number(g, now_variance, 1 - momentum));
+        weft_value *now_mean = weft_reduce_mean(g, x, rank - 1, axes, false),
+                   *now_variance = weft_reduce_variance(g, x, rank - 1, axes, false);
+        weft_value *running_mean =
+            weft_add(g, weft_mul_number(g, mean, momentum), weft_mul_number(g, now_mean, 1 - momentum));
+        weft_value *running_variance =
+            weft_add(g, weft_mul_number(g, variance, momentum), weft_mul_number(g, now_variance, 1 - momentum));
         weft_onnx_output(node, 1, weft_convert(g, running_mean, mean_dtype));
         weft_onnx_output(node, 2, weft_convert(g, running_variance, mean_dtype));
         mean = now_mean, variance = now_variance;
@@ -115,7 +128,8 @@ void weft_onnx_import_batch_normalization(weft_onnx_node *node) {
     /* one multiply and one add per element: scale and shift are per channel */
     weft_value *factor = weft_mul(g, scale, weft_rsqrt(g, weft_add_number(g, variance, epsilon)));
     weft_value *shift = weft_sub(g, bias, weft_mul(g, mean, factor));
-    weft_value *y = weft_add(g, weft_mul(g, x, weft_onnx_along_channels(g, factor, rank)), weft_onnx_along_channels(g, shift, rank));
+    weft_value *y = weft_add(g, weft_mul(g, x, weft_onnx_along_channels(g, factor, rank)),
+                             weft_onnx_along_channels(g, shift, rank));
     weft_onnx_output(node, 0, weft_convert(g, y, dtype));
 }
 
@@ -201,7 +215,8 @@ void weft_onnx_import_rms_normalization(weft_onnx_node *node) {
         return;
     }
     for (int i = 0; i < rank - axis; i++) axes[i] = axis + i;
-    weft_value *y = weft_rms_norm(g, weft_onnx_widen(g, x), NULL, rank - (int)axis, axes, weft_onnx_float(node, "epsilon", 1e-5f));
+    weft_value *y =
+        weft_rms_norm(g, weft_onnx_widen(g, x), NULL, rank - (int)axis, axes, weft_onnx_float(node, "epsilon", 1e-5f));
     weft_onnx_output(node, 0, weft_convert(g, weft_mul(g, y, weft_onnx_widen(g, scale)), x->type.dtype));
 }
 
@@ -216,7 +231,8 @@ void weft_onnx_import_mean_variance_normalization(weft_onnx_node *node) {
         bool across = node->version < 9 && weft_onnx_int(node, "across_channels", 0);
         count = across ? 0 : 3, axes = usual;
     }
-    weft_value *wide = weft_onnx_widen(g, x), *deviation = weft_sub(g, wide, weft_reduce_mean(g, wide, count, axes, true));
+    weft_value *wide = weft_onnx_widen(g, x),
+               *deviation = weft_sub(g, wide, weft_reduce_mean(g, wide, count, axes, true));
     weft_value *spread = weft_sqrt(g, weft_reduce_mean(g, weft_square(g, deviation), count, axes, true));
     weft_onnx_output(node, 0, weft_convert(g, weft_div(g, deviation, weft_add_number(g, spread, 1e-9)), x->type.dtype));
 }
@@ -252,7 +268,8 @@ void weft_onnx_import_lrn(weft_onnx_node *node) {
     weft_window_options options = WEFT_WINDOW_OPTIONS_INIT;
     options.window = window, options.low = low, options.high = high;
     weft_value *wide = weft_onnx_widen(g, x), *sum = weft_reduce_window(g, WEFT_SUM, weft_square(g, wide), &options);
-    double alpha = weft_onnx_float(node, "alpha", 1e-4f), beta = weft_onnx_float(node, "beta", 0.75), bias = weft_onnx_float(node, "bias", 1);
+    double alpha = weft_onnx_float(node, "alpha", 1e-4f), beta = weft_onnx_float(node, "beta", 0.75),
+           bias = weft_onnx_float(node, "bias", 1);
     weft_value *base = weft_add_number(g, weft_mul_number(g, sum, alpha / (double)size), bias);
     if (weft_value_is_poison(base)) return;
     weft_value *divisor = weft_pow(g, base, weft_onnx_scalar_like(g, base, beta));

@@ -1,5 +1,6 @@
-/* ONNX Resize and Upsample: one axis after the other, each a weighted sum of taps whose positions and weights are vectors
-   computed in the graph (they fold when extents are known). Read next: sample.c. Source: ONNX 1.22; Keys 1981 (cubic). */
+/* ONNX Resize and Upsample: one axis after the other, each a weighted sum of taps whose positions and weights are
+   vectors computed in the graph (they fold when extents are known). Read next: sample.c. Source: ONNX 1.22; Keys 1981
+   (cubic). */
 #include <math.h>
 #include <string.h>
 
@@ -20,14 +21,18 @@ typedef struct axis_plan {
 } axis_plan;
 
 static weft_value *number(weft_graph *g, double value) { return weft_scalar(g, WEFT_F64, value); }
-static weft_value *extent_number(weft_graph *g, weft_dim extent) { return weft_convert(g, weft_extent(g, extent), WEFT_F64); }
+static weft_value *extent_number(weft_graph *g, weft_dim extent) {
+    return weft_convert(g, weft_extent(g, extent), WEFT_F64);
+}
 
 /* Positions of the result's elements in the input, f64 [out]. */
 static weft_value *source_positions(weft_onnx_node *node, const resize *r, const axis_plan *p) {
     weft_graph *g = node->graph;
-    weft_value *x = weft_iota(g, WEFT_F64, 1, &p->out, 0), *in = extent_number(g, p->in), *out = extent_number(g, p->out);
+    weft_value *x = weft_iota(g, WEFT_F64, 1, &p->out, 0), *in = extent_number(g, p->in),
+               *out = extent_number(g, p->out);
     weft_value *scale = p->scale_known ? number(g, p->scale) : weft_div(g, out, in);
-    weft_value *half = number(g, 0.5), *one = number(g, 1), *last_in = weft_sub(g, in, one), *last_out = weft_max(g, weft_sub(g, out, one), one);
+    weft_value *half = number(g, 0.5), *one = number(g, 1), *last_in = weft_sub(g, in, one),
+               *last_out = weft_max(g, weft_sub(g, out, one), one);
     weft_value *centred = weft_sub(g, weft_div(g, weft_add(g, x, half), scale), half);
     weft_value *many = weft_compare(g, WEFT_GT, out, one);
     const char *t = r->transform;
@@ -35,7 +40,8 @@ static weft_value *source_positions(weft_onnx_node *node, const resize *r, const
     if (strcmp(t, "asymmetric") == 0) return weft_div(g, x, scale);
     if (strcmp(t, "pytorch_half_pixel") == 0) return weft_where(g, many, centred, number(g, 0));
     if (strcmp(t, "tf_half_pixel_for_nn") == 0) return weft_div(g, weft_add(g, x, half), scale);
-    if (strcmp(t, "align_corners") == 0) return weft_where(g, many, weft_div(g, weft_mul(g, x, last_in), last_out), number(g, 0));
+    if (strcmp(t, "align_corners") == 0)
+        return weft_where(g, many, weft_div(g, weft_mul(g, x, last_in), last_out), number(g, 0));
     if (strcmp(t, "half_pixel_symmetric") == 0) {
         weft_value *adjustment = weft_div(g, out, weft_mul(g, scale, in));
         weft_value *offset = weft_mul(g, weft_mul(g, in, half), weft_sub(g, one, adjustment));
@@ -44,7 +50,8 @@ static weft_value *source_positions(weft_onnx_node *node, const resize *r, const
     if (strcmp(t, "tf_crop_and_resize") == 0) {
         weft_value *step = weft_div(g, weft_mul(g, x, weft_mul(g, last_in, number(g, p->end - p->start))), last_out);
         weft_value *first = weft_mul(g, last_in, number(g, p->start));
-        return weft_where(g, many, weft_add(g, first, step), weft_mul(g, last_in, number(g, 0.5 * (p->start + p->end))));
+        return weft_where(g, many, weft_add(g, first, step),
+                          weft_mul(g, last_in, number(g, 0.5 * (p->start + p->end))));
     }
     weft_onnx_problem(node, "coordinate_transformation_mode %s", t);
     return weft_value_poison(g);
@@ -85,7 +92,8 @@ static weft_value *interpolate(weft_onnx_node *node, weft_value *x, int axis, co
     weft_value *weight = tap_weight(g, r, weft_mul_number(g, weft_sub(g, position, at), stretch));
     weft_value *last = weft_sub(g, extent_number(g, p->in), number(g, 1)), *zero = number(g, 0);
     if (r->exclude_outside) {
-        weft_value *inside = weft_and(g, weft_compare(g, WEFT_GE, position, zero), weft_compare(g, WEFT_LE, position, last));
+        weft_value *inside =
+            weft_and(g, weft_compare(g, WEFT_GE, position, zero), weft_compare(g, WEFT_LE, position, last));
         weight = weft_where(g, inside, weight, zero);
     }
     if (r->exclude_outside || r->antialias) weight = weft_div(g, weight, weft_reduce_sum(g, weight, 1, &column, true));
@@ -119,7 +127,9 @@ static weft_value *pick_nearest(weft_onnx_node *node, weft_value *x, int axis, c
 
 /* Nearest with a whole factor repeats each element; no index vector is needed. */
 static bool repeats(const resize *r, const axis_plan *p, int64_t *factor) {
-    if (strcmp(r->mode, "nearest") != 0 || !p->scale_known || p->scale < 1 || p->scale > 1024 || p->scale != floor(p->scale)) return false;
+    if (strcmp(r->mode, "nearest") != 0 || !p->scale_known || p->scale < 1 || p->scale > 1024 ||
+        p->scale != floor(p->scale))
+        return false;
     bool floors = strcmp(r->transform, "asymmetric") == 0 && strcmp(r->nearest, "floor") == 0;
     bool rounds = strcmp(r->transform, "half_pixel") == 0 && strncmp(r->nearest, "round_prefer", 12) == 0;
     *factor = (int64_t)p->scale;
@@ -161,7 +171,9 @@ static weft_value *resize_all(weft_onnx_node *node, weft_value *x, const resize 
             y = sums ? interpolate(node, y, i, r, p) : pick_nearest(node, y, i, r, p);
     }
     for (int i = 0; r->extrapolate && i < x->type.rank; i++) y = extrapolate(node, y, i, r, &plans[i]);
-    return weft_value_is_poison(y) ? y : weft_convert(g, sums && weft_dtype_is_integer(dtype) ? weft_round(g, y) : y, dtype);
+    return weft_value_is_poison(y)
+               ? y
+               : weft_convert(g, sums && weft_dtype_is_integer(dtype) ? weft_round(g, y) : y, dtype);
 }
 
 /* floor(in * scale), exactly for expressions when the scale is a small fraction. */
@@ -192,7 +204,8 @@ static bool keep_aspect(weft_onnx_node *node, const char *policy, int count, con
     for (int i = 0; i < count; i++) {
         const axis_plan *p = &plans[axes[i]];
         int64_t in, out;
-        if (!weft_onnx_dim_number(node->graph, p->in, &in) || !weft_onnx_dim_number(node->graph, p->out, &out) || in == 0) {
+        if (!weft_onnx_dim_number(node->graph, p->in, &in) || !weft_onnx_dim_number(node->graph, p->out, &out) ||
+            in == 0) {
             weft_onnx_problem(node, "keep_aspect_ratio_policy needs known extents");
             return false;
         }
@@ -227,10 +240,13 @@ static bool plan_axes(weft_onnx_node *node, const weft_value *x, int scales_inpu
     int scale_count = 0, size_count = 0;
     const Onnx__AttributeProto *attribute = weft_onnx_attribute(node, "scales");
     if (attribute)
-        for (; scale_count < (int)attribute->n_floats && scale_count < rank; scale_count++) scales[scale_count] = (double)attribute->floats[scale_count];
+        for (; scale_count < (int)attribute->n_floats && scale_count < rank; scale_count++)
+            scales[scale_count] = (double)attribute->floats[scale_count];
     weft_value *scales_value = scales_input >= 0 ? weft_onnx_optional(node, scales_input) : NULL;
-    bool empty = scales_value && !weft_value_is_poison(scales_value) && scales_value->type.rank == 1 && scales_value->type.dims[0] == 0;
-    if (scales_value && !empty && !weft_onnx_numbers(node, scales_value, WEFT_MAX_RANK, &scale_count, scales)) return false;
+    bool empty = scales_value && !weft_value_is_poison(scales_value) && scales_value->type.rank == 1 &&
+                 scales_value->type.dims[0] == 0;
+    if (scales_value && !empty && !weft_onnx_numbers(node, scales_value, WEFT_MAX_RANK, &scale_count, scales))
+        return false;
     if (sizes_input >= 0 && weft_onnx_has(node, sizes_input) && scale_count == 0 &&
         !weft_onnx_extents(node, weft_onnx_input(node, sizes_input), WEFT_MAX_RANK, &size_count, sizes))
         return false;
@@ -247,10 +263,12 @@ static bool plan_axes(weft_onnx_node *node, const weft_value *x, int scales_inpu
             continue;
         }
         p->out = sizes[i];
-        p->scale_known = weft_onnx_dim_number(node->graph, p->in, &in) && weft_onnx_dim_number(node->graph, p->out, &out) && in > 0;
+        p->scale_known =
+            weft_onnx_dim_number(node->graph, p->in, &in) && weft_onnx_dim_number(node->graph, p->out, &out) && in > 0;
         if (p->scale_known) p->scale = (double)out / (double)in;
         weft_dim factor;
-        if (!p->scale_known && weft_dim_divide_exact(node->graph->dims, p->out, p->in, &factor) && weft_dim_is_number(factor) && factor > 0)
+        if (!p->scale_known && weft_dim_divide_exact(node->graph->dims, p->out, p->in, &factor) &&
+            weft_dim_is_number(factor) && factor > 0)
             p->scale = (double)factor, p->scale_known = true;
     }
     const char *policy = weft_onnx_string(node, "keep_aspect_ratio_policy", "stretch");

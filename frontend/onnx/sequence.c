@@ -21,7 +21,9 @@ static bool position_of(weft_onnx_node *node, int input, int64_t fallback, int c
     return at >= 0 && at <= limit;
 }
 
-void weft_onnx_import_sequence_empty(weft_onnx_node *node) { node->outputs[0] = weft_onnx_value_sequence(node->import, 0, NULL); }
+void weft_onnx_import_sequence_empty(weft_onnx_node *node) {
+    node->outputs[0] = weft_onnx_value_sequence(node->import, 0, NULL);
+}
 
 void weft_onnx_import_sequence_construct(weft_onnx_node *node) {
     for (int i = 0; i < node->input_count; i++)
@@ -66,10 +68,13 @@ void weft_onnx_import_concat_from_sequence(weft_onnx_node *node) {
     if (!list) return;
     weft_value **values = weft_onnx_allocate(node->import, (size_t)list->count + 1, sizeof *values);
     if (!values) return;
-    for (int i = 0; i < list->count; i++) values[i] = list->items[i]->kind == WEFT_ONNX_TENSOR ? list->items[i]->value : weft_value_poison(node->graph);
+    for (int i = 0; i < list->count; i++)
+        values[i] = list->items[i]->kind == WEFT_ONNX_TENSOR ? list->items[i]->value : weft_value_poison(node->graph);
     int axis = (int)weft_onnx_int(node, "axis", 0);
     bool stack = weft_onnx_int(node, "new_axis", 0) != 0;
-    weft_onnx_output(node, 0, stack ? weft_stack(node->graph, axis, list->count, values) : weft_concat(node->graph, axis, list->count, values));
+    weft_onnx_output(node, 0,
+                     stack ? weft_stack(node->graph, axis, list->count, values)
+                           : weft_concat(node->graph, axis, list->count, values));
 }
 
 /* Parts of a scalar size, of given sizes, or of size one with the axis dropped. */
@@ -89,7 +94,8 @@ void weft_onnx_import_split_to_sequence(weft_onnx_node *node) {
     if (split) {
         if (weft_value_is_poison(split)) return;
         scalar = split->type.rank == 0;
-        if (scalar ? !weft_onnx_integer(node, split, &step) : !weft_onnx_integers(node, split, 1024, &count, sizes)) return;
+        if (scalar ? !weft_onnx_integer(node, split, &step) : !weft_onnx_integers(node, split, 1024, &count, sizes))
+            return;
     }
     if (scalar) {
         if (step < 1 || (extent + step - 1) / step > 1024) {

@@ -9,7 +9,8 @@
 void weft_onnx_import_constant(weft_onnx_node *node) {
     weft_onnx_import_state *import = node->import;
     weft_context *context = import->context;
-    static const char *const names[] = {"value", "sparse_value", "value_float", "value_floats", "value_int", "value_ints"};
+    static const char *const names[] = {"value",        "sparse_value", "value_float",
+                                        "value_floats", "value_int",    "value_ints"};
     const Onnx__AttributeProto *attribute = NULL;
     int which = 0;
     for (; which < 6 && !attribute; which++) attribute = weft_onnx_attribute(node, names[which]);
@@ -49,7 +50,8 @@ void weft_onnx_import_constant_of_shape(weft_onnx_node *node) {
     weft_value *fill;
     if (attribute && attribute->t) {
         weft_tensor *tensor = NULL;
-        weft_status status = weft_onnx_tensor_create(node->import->context, attribute->t, node->import->folder, &tensor);
+        weft_status status =
+            weft_onnx_tensor_create(node->import->context, attribute->t, node->import->folder, &tensor);
         fill = weft_onnx_constant(node->import, status, tensor, NULL);
         fill = weft_reshape(node->graph, fill, 0, NULL);
     } else
@@ -69,7 +71,8 @@ void weft_onnx_import_shape(weft_onnx_node *node) {
 
 void weft_onnx_import_size(weft_onnx_node *node) {
     weft_value *x = weft_onnx_input(node, 0);
-    if (!weft_value_is_poison(x)) weft_onnx_output(node, 0, weft_extent(node->graph, weft_type_count(node->graph, &x->type)));
+    if (!weft_value_is_poison(x))
+        weft_onnx_output(node, 0, weft_extent(node->graph, weft_type_count(node->graph, &x->type)));
 }
 
 void weft_onnx_import_reshape(weft_onnx_node *node) {
@@ -135,21 +138,25 @@ void weft_onnx_import_unsqueeze(weft_onnx_node *node) {
 
 void weft_onnx_import_flatten(weft_onnx_node *node) {
     int64_t axis = weft_onnx_int(node, "axis", 1);
-    weft_onnx_output(node, 0, weft_flatten(node->graph, weft_onnx_input(node, 0), axis > 100 || axis < -100 ? 100 : (int)axis));
+    weft_onnx_output(node, 0,
+                     weft_flatten(node->graph, weft_onnx_input(node, 0), axis > 100 || axis < -100 ? 100 : (int)axis));
 }
 
 void weft_onnx_import_concat(weft_onnx_node *node) {
     weft_value **values = weft_onnx_allocate(node->import, (size_t)node->input_count + 1, sizeof *values);
     if (!values) return;
     for (int i = 0; i < node->input_count; i++) values[i] = weft_onnx_input(node, i);
-    weft_onnx_output(node, 0, weft_concat(node->graph, (int)weft_onnx_int(node, "axis", node->version < 4 ? 1 : 0), node->input_count, values));
+    weft_onnx_output(node, 0,
+                     weft_concat(node->graph, (int)weft_onnx_int(node, "axis", node->version < 4 ? 1 : 0),
+                                 node->input_count, values));
 }
 
 void weft_onnx_import_expand(weft_onnx_node *node) {
     weft_value *x = weft_onnx_input(node, 0);
     int rank;
     weft_dim shape[WEFT_MAX_RANK];
-    if (weft_value_is_poison(x) || !weft_onnx_extents(node, weft_onnx_input(node, 1), WEFT_MAX_RANK, &rank, shape)) return;
+    if (weft_value_is_poison(x) || !weft_onnx_extents(node, weft_onnx_input(node, 1), WEFT_MAX_RANK, &rank, shape))
+        return;
     /* both sides broadcast: a 1 in the shape keeps x's extent */
     for (int i = 0; i < rank; i++) {
         int at = i - (rank - x->type.rank);
@@ -158,7 +165,8 @@ void weft_onnx_import_expand(weft_onnx_node *node) {
     if (rank < x->type.rank) {
         int more = x->type.rank - rank;
         weft_dim full[WEFT_MAX_RANK];
-        for (int i = 0; i < x->type.rank; i++) full[i] = i < more || shape[i - more] == 1 ? x->type.dims[i] : shape[i - more];
+        for (int i = 0; i < x->type.rank; i++)
+            full[i] = i < more || shape[i - more] == 1 ? x->type.dims[i] : shape[i - more];
         weft_onnx_output(node, 0, weft_broadcast_to(node->graph, x, x->type.rank, full));
         return;
     }
@@ -175,7 +183,8 @@ static weft_value *tile(weft_onnx_node *node, weft_value *x, const weft_dim *rep
         weft_dim wide[WEFT_MAX_RANK], merged[WEFT_MAX_RANK];
         int64_t at = i;
         for (int k = 0; k <= rank; k++) wide[k] = k == i ? repeats[i] : x->type.dims[k > i ? k - 1 : k];
-        for (int k = 0; k < rank; k++) merged[k] = k == i ? weft_dim_multiply(g->dims, repeats[i], x->type.dims[i]) : x->type.dims[k];
+        for (int k = 0; k < rank; k++)
+            merged[k] = k == i ? weft_dim_multiply(g->dims, repeats[i], x->type.dims[i]) : x->type.dims[k];
         x = weft_reshape(g, weft_broadcast_to(g, weft_unsqueeze(g, x, 1, &at), rank + 1, wide), rank, merged);
     }
     return x;
@@ -189,7 +198,9 @@ void weft_onnx_import_tile(weft_onnx_node *node) {
     if (node->version < 6) {
         weft_dim times, axis_dim;
         int64_t axis;
-        if (!weft_onnx_extent(node, weft_onnx_input(node, 1), &times) || !weft_onnx_extent(node, weft_onnx_input(node, 2), &axis_dim)) return;
+        if (!weft_onnx_extent(node, weft_onnx_input(node, 1), &times) ||
+            !weft_onnx_extent(node, weft_onnx_input(node, 2), &axis_dim))
+            return;
         if (!weft_onnx_dim_number(node->graph, axis_dim, &axis) || axis < 0 || axis >= x->type.rank) {
             weft_onnx_problem(node, "the axis is out of range");
             return;
@@ -214,7 +225,9 @@ void weft_onnx_import_range(weft_onnx_node *node) {
     weft_dim count;
     if (weft_dtype_is_float(dtype)) {
         double first, last, step;
-        if (!weft_onnx_number(node, start, &first) || !weft_onnx_number(node, limit, &last) || !weft_onnx_number(node, delta, &step)) return;
+        if (!weft_onnx_number(node, start, &first) || !weft_onnx_number(node, limit, &last) ||
+            !weft_onnx_number(node, delta, &step))
+            return;
         double size = ceil((last - first) / step);
         if (!(size < 1e15)) {
             weft_onnx_problem(node, "a range of %g elements", size);
@@ -224,7 +237,9 @@ void weft_onnx_import_range(weft_onnx_node *node) {
     } else {
         weft_dim first, last;
         int64_t step;
-        if (!weft_onnx_extent(node, start, &first) || !weft_onnx_extent(node, limit, &last) || !weft_onnx_integer(node, delta, &step)) return;
+        if (!weft_onnx_extent(node, start, &first) || !weft_onnx_extent(node, limit, &last) ||
+            !weft_onnx_integer(node, delta, &step))
+            return;
         if (step == 0 || step == INT64_MIN) {
             weft_onnx_problem(node, "a range with a step of %lld", (long long)step);
             return;
@@ -248,7 +263,8 @@ void weft_onnx_import_eye_like(weft_onnx_node *node) {
     weft_dtype dtype = weft_onnx_dtype_attribute(node, "dtype", x->type.dtype);
     weft_value *row = weft_iota(g, WEFT_I64, 2, x->type.dims, 0), *column = weft_iota(g, WEFT_I64, 2, x->type.dims, 1);
     weft_value *diagonal = weft_add(g, row, weft_scalar_integer(g, WEFT_I64, weft_onnx_int(node, "k", 0)));
-    if (dtype != WEFT_INVALID) weft_onnx_output(node, 0, weft_convert(g, weft_compare(g, WEFT_EQ, column, diagonal), dtype));
+    if (dtype != WEFT_INVALID)
+        weft_onnx_output(node, 0, weft_convert(g, weft_compare(g, WEFT_EQ, column, diagonal), dtype));
 }
 
 void weft_onnx_import_trilu(weft_onnx_node *node) {

@@ -1,5 +1,5 @@
-/* ONNX signal operators: Fourier transforms as products with a matrix of roots of unity (any length, any target), windows,
-   mel weights, random numbers. Read next: ml.c. */
+/* ONNX signal operators: Fourier transforms as products with a matrix of roots of unity (any length, any target),
+   windows, mel weights, random numbers. Read next: ml.c. */
 #include <math.h>
 #include <string.h>
 
@@ -24,8 +24,8 @@ static weft_value *roots(weft_onnx_node *node, int64_t n, int64_t columns, bool 
 enum { FOURIER_MAX = 8192 };
 
 /* x [..., n] real and imaginary (NULL = real input) -> [..., columns]. inverse conjugates and divides by n. */
-static void fourier(weft_onnx_node *node, weft_value *real, weft_value *imaginary, int64_t n, int64_t columns, bool inverse, weft_value **out_real,
-                    weft_value **out_imaginary) {
+static void fourier(weft_onnx_node *node, weft_value *real, weft_value *imaginary, int64_t n, int64_t columns,
+                    bool inverse, weft_value **out_real, weft_value **out_imaginary) {
     weft_graph *g = node->graph;
     weft_dtype dtype = real->type.dtype;
     weft_value *cosine = roots(node, n, columns, false, dtype), *sine = roots(node, n, columns, true, dtype);
@@ -38,7 +38,9 @@ static void fourier(weft_onnx_node *node, weft_value *real, weft_value *imaginar
         *out_real = inverse ? weft_sub(g, *out_real, part) : weft_add(g, *out_real, part);
         *out_imaginary = weft_add(g, *out_imaginary, weft_matmul(g, imaginary, cosine));
     }
-    if (inverse) *out_real = weft_mul_number(g, *out_real, 1.0 / (double)n), *out_imaginary = weft_mul_number(g, *out_imaginary, 1.0 / (double)n);
+    if (inverse)
+        *out_real = weft_mul_number(g, *out_real, 1.0 / (double)n),
+        *out_imaginary = weft_mul_number(g, *out_imaginary, 1.0 / (double)n);
 }
 
 /* axis to the last place; applying it again with back = true undoes it. */
@@ -74,10 +76,13 @@ void weft_onnx_import_dft(weft_onnx_node *node) {
     int rank = x->type.rank;
     int64_t axis = node->version >= 20 ? -2 : weft_onnx_int(node, "axis", 1), n, parts;
     bool inverse = weft_onnx_int(node, "inverse", 0) != 0, onesided = weft_onnx_int(node, "onesided", 0) != 0;
-    if (node->version >= 20 && weft_onnx_has(node, 2) && !weft_onnx_integer(node, weft_onnx_input(node, 2), &axis)) return;
+    if (node->version >= 20 && weft_onnx_has(node, 2) && !weft_onnx_integer(node, weft_onnx_input(node, 2), &axis))
+        return;
     if (axis < 0) axis += rank;
-    if (rank < 2 || axis < 0 || axis >= rank - 1 || !weft_onnx_dim_number(g, x->type.dims[rank - 1], &parts) || parts < 1 || parts > 2) {
-        weft_onnx_problem(node, "axis %lld of rank %d; the last axis holds 1 (real) or 2 (complex) numbers", (long long)axis, rank);
+    if (rank < 2 || axis < 0 || axis >= rank - 1 || !weft_onnx_dim_number(g, x->type.dims[rank - 1], &parts) ||
+        parts < 1 || parts > 2) {
+        weft_onnx_problem(node, "axis %lld of rank %d; the last axis holds 1 (real) or 2 (complex) numbers",
+                          (long long)axis, rank);
         return;
     }
     bool half_in = inverse && onesided;
@@ -118,13 +123,18 @@ void weft_onnx_import_stft(weft_onnx_node *node) {
         (void)weft_onnx_dim_number(g, window->type.dims[0], &n);
     weft_dim one = 1;
     if (x->type.rank == 2) x = weft_unsqueeze(g, x, 1, (const int64_t[]){2});
-    if (x->type.rank != 3 || n < 1 || n > FOURIER_MAX || hop < 1 || !weft_onnx_dim_number(g, x->type.dims[2], &parts) || parts < 1 || parts > 2) {
+    if (x->type.rank != 3 || n < 1 || n > FOURIER_MAX || hop < 1 || !weft_onnx_dim_number(g, x->type.dims[2], &parts) ||
+        parts < 1 || parts > 2) {
         weft_onnx_problem(node, "a frame length from 1 to %d and a hop of at least 1 are wanted", FOURIER_MAX);
         return;
     }
     bool onesided = weft_onnx_int(node, "onesided", 1) != 0;
-    weft_dim frames = weft_dim_add(g->dims, weft_dim_divide_floor(g->dims, weft_dim_subtract(g->dims, x->type.dims[1], n), hop), one), shape[2] = {frames, n};
-    weft_value *at = weft_add(g, weft_mul(g, weft_iota(g, WEFT_I64, 2, shape, 0), weft_scalar_integer(g, WEFT_I64, hop)), weft_iota(g, WEFT_I64, 2, shape, 1));
+    weft_dim frames = weft_dim_add(
+                 g->dims, weft_dim_divide_floor(g->dims, weft_dim_subtract(g->dims, x->type.dims[1], n), hop), one),
+             shape[2] = {frames, n};
+    weft_value *at =
+        weft_add(g, weft_mul(g, weft_iota(g, WEFT_I64, 2, shape, 0), weft_scalar_integer(g, WEFT_I64, hop)),
+                 weft_iota(g, WEFT_I64, 2, shape, 1));
     weft_dtype dtype = x->type.dtype, wide = weft_onnx_wide(dtype);
     weft_value *values[2] = {NULL, NULL}, *out[2];
     int64_t last = 2;
@@ -149,8 +159,10 @@ void weft_onnx_import_window(weft_onnx_node *node) {
     double a0 = 0.5, a1 = 0.5, a2 = 0;
     if (strcmp(name, "HammingWindow") == 0) a0 = 25.0 / 46, a1 = 21.0 / 46;
     if (strcmp(name, "BlackmanWindow") == 0) a0 = 0.42, a1 = 0.5, a2 = 0.08;
-    weft_dim divisor = weft_onnx_int(node, "periodic", 1) ? size : weft_dim_maximum(g->dims, weft_dim_subtract(g->dims, size, 1), 1);
-    weft_value *turn = weft_div(g, weft_mul_number(g, weft_iota(g, WEFT_F64, 1, &size, 0), two_pi), weft_convert(g, weft_extent(g, divisor), WEFT_F64));
+    weft_dim divisor =
+        weft_onnx_int(node, "periodic", 1) ? size : weft_dim_maximum(g->dims, weft_dim_subtract(g->dims, size, 1), 1);
+    weft_value *turn = weft_div(g, weft_mul_number(g, weft_iota(g, WEFT_F64, 1, &size, 0), two_pi),
+                                weft_convert(g, weft_extent(g, divisor), WEFT_F64));
     weft_value *y = weft_add_number(g, weft_mul_number(g, weft_cos(g, turn), -a1), a0);
     if (a2 != 0) y = weft_add(g, y, weft_mul_number(g, weft_cos(g, weft_mul_number(g, turn, 2)), a2));
     weft_onnx_output(node, 0, weft_convert(g, y, dtype));
@@ -164,8 +176,10 @@ void weft_onnx_import_mel_weight_matrix(weft_onnx_node *node) {
     int64_t bins, length, rate;
     double low, high;
     weft_dtype dtype = weft_onnx_dtype_attribute(node, "output_datatype", WEFT_F32);
-    if (!weft_onnx_integer(node, weft_onnx_input(node, 0), &bins) || !weft_onnx_integer(node, weft_onnx_input(node, 1), &length) ||
-        !weft_onnx_integer(node, weft_onnx_input(node, 2), &rate) || !weft_onnx_number(node, weft_onnx_input(node, 3), &low) ||
+    if (!weft_onnx_integer(node, weft_onnx_input(node, 0), &bins) ||
+        !weft_onnx_integer(node, weft_onnx_input(node, 1), &length) ||
+        !weft_onnx_integer(node, weft_onnx_input(node, 2), &rate) ||
+        !weft_onnx_number(node, weft_onnx_input(node, 3), &low) ||
         !weft_onnx_number(node, weft_onnx_input(node, 4), &high) || dtype == WEFT_INVALID)
         return;
     if (bins < 1 || bins > 1 << 16 || length < 1 || length > 1 << 20 || rate < 1) {
@@ -178,12 +192,14 @@ void weft_onnx_import_mel_weight_matrix(weft_onnx_node *node) {
     double low_mel = mel_of(low), step = (mel_of(high) - low_mel) / (double)(bins + 2);
     for (int64_t k = 0; !status && k < bins; k++) {
         int64_t edge[3];
-        for (int i = 0; i < 3; i++) edge[i] = (int64_t)floor((double)(length + 1) * hertz_of((double)(k + i) * step + low_mel) / (double)rate);
+        for (int i = 0; i < 3; i++)
+            edge[i] = (int64_t)floor((double)(length + 1) * hertz_of((double)(k + i) * step + low_mel) / (double)rate);
         for (int64_t r = 0; r < rows; r++) {
             double weight = 0;
             if (edge[1] == edge[0] ? r == edge[1] : r >= edge[0] && r <= edge[1])
                 weight = edge[1] == edge[0] ? 1 : (double)(r - edge[0]) / (double)(edge[1] - edge[0]);
-            if (edge[2] > edge[1] && r >= edge[1] && r < edge[2]) weight = (double)(edge[2] - r) / (double)(edge[2] - edge[1]);
+            if (edge[2] > edge[1] && r >= edge[1] && r < edge[2])
+                weight = (double)(edge[2] - r) / (double)(edge[2] - edge[1]);
             weft_element_set_double(dtype, tensor->data, r * bins + k, weight);
         }
     }
@@ -225,8 +241,11 @@ void weft_onnx_import_random(weft_onnx_node *node) {
         weft_onnx_problem(node, "random numbers of type %s", weft_dtype_name(dtype));
         return;
     }
-    weft_onnx_output(node, 0, normal ? weft_random_normal(g, key_of(node), dtype, rank, shape, weft_onnx_float(node, "mean", 0), weft_onnx_float(node, "scale", 1))
-                                     : weft_random_uniform(g, key_of(node), dtype, rank, shape, weft_onnx_float(node, "low", 0), weft_onnx_float(node, "high", 1)));
+    weft_onnx_output(node, 0,
+                     normal ? weft_random_normal(g, key_of(node), dtype, rank, shape, weft_onnx_float(node, "mean", 0),
+                                                 weft_onnx_float(node, "scale", 1))
+                            : weft_random_uniform(g, key_of(node), dtype, rank, shape, weft_onnx_float(node, "low", 0),
+                                                  weft_onnx_float(node, "high", 1)));
 }
 
 void weft_onnx_import_bernoulli(weft_onnx_node *node) {
@@ -234,7 +253,8 @@ void weft_onnx_import_bernoulli(weft_onnx_node *node) {
     weft_value *x = weft_onnx_input(node, 0);
     if (weft_value_is_poison(x)) return;
     weft_dtype dtype = weft_onnx_dtype_attribute(node, "dtype", x->type.dtype);
-    weft_value *wide = weft_onnx_widen(g, x), *draw = weft_random_uniform(g, key_of(node), wide->type.dtype, x->type.rank, x->type.dims, 0, 1);
+    weft_value *wide = weft_onnx_widen(g, x),
+               *draw = weft_random_uniform(g, key_of(node), wide->type.dtype, x->type.rank, x->type.dims, 0, 1);
     if (dtype != WEFT_INVALID) weft_onnx_output(node, 0, weft_convert(g, weft_compare(g, WEFT_LT, draw, wide), dtype));
 }
 

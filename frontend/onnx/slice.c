@@ -5,7 +5,8 @@
 #include "frontend/onnx/import.h"
 
 /* A bound as an index from 0: negative ones count from the end, then it is cut to [low, high]. */
-static weft_dim normalise(weft_onnx_node *node, weft_dim bound, weft_dim extent, weft_dim low, weft_dim high, bool *ok) {
+static weft_dim normalise(weft_onnx_node *node, weft_dim bound, weft_dim extent, weft_dim low, weft_dim high,
+                          bool *ok) {
     weft_dim_table *dims = node->graph->dims;
     int64_t number, minimum, maximum;
     if (weft_onnx_dim_number(node->graph, bound, &number)) {
@@ -30,7 +31,8 @@ typedef struct slice_plan {
 } slice_plan;
 
 /* Negative steps walk the reversed axis: index i becomes extent - 1 - i. */
-static bool plan_axis(weft_onnx_node *node, slice_plan *plan, int axis, weft_dim extent, weft_dim start, weft_dim end, int64_t step) {
+static bool plan_axis(weft_onnx_node *node, slice_plan *plan, int axis, weft_dim extent, weft_dim start, weft_dim end,
+                      int64_t step) {
     weft_dim_table *dims = node->graph->dims;
     bool ok = true;
     if (step == 0 || step == INT64_MIN) {
@@ -42,7 +44,8 @@ static bool plan_axis(weft_onnx_node *node, slice_plan *plan, int axis, weft_dim
         plan->limit[axis] = normalise(node, end, extent, 0, extent, &ok);
     } else {
         weft_dim last = weft_dim_subtract(dims, extent, 1), before = weft_onnx_dim(node->graph, -1);
-        weft_dim first = normalise(node, start, extent, before, last, &ok), stop = normalise(node, end, extent, before, last, &ok);
+        weft_dim first = normalise(node, start, extent, before, last, &ok),
+                 stop = normalise(node, end, extent, before, last, &ok);
         plan->start[axis] = weft_dim_subtract(dims, last, first);
         plan->limit[axis] = weft_dim_subtract(dims, last, stop);
         plan->reversed[plan->reversed_count++] = axis;
@@ -53,7 +56,8 @@ static bool plan_axis(weft_onnx_node *node, slice_plan *plan, int axis, weft_dim
 }
 
 /* starts, ends, axes, steps from inputs (version 10 on) or attributes. */
-static bool slice_arguments(weft_onnx_node *node, int rank, int *count, weft_dim *starts, weft_dim *ends, int64_t *axes, int64_t *steps) {
+static bool slice_arguments(weft_onnx_node *node, int rank, int *count, weft_dim *starts, weft_dim *ends, int64_t *axes,
+                            int64_t *steps) {
     int other, n = 0;
     bool ok;
     if (node->version < 10) {
@@ -70,7 +74,8 @@ static bool slice_arguments(weft_onnx_node *node, int rank, int *count, weft_dim
     }
     for (int i = 0; i < *count; i++) axes[i] = i, steps[i] = 1;
     int64_t given[WEFT_MAX_RANK];
-    if (weft_onnx_axes(node, node->version < 10 ? -1 : 3, "axes", &n, given, &ok) && ok && n == *count) memcpy(axes, given, sizeof *axes * (size_t)n);
+    if (weft_onnx_axes(node, node->version < 10 ? -1 : 3, "axes", &n, given, &ok) && ok && n == *count)
+        memcpy(axes, given, sizeof *axes * (size_t)n);
     if (!ok) return false;
     if (node->version >= 10 && weft_onnx_has(node, 4)) {
         if (!weft_onnx_integers(node, weft_onnx_input(node, 4), WEFT_MAX_RANK, &n, given)) return false;
@@ -147,7 +152,8 @@ void weft_onnx_import_split(weft_onnx_node *node) {
 /* Where the positions of a padded axis read: i64 vector of the new extent. */
 static weft_value *padded_positions(weft_graph *g, const char *mode, weft_dim extent, weft_dim low, weft_dim high) {
     weft_dim size = weft_dim_add(g->dims, weft_dim_add(g->dims, extent, low), high);
-    weft_value *length = weft_extent(g, extent), *one = weft_scalar_integer(g, WEFT_I64, 1), *zero = weft_scalar_integer(g, WEFT_I64, 0);
+    weft_value *length = weft_extent(g, extent), *one = weft_scalar_integer(g, WEFT_I64, 1),
+               *zero = weft_scalar_integer(g, WEFT_I64, 0);
     weft_value *last = weft_sub(g, length, one);
     weft_value *at = weft_sub(g, weft_iota(g, WEFT_I64, 1, &size, 0), weft_extent(g, low));
     if (strcmp(mode, "edge") == 0) return weft_min(g, weft_max(g, at, zero), last);
@@ -158,7 +164,8 @@ static weft_value *padded_positions(weft_graph *g, const char *mode, weft_dim ex
     return weft_min(g, step, weft_sub(g, period, step));
 }
 
-static weft_value *pad_value(weft_onnx_node *node, weft_value *x, const char *mode, const weft_dim *low, const weft_dim *high, weft_value *fill) {
+static weft_value *pad_value(weft_onnx_node *node, weft_value *x, const char *mode, const weft_dim *low,
+                             const weft_dim *high, weft_value *fill) {
     weft_graph *g = node->graph;
     if (strcmp(mode, "constant") == 0) return weft_pad(g, x, fill, low, high, NULL);
     if (strcmp(mode, "edge") != 0 && strcmp(mode, "wrap") != 0 && strcmp(mode, "reflect") != 0) {
@@ -166,7 +173,8 @@ static weft_value *pad_value(weft_onnx_node *node, weft_value *x, const char *mo
         return weft_value_poison(g);
     }
     for (int i = 0; !weft_value_is_poison(x) && i < x->type.rank; i++)
-        if (low[i] != 0 || high[i] != 0) x = weft_take(g, x, padded_positions(g, mode, x->type.dims[i], low[i], high[i]), i);
+        if (low[i] != 0 || high[i] != 0)
+            x = weft_take(g, x, padded_positions(g, mode, x->type.dims[i], low[i], high[i]), i);
     return x;
 }
 
@@ -180,14 +188,17 @@ void weft_onnx_import_pad(weft_onnx_node *node) {
     int rank = x->type.rank;
     if (node->version < 11) {
         const int64_t *values;
-        if (!weft_onnx_ints(node, "pads", &count, &values) && !weft_onnx_ints(node, "paddings", &count, &values)) count = 0;
+        if (!weft_onnx_ints(node, "pads", &count, &values) && !weft_onnx_ints(node, "paddings", &count, &values))
+            count = 0;
         for (int i = 0; i < count && i < 2 * rank; i++) pads[i] = weft_onnx_dim(g, values[i]);
         fill = weft_onnx_scalar_like(g, x, weft_onnx_float(node, "value", 0));
     } else {
         if (!weft_onnx_extents(node, weft_onnx_input(node, 1), 2 * WEFT_MAX_RANK, &count, pads)) return;
         fill = weft_onnx_optional(node, 2);
         fill = fill ? weft_reshape(g, fill, 0, NULL) : weft_onnx_scalar_like(g, x, 0);
-        if (weft_onnx_has(node, 3) && !weft_onnx_integers(node, weft_onnx_input(node, 3), WEFT_MAX_RANK, &axis_count, axes)) return;
+        if (weft_onnx_has(node, 3) &&
+            !weft_onnx_integers(node, weft_onnx_input(node, 3), WEFT_MAX_RANK, &axis_count, axes))
+            return;
     }
     if (!weft_onnx_has(node, 3) || node->version < 11)
         for (axis_count = 0; axis_count < rank; axis_count++) axes[axis_count] = axis_count;
@@ -213,7 +224,8 @@ void weft_onnx_import_center_crop_pad(weft_onnx_node *node) {
     weft_dim shape[WEFT_MAX_RANK], low[WEFT_MAX_RANK] = {0}, high[WEFT_MAX_RANK] = {0};
     int count, axis_count;
     const int64_t *axes;
-    if (weft_value_is_poison(x) || !weft_onnx_extents(node, weft_onnx_input(node, 1), WEFT_MAX_RANK, &count, shape)) return;
+    if (weft_value_is_poison(x) || !weft_onnx_extents(node, weft_onnx_input(node, 1), WEFT_MAX_RANK, &count, shape))
+        return;
     bool given = weft_onnx_ints(node, "axes", &axis_count, &axes);
     if ((given ? axis_count : x->type.rank) != count) {
         weft_onnx_problem(node, "%d extents for %d axes", count, given ? axis_count : x->type.rank);
@@ -222,7 +234,8 @@ void weft_onnx_import_center_crop_pad(weft_onnx_node *node) {
     for (int i = 0; i < count; i++) {
         int64_t axis = given ? axes[i] : i, want, have;
         if (axis < 0) axis += x->type.rank;
-        if (axis < 0 || axis >= x->type.rank || !weft_onnx_dim_number(g, shape[i], &want) || !weft_onnx_dim_number(g, x->type.dims[axis], &have)) {
+        if (axis < 0 || axis >= x->type.rank || !weft_onnx_dim_number(g, shape[i], &want) ||
+            !weft_onnx_dim_number(g, x->type.dims[axis], &have)) {
             weft_onnx_problem(node, "needs known extents on the axes it changes");
             return;
         }

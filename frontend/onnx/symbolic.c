@@ -1,10 +1,10 @@
 /* The values of graph values at import: extents, sizes, axes and everything computed from them.
 
-   A small value is a list of elements: an integer extent (number or expression), an exact ratio of one (floats made from
-   extents), a float number, or unknown. It is computed backwards over core nodes, each value once, so every operator that
-   is lowered to core ops takes part without doing anything. What depends on constants alone and is larger, or uses other
-   ops, is folded by the reference interpreter.
-   Invariant: an element that is not unknown is exactly what the interpreter would compute. Read next: control.c. */
+   A small value is a list of elements: an integer extent (number or expression), an exact ratio of one (floats made
+   from extents), a float number, or unknown. It is computed backwards over core nodes, each value once, so every
+   operator that is lowered to core ops takes part without doing anything. What depends on constants alone and is
+   larger, or uses other ops, is folded by the reference interpreter. Invariant: an element that is not unknown is
+   exactly what the interpreter would compute. Read next: control.c. */
 #include <math.h>
 #include <string.h>
 
@@ -37,7 +37,8 @@ static bool is_small(const weft_value *value) {
     return true;
 }
 
-static weft_status run_node(weft_onnx_import_state *import, const weft_node *node, weft_tensor *const *inputs, weft_tensor **results) {
+static weft_status run_node(weft_onnx_import_state *import, const weft_node *node, weft_tensor *const *inputs,
+                            weft_tensor **results) {
     int count = weft_dim_symbol_count(import->graph->dims);
     int64_t *symbols = weft_onnx_allocate(import, (size_t)count + 1, sizeof *symbols);
     if (!symbols) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "symbols");
@@ -86,14 +87,16 @@ static weft_tensor *fold_node(weft_onnx_import_state *import, weft_value *value,
 }
 
 weft_tensor *weft_onnx_fold_constant(weft_onnx_import_state *import, weft_value *value) {
-    if (value->node && value->node->op == WEFT_OP_constant) return weft_node_attribute(value->node, WEFT_ATTR_value)->as.tensor;
+    if (value->node && value->node->op == WEFT_OP_constant)
+        return weft_node_attribute(value->node, WEFT_ATTR_value)->as.tensor;
     weft_tensor *known = weft_map_find(&import->folded, &value, sizeof value);
     return known ? known : fold_node(import, value, 0);
 }
 
 weft_tensor *weft_onnx_fold(weft_onnx_import_state *import, weft_value *value) {
     if (weft_value_is_poison(value)) return NULL;
-    if (value->node && value->node->op == WEFT_OP_constant) return weft_node_attribute(value->node, WEFT_ATTR_value)->as.tensor;
+    if (value->node && value->node->op == WEFT_OP_constant)
+        return weft_node_attribute(value->node, WEFT_ATTR_value)->as.tensor;
     weft_tensor *known = weft_map_find(&import->folded, &value, sizeof value);
     if (known) return known;
     /* values that follow extents are known although `dim` does not fold */
@@ -135,12 +138,14 @@ void weft_onnx_need(weft_onnx_node *node, weft_value *value, const char *what) {
     int reported = 0;
     visit_inputs(node->import, value, &seen, 0, &reported);
     weft_map_deinit(&seen);
-    weft_onnx_problem(node, reported ? "%s depends on the value of an input: give that input as a constant"
-                                     : "%s depends on values that are computed at run time",
+    weft_onnx_problem(node,
+                      reported ? "%s depends on the value of an input: give that input as a constant"
+                               : "%s depends on values that are computed at run time",
                       what);
 }
 
-bool weft_onnx_try_extents(weft_onnx_import_state *import, weft_value *value, int capacity, int *out_count, weft_dim *out_extents) {
+bool weft_onnx_try_extents(weft_onnx_import_state *import, weft_value *value, int capacity, int *out_count,
+                           weft_dim *out_extents) {
     if (weft_value_is_poison(value)) return false;
     const weft_onnx_symbolic *symbolic = weft_onnx_symbolic_of(import, value);
     if (!symbolic || symbolic->count > capacity) return false;

@@ -28,6 +28,7 @@ const weft_onnx_symbolic *weft_onnx_symbolic_of(weft_onnx_import_state *import, 
 /* The folded tensor of a value that depends on constants alone, borrowed; NULL otherwise. */
 weft_tensor *weft_onnx_fold_constant(weft_onnx_import_state *import, weft_value *value);
 /* A tensor when every element is a number; NULL otherwise. The caller releases. */
-weft_tensor *weft_onnx_symbolic_tensor(weft_onnx_import_state *import, const weft_value *value, const weft_onnx_symbolic *symbolic);
+weft_tensor *weft_onnx_symbolic_tensor(weft_onnx_import_state *import, const weft_value *value,
+                                       const weft_onnx_symbolic *symbolic);
 
 #endif

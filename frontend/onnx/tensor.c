@@ -1,5 +1,5 @@
-/* TensorProto to tensors: every encoding of every element type, external data included. Invariant: nothing is read beyond
-   what the message or the file holds. Source: onnx.proto's comments on TensorProto (ONNX 1.22). */
+/* TensorProto to tensors: every encoding of every element type, external data included. Invariant: nothing is read
+   beyond what the message or the file holds. Source: onnx.proto's comments on TensorProto (ONNX 1.22). */
 #include <string.h>
 
 #include "base/file.h"
@@ -9,11 +9,11 @@ static const struct {
     int data_type;
     weft_dtype dtype;
 } data_types[] = {
-    {1, WEFT_F32},         {2, WEFT_U8},          {3, WEFT_I8},      {4, WEFT_U16},     {5, WEFT_I16},
-    {6, WEFT_I32},         {7, WEFT_I64},         {8, WEFT_STRING},  {9, WEFT_BOOL},    {10, WEFT_F16},
-    {11, WEFT_F64},        {12, WEFT_U32},        {13, WEFT_U64},    {14, WEFT_C64},    {15, WEFT_C128},
-    {16, WEFT_BF16},       {17, WEFT_F8E4M3FN},   {18, WEFT_F8E4M3FNUZ}, {19, WEFT_F8E5M2}, {20, WEFT_F8E5M2FNUZ},
-    {21, WEFT_U4},         {22, WEFT_I4},         {23, WEFT_F4E2M1FN},   {24, WEFT_F8E8M0FNU}, {25, WEFT_U2},
+    {1, WEFT_F32},   {2, WEFT_U8},        {3, WEFT_I8},          {4, WEFT_U16},        {5, WEFT_I16},
+    {6, WEFT_I32},   {7, WEFT_I64},       {8, WEFT_STRING},      {9, WEFT_BOOL},       {10, WEFT_F16},
+    {11, WEFT_F64},  {12, WEFT_U32},      {13, WEFT_U64},        {14, WEFT_C64},       {15, WEFT_C128},
+    {16, WEFT_BF16}, {17, WEFT_F8E4M3FN}, {18, WEFT_F8E4M3FNUZ}, {19, WEFT_F8E5M2},    {20, WEFT_F8E5M2FNUZ},
+    {21, WEFT_U4},   {22, WEFT_I4},       {23, WEFT_F4E2M1FN},   {24, WEFT_F8E8M0FNU}, {25, WEFT_U2},
     {26, WEFT_I2},
 };
 
@@ -32,8 +32,8 @@ int weft_onnx_data_type(weft_dtype dtype) {
 static const char *tensor_name(const Onnx__TensorProto *proto) { return proto->name ? proto->name : "?"; }
 
 static weft_status wrong_size(const Onnx__TensorProto *proto, size_t have, size_t want) {
-    return WEFT_STATUS(WEFT_INVALID_DATA, "tensor %s holds %zu entries or bytes where its shape needs %zu", tensor_name(proto),
-                       have, want);
+    return WEFT_STATUS(WEFT_INVALID_DATA, "tensor %s holds %zu entries or bytes where its shape needs %zu",
+                       tensor_name(proto), have, want);
 }
 
 static weft_status take_bytes(const Onnx__TensorProto *proto, const void *from, size_t bytes, weft_tensor *tensor) {
@@ -44,7 +44,8 @@ static weft_status take_bytes(const Onnx__TensorProto *proto, const void *from, 
 
 static const char *external_entry(const Onnx__TensorProto *proto, const char *key) {
     for (size_t i = 0; i < proto->n_external_data; i++)
-        if (proto->external_data[i]->key && strcmp(proto->external_data[i]->key, key) == 0) return proto->external_data[i]->value;
+        if (proto->external_data[i]->key && strcmp(proto->external_data[i]->key, key) == 0)
+            return proto->external_data[i]->value;
     return NULL;
 }
 
@@ -70,7 +71,8 @@ static bool location_is_safe(const char *location) {
     return true;
 }
 
-static weft_status take_external(weft_context *context, const Onnx__TensorProto *proto, const char *folder, weft_tensor *tensor) {
+static weft_status take_external(weft_context *context, const Onnx__TensorProto *proto, const char *folder,
+                                 weft_tensor *tensor) {
     const char *location = external_entry(proto, "location"), *offset_text = external_entry(proto, "offset"),
                *length_text = external_entry(proto, "length");
     uint64_t offset = 0, length = weft_tensor_bytes(tensor);
@@ -78,9 +80,11 @@ static weft_status take_external(weft_context *context, const Onnx__TensorProto 
         return WEFT_STATUS(WEFT_INVALID_DATA, "tensor %s: external location %s is not inside the model's folder",
                            tensor_name(proto), location ? location : "(none)");
     if ((offset_text && !parse_size(offset_text, &offset)) || (length_text && !parse_size(length_text, &length)))
-        return WEFT_STATUS(WEFT_INVALID_DATA, "tensor %s: external offset or length is not a number", tensor_name(proto));
+        return WEFT_STATUS(WEFT_INVALID_DATA, "tensor %s: external offset or length is not a number",
+                           tensor_name(proto));
     if (!folder)
-        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "tensor %s lies in the file %s, but the model was given without a folder",
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT,
+                           "tensor %s lies in the file %s, but the model was given without a folder",
                            tensor_name(proto), location);
     weft_arena scratch;
     weft_arena_init(context->allocator, &scratch);
@@ -94,8 +98,8 @@ static weft_status take_external(weft_context *context, const Onnx__TensorProto 
     status = weft_file_map(path, &file);
     if (status) goto done;
     if (offset > file.bytes || length > file.bytes - offset) {
-        status = WEFT_STATUS(WEFT_INVALID_DATA, "tensor %s: %s has %zu bytes, wanted %llu at %llu", tensor_name(proto), path,
-                             file.bytes, (unsigned long long)length, (unsigned long long)offset);
+        status = WEFT_STATUS(WEFT_INVALID_DATA, "tensor %s: %s has %zu bytes, wanted %llu at %llu", tensor_name(proto),
+                             path, file.bytes, (unsigned long long)length, (unsigned long long)offset);
         goto done;
     }
     status = take_bytes(proto, (const char *)file.data + offset, (size_t)length, tensor);
@@ -105,8 +109,8 @@ done:
     return status;
 }
 
-/* int32_data holds everything of at most 32 bits that is not f32: integers by value, 16- and 8-bit floats by bits, types
-   below 8 bits packed into bytes. */
+/* int32_data holds everything of at most 32 bits that is not f32: integers by value, 16- and 8-bit floats by bits,
+   types below 8 bits packed into bytes. */
 static weft_status take_int32(const Onnx__TensorProto *proto, weft_tensor *tensor) {
     weft_dtype dtype = weft_tensor_dtype(tensor);
     int bits = weft_dtype_bits(dtype);
@@ -130,7 +134,8 @@ static weft_status take_uint64(const Onnx__TensorProto *proto, weft_tensor *tens
     size_t count = (size_t)weft_tensor_element_count(tensor);
     if (proto->n_uint64_data != count) return wrong_size(proto, proto->n_uint64_data, count);
     for (size_t i = 0; i < count; i++)
-        weft_element_set_i64(weft_tensor_dtype(tensor), weft_tensor_data(tensor), (int64_t)i, (int64_t)proto->uint64_data[i]);
+        weft_element_set_i64(weft_tensor_dtype(tensor), weft_tensor_data(tensor), (int64_t)i,
+                             (int64_t)proto->uint64_data[i]);
     return NULL;
 }
 
@@ -173,7 +178,8 @@ static weft_status take_typed(const Onnx__TensorProto *proto, weft_tensor *tenso
 static weft_status check_claim(const Onnx__TensorProto *proto, weft_dtype dtype) {
     uint64_t count = 1;
     for (size_t i = 0; i < proto->n_dims; i++) {
-        if (proto->dims[i] < 0) return WEFT_STATUS(WEFT_INVALID_DATA, "tensor %s has a negative extent", tensor_name(proto));
+        if (proto->dims[i] < 0)
+            return WEFT_STATUS(WEFT_INVALID_DATA, "tensor %s has a negative extent", tensor_name(proto));
         if (proto->dims[i] && count > (uint64_t)INT64_MAX / (uint64_t)proto->dims[i])
             return WEFT_STATUS(WEFT_INVALID_DATA, "the size of tensor %s overflows", tensor_name(proto));
         count *= (uint64_t)proto->dims[i];
@@ -191,14 +197,18 @@ weft_status weft_onnx_tensor_create(weft_context *context, const Onnx__TensorPro
     *out_tensor = NULL;
     weft_dtype dtype = weft_onnx_dtype(proto->data_type);
     if (dtype == WEFT_INVALID)
-        return WEFT_STATUS(WEFT_UNSUPPORTED, "tensor %s has the unknown element type %d", tensor_name(proto), proto->data_type);
+        return WEFT_STATUS(WEFT_UNSUPPORTED, "tensor %s has the unknown element type %d", tensor_name(proto),
+                           proto->data_type);
     if (dtype == WEFT_STRING)
-        return WEFT_STATUS(WEFT_UNSUPPORTED, "tensor %s holds strings, which exist on the host only", tensor_name(proto));
+        return WEFT_STATUS(WEFT_UNSUPPORTED, "tensor %s holds strings, which exist on the host only",
+                           tensor_name(proto));
     if (proto->n_dims > WEFT_MAX_RANK)
-        return WEFT_STATUS(WEFT_UNSUPPORTED, "tensor %s has rank %zu, above %d", tensor_name(proto), proto->n_dims, WEFT_MAX_RANK);
+        return WEFT_STATUS(WEFT_UNSUPPORTED, "tensor %s has rank %zu, above %d", tensor_name(proto), proto->n_dims,
+                           WEFT_MAX_RANK);
     WEFT_TRY(check_claim(proto, dtype), "tensor %s", tensor_name(proto));
     weft_tensor *tensor;
-    WEFT_TRY(weft_tensor_create(context, dtype, (int)proto->n_dims, proto->dims, &tensor), "tensor %s", tensor_name(proto));
+    WEFT_TRY(weft_tensor_create(context, dtype, (int)proto->n_dims, proto->dims, &tensor), "tensor %s",
+             tensor_name(proto));
     weft_status status;
     if (proto->data_location == 1)
         status = take_external(context, proto, folder, tensor);
@@ -223,7 +233,8 @@ static weft_status scatter_sparse(const Onnx__SparseTensorProto *proto, weft_ten
     bool flat = weft_tensor_rank(indices) == 1;
     if (weft_tensor_dtype(indices) != WEFT_I64 || weft_tensor_element_count(indices) != (flat ? count : count * rank) ||
         weft_dtype_bits(weft_tensor_dtype(values)) < 8)
-        return WEFT_STATUS(WEFT_INVALID_DATA, "sparse tensor %s: indices do not fit its values", tensor_name(proto->values));
+        return WEFT_STATUS(WEFT_INVALID_DATA, "sparse tensor %s: indices do not fit its values",
+                           tensor_name(proto->values));
     size_t bytes = (size_t)weft_dtype_bits(weft_tensor_dtype(values)) / 8;
     for (int64_t i = 0; i < count; i++) {
         int64_t position = 0;
@@ -234,14 +245,16 @@ static weft_status scatter_sparse(const Onnx__SparseTensorProto *proto, weft_ten
         }
         if (flat) position = index[i];
         if (position < 0 || position >= weft_tensor_element_count(dense))
-            return WEFT_STATUS(WEFT_INVALID_DATA, "sparse tensor %s: an index is out of range", tensor_name(proto->values));
-        memcpy((char *)weft_tensor_data(dense) + (size_t)position * bytes, (char *)weft_tensor_data(values) + (size_t)i * bytes, bytes);
+            return WEFT_STATUS(WEFT_INVALID_DATA, "sparse tensor %s: an index is out of range",
+                               tensor_name(proto->values));
+        memcpy((char *)weft_tensor_data(dense) + (size_t)position * bytes,
+               (char *)weft_tensor_data(values) + (size_t)i * bytes, bytes);
     }
     return NULL;
 }
 
-weft_status weft_onnx_sparse_tensor_create(weft_context *context, const Onnx__SparseTensorProto *proto, const char *folder,
-                                           weft_tensor **out_tensor) {
+weft_status weft_onnx_sparse_tensor_create(weft_context *context, const Onnx__SparseTensorProto *proto,
+                                           const char *folder, weft_tensor **out_tensor) {
     *out_tensor = NULL;
     if (!proto->values || !proto->indices || proto->n_dims > WEFT_MAX_RANK)
         return WEFT_STATUS(WEFT_INVALID_DATA, "an incomplete sparse tensor");
@@ -254,7 +267,8 @@ weft_status weft_onnx_sparse_tensor_create(weft_context *context, const Onnx__Sp
     weft_tensor *values = NULL, *indices = NULL, *dense = NULL;
     weft_status status = weft_onnx_tensor_create(context, proto->values, folder, &values);
     if (!status) status = weft_onnx_tensor_create(context, proto->indices, folder, &indices);
-    if (!status) status = weft_tensor_create(context, weft_tensor_dtype(values), (int)proto->n_dims, proto->dims, &dense);
+    if (!status)
+        status = weft_tensor_create(context, weft_tensor_dtype(values), (int)proto->n_dims, proto->dims, &dense);
     if (!status) status = scatter_sparse(proto, values, indices, dense);
     if (status) {
         weft_tensor_release(dense);
@@ -266,7 +280,8 @@ weft_status weft_onnx_sparse_tensor_create(weft_context *context, const Onnx__Sp
     return status;
 }
 
-weft_status weft_onnx_tensor_read(weft_context *context, const void *data, size_t bytes, weft_tensor **out_tensor, char **out_name) {
+weft_status weft_onnx_tensor_read(weft_context *context, const void *data, size_t bytes, weft_tensor **out_tensor,
+                                  char **out_name) {
     *out_tensor = NULL;
     if (out_name) *out_name = NULL;
     weft_arena arena;

@@ -55,9 +55,8 @@ bool weft_ops_broadcast_shapes(weft_graph *g, const weft_type *a, const weft_typ
             weft_dim_print(g->dims, da, &text);
             weft_text_append(&text, " and ");
             weft_dim_print(g->dims, db, &text);
-            weft_graph_problem(
-                g, "cannot broadcast extents %s of axis %d: they differ and neither is 1",
-                weft_text_string(&text), i);
+            weft_graph_problem(g, "cannot broadcast extents %s of axis %d: they differ and neither is 1",
+                               weft_text_string(&text), i);
             weft_text_deinit(&text);
             return false;
         }
