@@ -14,6 +14,7 @@ if(NOT WEFT_ONNX STREQUAL OFF)
     set_source_files_properties(${generated}/onnx.pb-c.c PROPERTIES COMPILE_OPTIONS "-w")
     target_include_directories(weft_frontend SYSTEM PRIVATE ${generated} ${PROTOBUF_C_INCLUDE_DIRS})
     list(APPEND WEFT_PRIVATE_LIBRARIES PkgConfig::PROTOBUF_C)
+    set(WEFT_ONNX_INCLUDE ${generated} ${PROTOBUF_C_INCLUDE_DIRS}) # for the conformance driver, which reads test tensors
     add_compile_definitions(WEFT_HAVE_ONNX=1)
     set(WEFT_HAVE_ONNX ON)
   elseif(WEFT_ONNX STREQUAL ON)
