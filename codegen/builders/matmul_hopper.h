@@ -1,0 +1,38 @@
+/* What the two files of the Hopper matmul share. Shapes: A tile bm x 64, B tile bn x 64 per stage (64 = bk elements of 16
+   bits, 128 bytes); a consumer warpgroup owns 64 x bn of the output and sends it in chunks of 64 x 64. */
+#ifndef WEFT_CODEGEN_BUILDERS_MATMUL_HOPPER_H
+#define WEFT_CODEGEN_BUILDERS_MATMUL_HOPPER_H
+
+#include "codegen/builders/index.h"
+#include "codegen/builders/product.h"
+#include "codegen/tile/layout.h"
+#include "codegen/tile/raster.h"
+#include "codegen/tile/ring.h"
+
+enum { HOPPER_BK = 64, HOPPER_CHUNK_BYTES = 64 * 128, HOPPER_BOX_BYTES = 64 * 128, HOPPER_OUTS_MAX = 2 };
+
+typedef struct weft_hopper {
+    const weft_build_request *request;
+    weft_product product;
+    weft_kernel *k;
+    weft_index_context *index;
+    int bm, bn, consumers, cluster, stages, group, outs;
+    int a_bytes, b_bytes, stage_bytes;
+    bool tensor_store;  /* result 0 leaves through shared memory and a tensor map */
+    int companion;      /* operand whose tiles arrive in the output's staging; -1 */
+    weft_dtype out_dtype;
+    /* objects of the kernel */
+    weft_kval map_a, map_b, map_out, map_companion;
+    weft_kval operands, staging;            /* shared */
+    weft_kval staged, written;              /* barriers of the staging buffers */
+    weft_ring ring;
+    weft_raster raster;
+    weft_kval rank, first, stride, steps, m, n;
+} weft_hopper;
+
+/* Emits the body of h->k: everything after the arguments. */
+weft_status weft_hopper_emit(weft_hopper *h);
+/* Shared memory of a configuration. */
+int64_t weft_hopper_shared_bytes(int bm, int bn, int stages, int consumers, int outs);
+
+#endif

@@ -1,0 +1,397 @@
+/* The kernel of matmul_hopper.c: roles of one block.
+
+   warpgroup 0: warp 0 loads operands into the ring; warp 1 + w moves the output (and the companion tile) of consumer w, so
+   that consumers never wait for a store. Warpgroups 1..: consumers, each with 64 x bn of accumulators.
+   A slot of the ring is written and read by the asynchronous proxy alone, so its release is a relaxed arrival; it happens
+   one step late, when the wgmma that read it is known complete. */
+#include "codegen/builders/matmul_hopper.h"
+
+#include "codegen/kernel/matrix.h"
+
+static weft_kval index_of(weft_hopper *h, int64_t value) { return weft_k_index(h->k, value); }
+static weft_kval times(weft_hopper *h, weft_kval a, int64_t b) { return weft_k_mul(h->k, a, index_of(h, b)); }
+static weft_kval plus(weft_hopper *h, weft_kval a, weft_kval b) { return weft_k_add(h->k, a, b); }
+
+/* -- producer */
+
+static void load_tile(weft_hopper *h, weft_kval to, weft_kval map, weft_kval slot, weft_kval x, weft_kval y, weft_kval batch, int multicast) {
+    weft_kval operands[8] = {h->operands, to, map, h->ring.full, slot, x, y, batch};
+    weft_k_effect(h->k, WEFT_K_tensor_load, h->product.batch == 1 ? 7 : 8, operands, multicast, 0);
+}
+
+/* A tile whose rows of memory run along k is one box; otherwise one box for every 64 columns. */
+static void load_a(weft_hopper *h, const weft_ring *ring, weft_kval slot, weft_kval at, weft_kval k0, weft_tile_place place) {
+    (void)ring;
+    weft_kval m = plus(h, place.m, times(h, h->rank, h->bm));
+    if (h->product.a.k_contiguous) {
+        load_tile(h, at, h->map_a, slot, k0, m, place.batch, 0);
+        return;
+    }
+    for (int box = 0; box < h->bm / 64; box++)
+        load_tile(h, plus(h, at, index_of(h, (int64_t)box * HOPPER_BOX_BYTES)), h->map_a, slot, plus(h, m, index_of(h, 64 * box)), k0, place.batch, 0);
+}
+
+/* Each block of a cluster loads its share of the B tile for both. */
+static void load_b(weft_hopper *h, weft_kval slot, weft_kval at, weft_kval k0, weft_tile_place place) {
+    int all = h->cluster > 1 ? (1 << h->cluster) - 1 : 0;
+    if (h->product.b.k_contiguous) {
+        weft_kval to = plus(h, at, times(h, h->rank, h->b_bytes / h->cluster)), n = plus(h, place.n, times(h, h->rank, h->bn / h->cluster));
+        load_tile(h, to, h->map_b, slot, k0, n, place.batch, all);
+        return;
+    }
+    int rows = HOPPER_BK / h->cluster;
+    for (int box = 0; box < h->bn / 64; box++) {
+        weft_kval to = plus(h, at, plus(h, times(h, h->rank, 128 * rows), index_of(h, (int64_t)box * HOPPER_BOX_BYTES)));
+        load_tile(h, to, h->map_b, slot, plus(h, place.n, index_of(h, 64 * box)), plus(h, k0, times(h, h->rank, rows)), place.batch, all);
+    }
+}
+
+static void emit_producer(weft_hopper *h) {
+    weft_kernel *k = h->k;
+    weft_ring ring = weft_ring_begin(k, &h->ring);
+    weft_kval tile = weft_k_for(k, h->first, h->raster.tiles, h->stride, 0);
+    weft_tile_place place = weft_raster_place(k, &h->raster, tile);
+    weft_kval step = weft_k_for(k, index_of(h, 0), h->steps, index_of(h, 1), 0);
+    weft_kval slot = weft_ring_slot(k, &ring), at = times(h, slot, h->stage_bytes), k0 = times(h, step, HOPPER_BK);
+    weft_ring_wait_empty(k, &ring);
+    weft_ring_expect(k, &ring, h->stage_bytes);
+    load_a(h, &ring, slot, at, k0, place);
+    load_b(h, slot, plus(h, at, index_of(h, h->a_bytes)), k0, place);
+    weft_ring_advance(k, &ring);
+    weft_k_end(k);
+    weft_k_end(k);
+}
+
+/* -- mover of one consumer */
+
+typedef struct mover {
+    weft_kval consumer, out; /* its number; the offset of its staging */
+} mover;
+
+static weft_kval staging_index(weft_hopper *h, weft_kval consumer, int buffer) { return plus(h, times(h, consumer, h->outs), index_of(h, buffer)); }
+
+/* Coordinates of chunk c of the consumer's part of a tile. */
+static int chunk_coordinates(weft_hopper *h, const mover *mv, weft_tile_place place, int c, weft_kval *out) {
+    weft_kval m = plus(h, plus(h, place.m, times(h, h->rank, h->bm)), times(h, mv->consumer, 64));
+    out[0] = plus(h, place.n, index_of(h, 64 * c));
+    out[1] = m;
+    out[2] = place.batch;
+    return h->product.batch == 1 ? 2 : 3;
+}
+
+/* Buffer c % outs is free: the companion's chunk lands where its output will leave from. */
+static void stage_chunk(weft_hopper *h, const mover *mv, weft_tile_place place, int c) {
+    int buffer = c % h->outs;
+    weft_kval barrier = staging_index(h, mv->consumer, buffer);
+    if (h->companion < 0) {
+        weft_mbarrier_emit(h->k, WEFT_K_mbarrier_arrive, h->staged, barrier, 0);
+        return;
+    }
+    weft_mbarrier_emit(h->k, WEFT_K_mbarrier_expect, h->staged, barrier, HOPPER_CHUNK_BYTES);
+    weft_kval operands[8] = {h->staging, plus(h, mv->out, index_of(h, (int64_t)buffer * HOPPER_CHUNK_BYTES)), h->map_companion, h->staged, barrier};
+    int rank = chunk_coordinates(h, mv, place, c, operands + 5);
+    weft_k_effect(h->k, WEFT_K_tensor_load, 5 + rank, operands, 0, 0);
+}
+
+static void send_chunk(weft_hopper *h, const mover *mv, weft_tile_place place, int c, weft_kval phase) {
+    weft_kernel *k = h->k;
+    int buffer = c % h->outs;
+    weft_kval parity = weft_k_and(k, weft_k_binary(k, WEFT_K_shr, weft_k_get(k, phase), weft_k_integer(k, WEFT_U32, buffer)), weft_k_integer(k, WEFT_U32, 1));
+    weft_mbarrier_wait(k, h->written, staging_index(h, mv->consumer, buffer), parity);
+    weft_k_set(k, phase, weft_k_xor(k, weft_k_get(k, phase), weft_k_integer(k, WEFT_U32, 1 << buffer)));
+    weft_kval operands[6] = {h->map_out, h->staging, plus(h, mv->out, index_of(h, (int64_t)buffer * HOPPER_CHUNK_BYTES))};
+    int rank = chunk_coordinates(h, mv, place, c, operands + 3);
+    weft_k_effect(k, WEFT_K_tensor_store, 3 + rank, operands, 0, 0);
+    weft_k_effect(k, WEFT_K_bulk_commit, 0, NULL, 0, 0);
+    weft_k_effect(k, WEFT_K_bulk_wait, 0, NULL, 0, 1);
+}
+
+static void emit_mover(weft_hopper *h, weft_kval consumer) {
+    weft_kernel *k = h->k;
+    int chunks = h->bn / 64;
+    mover mv = {consumer, times(h, consumer, (int64_t)h->outs * HOPPER_CHUNK_BYTES)};
+    weft_kval phase = weft_k_var(k, weft_k_integer(k, WEFT_U32, 0));
+    weft_k_if(k, weft_k_lt(k, h->first, h->raster.tiles));
+    weft_tile_place start = weft_raster_place(k, &h->raster, h->first);
+    for (int c = 0; c < h->outs; c++) stage_chunk(h, &mv, start, c);
+    weft_k_end(k);
+    weft_kval tile = weft_k_for(k, h->first, h->raster.tiles, h->stride, 0);
+    weft_tile_place place = weft_raster_place(k, &h->raster, tile);
+    weft_kval next = weft_k_add(k, tile, h->stride);
+    weft_tile_place after = weft_raster_place(k, &h->raster, next);
+    for (int c = 0; c < chunks; c++) {
+        send_chunk(h, &mv, place, c, phase);
+        if (c + h->outs < chunks) {
+            stage_chunk(h, &mv, place, c + h->outs);
+            continue;
+        }
+        weft_k_if(k, weft_k_lt(k, next, h->raster.tiles));
+        stage_chunk(h, &mv, after, c + h->outs - chunks);
+        weft_k_end(k);
+    }
+    weft_k_end(k);
+}
+
+static void emit_warpgroup_0(weft_hopper *h, weft_kval thread) {
+    weft_kernel *k = h->k;
+    weft_kval warp = weft_k_div(k, thread, index_of(h, 32)), uniform = weft_kernel_emit(k, WEFT_K_warp_uniform, weft_ktype_of(k, warp), 1, &warp, 0, 0);
+    weft_kval leader = weft_k_eq(k, weft_k_rem(k, thread, index_of(h, 32)), index_of(h, 0));
+    weft_k_if(k, weft_k_and(k, weft_k_eq(k, uniform, index_of(h, 0)), leader));
+    emit_producer(h);
+    weft_k_end(k);
+    if (!h->tensor_store) return;
+    weft_kval moves = weft_k_and(k, weft_k_lt(k, index_of(h, 0), uniform), weft_k_le(k, uniform, index_of(h, h->consumers)));
+    weft_k_if(k, weft_k_and(k, moves, leader));
+    emit_mover(h, weft_k_sub(k, uniform, index_of(h, 1)));
+    weft_k_end(k);
+}
+
+/* -- consumer */
+
+typedef struct consumer {
+    weft_kval number, lane, warp;    /* of the warpgroup */
+    weft_kval d, fragment, packed;   /* regs: accumulators; 4 words of a companion; 4 words that leave */
+    weft_kval row_lane, column_lane; /* of this lane in a 64 x bn tile */
+    weft_kval row_at, swizzle, half; /* where this lane's row of a 16 x 16 block lies in staging */
+    weft_kval ready_phase;
+    weft_layout layout;
+    weft_ring ring;
+} consumer;
+
+static void release_slot(weft_hopper *h, const consumer *c, weft_kval held) {
+    weft_kernel *k = h->k;
+    weft_k_if(k, weft_k_lt(k, c->lane, index_of(h, h->cluster)));
+    if (h->cluster > 1) weft_mbarrier_arrive_cta(k, h->ring.empty, weft_k_get(k, held), c->lane);
+    else weft_mbarrier_emit(k, WEFT_K_mbarrier_arrive, h->ring.empty, weft_k_get(k, held), 0);
+    weft_k_end(k);
+}
+
+/* Moves of the descriptors, in 16-byte units, from one 16-element step of k to the next. */
+static int step_of(const weft_product_side *side) { return side->k_contiguous ? 2 : 16 * 128 / 16; }
+
+static weft_kval make_operand(weft_hopper *h, weft_kval at, const weft_product_side *side) {
+    int64_t layout = weft_operand_layout(128, side->k_contiguous ? 16 : HOPPER_BOX_BYTES, 1024);
+    return weft_kernel_emit(h->k, WEFT_K_operand, weft_kvector(WEFT_U64, 1), 2, (weft_kval[]){h->operands, at}, layout, 0);
+}
+
+/* d = the product of this consumer's 64 rows; every slot but the last is released inside. */
+static void emit_main_loop(weft_hopper *h, const consumer *c) {
+    weft_kernel *k = h->k;
+    const weft_product *p = &h->product;
+    int64_t unit = weft_async_unit(h->bn, p->dtype == WEFT_F16 ? WEFT_ASYNC_F16 : WEFT_ASYNC_BF16,
+                                   (p->a.k_contiguous ? 0 : WEFT_ASYNC_A_TRANSPOSED) | (p->b.k_contiguous ? 0 : WEFT_ASYNC_B_TRANSPOSED));
+    weft_kval held = weft_k_var(k, index_of(h, 0));
+    weft_kval step = weft_k_for(k, index_of(h, 0), h->steps, index_of(h, 1), 0);
+    weft_kval slot = weft_ring_slot(k, &c->ring), at = times(h, slot, h->stage_bytes), later = weft_k_ne(k, step, index_of(h, 0));
+    weft_kval a = make_operand(h, plus(h, at, times(h, c->number, 64 * 128)), &p->a), b = make_operand(h, plus(h, at, index_of(h, h->a_bytes)), &p->b);
+    weft_ring_wait_full(k, &c->ring);
+    weft_k_effect(k, WEFT_K_mma_fence, 0, NULL, 0, 0);
+    for (int q = 0; q < HOPPER_BK / 16; q++) {
+        weft_kval operands[6] = {c->d, index_of(h, 0), weft_k_add(k, a, weft_k_integer(k, WEFT_U64, (int64_t)q * step_of(&p->a))), index_of(h, 0),
+                                 weft_k_add(k, b, weft_k_integer(k, WEFT_U64, (int64_t)q * step_of(&p->b))), q ? WEFT_KNONE : later};
+        weft_k_effect(k, WEFT_K_mma_async, 6, operands, unit, 0);
+    }
+    weft_k_effect(k, WEFT_K_mma_commit, 0, NULL, 0, 0);
+    weft_k_effect(k, WEFT_K_mma_wait, 0, NULL, 1, 0);
+    weft_k_if(k, later);
+    release_slot(h, c, held);
+    weft_k_end(k);
+    weft_k_set(k, held, slot);
+    weft_ring_advance(k, &c->ring);
+    weft_k_end(k);
+    weft_k_effect(k, WEFT_K_mma_wait, 1, &c->d, 0, 0);
+    release_slot(h, c, held);
+}
+
+/* -- epilogue */
+
+static weft_kval pair_of(weft_kernel *k, weft_kval x, weft_kval y) { return weft_k_insert(k, weft_k_splat(k, x, 2), 1, y); }
+
+/* The index of a yielded value at flat row `row` of one batch and a column pair. */
+static void index_at(weft_hopper *h, const weft_value *yield, weft_kval batch, weft_kval row, weft_lane_index column, weft_lane_index *out) {
+    weft_dim n = h->product.n, m = h->product.m;
+    int rank = yield->type.rank;
+    weft_kval line = h->product.batch == 1 ? row : plus(h, weft_k_mul(h->k, batch, weft_k_extent(h->k, m)), row);
+    if (rank >= 2 && weft_dim_known_equal(h->k->dims, yield->type.dims[rank - 1], n)) {
+        if (rank == 2) out[0] = weft_lane_scalar(line);
+        else weft_index_unflatten(h->index, rank - 1, yield->type.dims, weft_lane_scalar(line), 1, out);
+        out[rank - 1] = column;
+        return;
+    }
+    weft_lane_index flat = {plus(h, weft_k_mul(h->k, line, weft_k_extent(h->k, n)), column.base), 1, 1};
+    weft_index_unflatten(h->index, rank, yield->type.dims, flat, 2, out);
+}
+
+/* The yielded value before its last rounding, when that is a convert from f32: packing rounds once. */
+static const weft_value *before_rounding(const weft_value *yield) {
+    const weft_node *node = yield->node;
+    return node && node->op == WEFT_OP_convert && node->operands[0]->type.dtype == WEFT_F32 ? node->operands[0] : yield;
+}
+
+static void bind_accumulators(weft_hopper *h, const consumer *c, int reg) {
+    weft_kernel *k = h->k;
+    weft_kval x = pair_of(k, weft_k_get_at(k, c->d, index_of(h, reg)), weft_k_get_at(k, c->d, index_of(h, reg + 1)));
+    const weft_value *dot = &h->product.dot->results[0];
+    weft_index_bind(h->index, dot, weft_index_round(h->index, dot->type.dtype, x));
+}
+
+static weft_kval unpack(weft_hopper *h, weft_kval word, int half) {
+    return weft_kernel_emit(h->k, WEFT_K_unpack, weft_kvector(WEFT_F32, 1), 1, &word, (int64_t)h->out_dtype | half << 8, 0);
+}
+
+/* Two neighbours of result 0 as one packed word. */
+static weft_kval packed_pair(weft_hopper *h, const consumer *c, int reg, const weft_lane_index *at, int word) {
+    weft_kernel *k = h->k;
+    const weft_value *value = before_rounding(weft_fusion_yield(h->request->fusion, 0));
+    weft_kval x;
+    if (value == &h->product.dot->results[0]) { /* nothing to evaluate */
+        x = pair_of(k, weft_k_get_at(k, c->d, index_of(h, reg)), weft_k_get_at(k, c->d, index_of(h, reg + 1)));
+    } else {
+        bind_accumulators(h, c, reg);
+        if (h->companion >= 0) {
+            weft_kval bits = weft_k_get_at(k, c->fragment, index_of(h, word));
+            weft_index_bind(h->index, weft_fusion_block(h->request->fusion)->arguments[h->companion], pair_of(k, unpack(h, bits, 0), unpack(h, bits, 1)));
+        }
+        x = weft_index_value(h->index, value, at, 2, WEFT_KNONE);
+    }
+    weft_kval halves[2] = {weft_k_extract(k, x, 0), weft_k_extract(k, x, 1)};
+    return weft_kernel_emit(k, WEFT_K_pack, weft_kvector(WEFT_U32, 1), 2, halves, h->out_dtype, 0);
+}
+
+/* Rows and columns past the end are computed from the last ones and dropped by the store. */
+static weft_kval clamp(weft_hopper *h, weft_kval x, weft_dim extent, int tile, int last) {
+    int64_t known = weft_dim_divisor(h->k->dims, extent);
+    if (known == 0 || known % tile == 0) return x;
+    return weft_k_min(h->k, x, weft_k_sub(h->k, weft_k_extent(h->k, extent), index_of(h, last)));
+}
+
+static void send_through_staging(weft_hopper *h, consumer *c, weft_tile_place place, weft_kval m0) {
+    weft_kernel *k = h->k;
+    const weft_value *value = before_rounding(weft_fusion_yield(h->request->fusion, 0));
+    weft_kval one = weft_k_integer(k, WEFT_U32, 1), rows[2];
+    for (int i = 0; i < 2; i++) rows[i] = clamp(h, plus(h, plus(h, m0, c->row_lane), index_of(h, 8 * i)), h->product.m, h->bm * h->cluster, 1);
+    for (int chunk = 0; chunk < h->bn / 64; chunk++) {
+        int buffer = chunk % h->outs;
+        weft_kval barrier = staging_index(h, c->number, buffer), phase = weft_k_get(k, c->ready_phase);
+        weft_mbarrier_wait(k, h->staged, barrier, weft_k_and(k, weft_k_binary(k, WEFT_K_shr, phase, weft_k_integer(k, WEFT_U32, buffer)), one));
+        weft_k_set(k, c->ready_phase, weft_k_xor(k, phase, weft_k_integer(k, WEFT_U32, 1 << buffer)));
+        for (int j = 0; j < 4; j++) {
+            weft_kval block = weft_k_xor(k, plus(h, c->half, index_of(h, 2 * j)), c->swizzle);
+            weft_kval at = plus(h, c->row_at, plus(h, index_of(h, (int64_t)buffer * HOPPER_CHUNK_BYTES), times(h, block, 16)));
+            if (h->companion >= 0) weft_k_effect(k, WEFT_K_frag_load, 4, (weft_kval[]){c->fragment, index_of(h, 0), h->staging, at}, WEFT_FRAGMENT_X4, 0);
+            for (int word = 0; word < 4; word++) { /* word: columns 8 * (word / 2), rows 8 * (word % 2) */
+                int reg = 32 * chunk + 8 * j + 2 * word;
+                weft_place_pair constant = weft_layout_at(&c->layout, reg, 0, 0);
+                weft_kval column = clamp(h, plus(h, plus(h, place.n, c->column_lane), index_of(h, constant.column)), h->product.n, h->bn, 2);
+                weft_lane_index index[WEFT_MAX_RANK];
+                index_at(h, value, place.batch, rows[constant.row / 8], weft_lane_range(column, 2), index);
+                weft_k_set_at(k, c->packed, index_of(h, word), packed_pair(h, c, reg, index, word));
+            }
+            weft_k_effect(k, WEFT_K_frag_store, 4, (weft_kval[]){c->packed, index_of(h, 0), h->staging, at}, WEFT_FRAGMENT_X4, 0);
+        }
+        weft_k_effect(k, WEFT_K_fence_async, 0, NULL, 0, 0);
+        weft_k_effect(k, WEFT_K_warp_sync, 0, NULL, 0, 0);
+        weft_k_if(k, weft_k_eq(k, c->lane, index_of(h, 0)));
+        weft_mbarrier_emit(k, WEFT_K_mbarrier_arrive, h->written, barrier, 0);
+        weft_k_end(k);
+    }
+}
+
+/* Results of other types, several results, rows that tensor copies cannot take: pairs go straight to memory. */
+static void send_directly(weft_hopper *h, consumer *c, weft_tile_place place, weft_kval m0) {
+    weft_kernel *k = h->k;
+    weft_kval n = weft_k_extent(k, h->product.n), m = weft_k_extent(k, h->product.m);
+    for (int reg = 0; reg < h->bn / 2; reg += 2) {
+        weft_place_pair constant = weft_layout_at(&c->layout, reg, 0, 0);
+        weft_kval row = plus(h, plus(h, m0, c->row_lane), index_of(h, constant.row));
+        weft_kval column = plus(h, plus(h, place.n, c->column_lane), index_of(h, constant.column));
+        weft_k_if(k, weft_k_and(k, weft_k_lt(k, row, m), weft_k_lt(k, column, n)));
+        size_t mark = weft_index_mark(h->index);
+        weft_lane_index range = weft_lane_range(column, 2);
+        int64_t even = weft_dim_divisor(k->dims, h->product.n);
+        weft_kval mask = even % 2 == 0 ? WEFT_KNONE : weft_index_below(h->index, range, 2, n);
+        bind_accumulators(h, c, reg);
+        for (int result = 0; result < h->request->fusion->result_count; result++) {
+            weft_lane_index index[WEFT_MAX_RANK];
+            index_at(h, weft_fusion_yield(h->request->fusion, result), place.batch, row, range, index);
+            weft_index_emit(h->index, result, index, 2, mask);
+        }
+        weft_index_release(h->index, mark);
+        weft_k_end(k);
+    }
+}
+
+static void emit_consumer(weft_hopper *h, weft_kval thread) {
+    weft_kernel *k = h->k;
+    weft_kval group = weft_k_div(k, thread, index_of(h, 128));
+    group = weft_kernel_emit(k, WEFT_K_warp_uniform, weft_ktype_of(k, group), 1, &group, 0, 0);
+    consumer c = {.number = weft_k_sub(k, group, index_of(h, 1)), .layout = weft_layout_wgmma_c(h->bn)};
+    c.lane = weft_k_rem(k, thread, index_of(h, 32));
+    c.warp = weft_k_rem(k, weft_k_div(k, thread, index_of(h, 32)), index_of(h, 4));
+    c.row_lane = weft_layout_lane_row(k, &c.layout, c.lane, c.warp);
+    c.column_lane = weft_layout_lane_column(k, &c.layout, c.lane, c.warp);
+    weft_kval row = plus(h, times(h, c.warp, 16), weft_k_rem(k, c.lane, index_of(h, 16)));
+    c.row_at = plus(h, times(h, c.number, (int64_t)h->outs * HOPPER_CHUNK_BYTES), times(h, row, 128));
+    c.swizzle = weft_k_and(k, c.lane, index_of(h, 7));
+    c.half = weft_k_div(k, c.lane, index_of(h, 16));
+    c.d = weft_k_regs(k, WEFT_F32, 1, h->bn / 2);
+    c.fragment = weft_k_regs(k, WEFT_U32, 1, 4);
+    c.packed = weft_k_regs(k, WEFT_U32, 1, 4);
+    c.ready_phase = weft_k_var(k, weft_k_integer(k, WEFT_U32, 0));
+    c.ring = weft_ring_begin(k, &h->ring);
+    weft_kval tile = weft_k_for(k, h->first, h->raster.tiles, h->stride, 0);
+    size_t mark = weft_index_mark(h->index);
+    weft_tile_place place = weft_raster_place(k, &h->raster, tile);
+    weft_kval m0 = plus(h, plus(h, place.m, times(h, h->rank, h->bm)), times(h, c.number, 64));
+    emit_main_loop(h, &c);
+    if (h->tensor_store) send_through_staging(h, &c, place, m0);
+    else send_directly(h, &c, place, m0);
+    weft_index_release(h->index, mark);
+    weft_k_end(k);
+}
+
+/* -- the block */
+
+static void emit_barriers(weft_hopper *h, weft_kval thread) {
+    weft_kernel *k = h->k;
+    weft_k_if(k, weft_k_eq(k, thread, index_of(h, 0)));
+    weft_k_effect(k, WEFT_K_map_prefetch, 1, &h->map_a, 0, 0);
+    weft_k_effect(k, WEFT_K_map_prefetch, 1, &h->map_b, 0, 0);
+    weft_ring_init(k, &h->ring, 1, h->cluster * h->consumers * 4);
+    for (int i = 0; h->tensor_store && i < h->consumers * h->outs; i++) {
+        weft_mbarrier_emit(k, WEFT_K_mbarrier_init, h->staged, index_of(h, i), 1);
+        weft_mbarrier_emit(k, WEFT_K_mbarrier_init, h->written, index_of(h, i), 4);
+    }
+    weft_k_effect(k, WEFT_K_mbarrier_init_fence, 0, NULL, 0, 0);
+    weft_k_end(k);
+    if (h->cluster > 1) weft_k_effect(k, WEFT_K_cluster_sync, 0, NULL, 0, 0);
+    else weft_k_barrier(k);
+}
+
+weft_status weft_hopper_emit(weft_hopper *h) {
+    weft_kernel *k = h->k;
+    h->operands = weft_k_shared(k, WEFT_U8, (weft_dim)h->stages * h->stage_bytes);
+    if (h->tensor_store) {
+        h->staging = weft_k_shared(k, WEFT_U8, (weft_dim)h->consumers * h->outs * HOPPER_CHUNK_BYTES);
+        h->staged = weft_mbarrier_create(k, h->consumers * h->outs);
+        h->written = weft_mbarrier_create(k, h->consumers * h->outs);
+    }
+    h->ring = weft_ring_create(k, h->stages);
+    weft_dtype index = k->capability->index_dtype;
+    weft_kval thread = weft_k_thread(k), block = weft_k_block(k);
+    weft_kval grid = weft_kernel_emit(k, WEFT_K_grid, weft_kvector(index, 1), 0, NULL, 0, 0);
+    h->rank = h->cluster > 1 ? weft_kernel_emit(k, WEFT_K_cluster_rank, weft_kvector(index, 1), 0, NULL, 0, 0) : index_of(h, 0);
+    h->first = weft_k_div(k, block, index_of(h, h->cluster));
+    h->stride = weft_k_div(k, grid, index_of(h, h->cluster));
+    h->steps = weft_k_extent(k, weft_dim_divide_ceil(k->dims, h->product.k, HOPPER_BK));
+    h->raster = weft_raster_create(k, h->product.m, h->product.n, h->product.batch, h->bm * h->cluster, h->bn, h->group);
+    emit_barriers(h, thread);
+    int take = h->consumers > 1 ? 232 : 0, give = h->consumers > 1 ? 40 : 0;
+    weft_k_effect(k, WEFT_K_role, 0, NULL, 1, give);
+    emit_warpgroup_0(h, thread);
+    weft_k_effect(k, WEFT_K_role, 0, NULL, h->consumers, take);
+    emit_consumer(h, thread);
+    weft_k_end(k);
+    if (h->cluster > 1) weft_k_effect(k, WEFT_K_cluster_sync, 0, NULL, 0, 0); /* no block leaves while its peer may write to its memory */
+    return NULL;
+}

@@ -1,0 +1,29 @@
+/* The matrix product inside a fusion, as GPU builders see it: D[batch, m, n] = sum over k of A[batch, m, k] B[batch, n, k],
+   whatever the order and number of axes in the graph, as long as each operand is one dense block of memory in which batch
+   axes come first and the free and contracted axes are contiguous groups.
+   Read next: product.c, matmul_hopper.c, matmul_simt.c. Immutable once found. */
+#ifndef WEFT_CODEGEN_BUILDERS_PRODUCT_H
+#define WEFT_CODEGEN_BUILDERS_PRODUCT_H
+
+#include "codegen/builders/builder.h"
+
+typedef struct weft_product_side {
+    int operand;       /* of the fusion */
+    bool k_contiguous; /* memory is [batch, free, k]; else [batch, k, free] */
+    weft_dim pitch;    /* elements from one row of memory to the next */
+} weft_product_side;
+
+typedef struct weft_product {
+    const weft_node *dot;
+    weft_dtype dtype, accumulate; /* of the operands; of the sum */
+    weft_dim batch, m, n, k;
+    weft_product_side a, b;
+} weft_product;
+
+/* false: *out_reason says what is missing. The epilogue must keep every element at its row-major position. */
+bool weft_product_find(const weft_graph *graph, const weft_node *fusion, weft_product *out_product, const char **out_reason);
+/* The operand of the fusion that is added or multiplied at the product's own positions, of the given dtype, so that its
+   tiles may travel like the output's; -1 when there is none. */
+int weft_product_companion(const weft_node *fusion, const weft_product *product, weft_dtype dtype);
+
+#endif
