@@ -1,0 +1,81 @@
+/* The part of the CUDA driver API that Weft uses, found with dlopen: own declarations, no CUDA headers. Values of
+   constants are those of cuda.h and fixed by NVIDIA's binary interface. Immutable once loaded. */
+#ifndef WEFT_RUNTIME_DRIVERS_CUDA_API_H
+#define WEFT_RUNTIME_DRIVERS_CUDA_API_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "weft/status.h"
+
+typedef int cu_result;
+typedef int cu_device;
+typedef uint64_t cu_pointer;
+typedef struct CUctx_st *cu_context;
+typedef struct CUmod_st *cu_module;
+typedef struct CUfunc_st *cu_function;
+typedef struct CUstream_st *cu_stream;
+typedef struct cu_tensor_map {
+    _Alignas(64) uint64_t words[16];
+} cu_tensor_map;
+
+enum {
+    CU_SUCCESS = 0,
+    CU_ERROR_OUT_OF_MEMORY = 2,
+    CU_ERROR_NO_DEVICE = 100,
+    CU_ATTRIBUTE_MULTIPROCESSORS = 16,
+    CU_ATTRIBUTE_MAJOR = 75,
+    CU_ATTRIBUTE_MINOR = 76,
+    CU_FUNCTION_LOCAL_BYTES = 3,
+    CU_FUNCTION_REGISTERS = 4,
+    CU_FUNCTION_DYNAMIC_SHARED = 8,
+    CU_STREAM_NON_BLOCKING = 1
+};
+
+#define CU_FUNCTIONS(X)                                                                                                \
+    X(cuInit, "cuInit", (unsigned))                                                                                    \
+    X(cuDriverGetVersion, "cuDriverGetVersion", (int *))                                                               \
+    X(cuGetErrorName, "cuGetErrorName", (cu_result, const char **))                                                    \
+    X(cuGetErrorString, "cuGetErrorString", (cu_result, const char **))                                                \
+    X(cuDeviceGetCount, "cuDeviceGetCount", (int *))                                                                   \
+    X(cuDeviceGet, "cuDeviceGet", (cu_device *, int))                                                                  \
+    X(cuDeviceGetName, "cuDeviceGetName", (char *, int, cu_device))                                                    \
+    X(cuDeviceGetAttribute, "cuDeviceGetAttribute", (int *, int, cu_device))                                           \
+    X(cuDeviceTotalMem, "cuDeviceTotalMem_v2", (size_t *, cu_device))                                                  \
+    X(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (cu_context *, cu_device))                                 \
+    X(cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", (cu_device))                                          \
+    X(cuCtxSetCurrent, "cuCtxSetCurrent", (cu_context))                                                                \
+    X(cuModuleLoadData, "cuModuleLoadData", (cu_module *, const void *))                                               \
+    X(cuModuleUnload, "cuModuleUnload", (cu_module))                                                                   \
+    X(cuModuleGetFunction, "cuModuleGetFunction", (cu_function *, cu_module, const char *))                            \
+    X(cuFuncSetAttribute, "cuFuncSetAttribute", (cu_function, int, int))                                               \
+    X(cuFuncGetAttribute, "cuFuncGetAttribute", (int *, int, cu_function))                                             \
+    X(cuMemAlloc, "cuMemAlloc_v2", (cu_pointer *, size_t))                                                             \
+    X(cuMemFree, "cuMemFree_v2", (cu_pointer))                                                                         \
+    X(cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (cu_pointer, const void *, size_t, cu_stream))                        \
+    X(cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void *, cu_pointer, size_t, cu_stream))                              \
+    X(cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2", (cu_pointer, cu_pointer, size_t, cu_stream))                          \
+    X(cuStreamCreate, "cuStreamCreate", (cu_stream *, unsigned))                                                       \
+    X(cuStreamDestroy, "cuStreamDestroy_v2", (cu_stream))                                                              \
+    X(cuStreamSynchronize, "cuStreamSynchronize", (cu_stream))                                                         \
+    X(cuLaunchKernel, "cuLaunchKernel",                                                                                \
+      (cu_function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, cu_stream, void **, void **))
+
+/* Newer than CUDA 11: only Hopper code needs it; NULL when missing. */
+typedef cu_result (*cu_encode_tiled)(cu_tensor_map *, int, uint32_t, void *, const uint64_t *, const uint64_t *, const uint32_t *, const uint32_t *, int, int,
+                                     int, int);
+
+typedef struct cu_api {
+    void *library;
+#define X(name, symbol, parameters) cu_result(*name) parameters;
+    CU_FUNCTIONS(X)
+#undef X
+    cu_encode_tiled cuTensorMapEncodeTiled;
+} cu_api;
+
+/* UNAVAILABLE with the remedy when there is no driver or it is too old. */
+weft_status weft_cuda_api_load(cu_api *out_api) WEFT_MUST_USE;
+/* "what: CUDA_ERROR_... (text)". NULL for CU_SUCCESS. */
+weft_status weft_cuda_status(const cu_api *api, cu_result result, const char *what) WEFT_MUST_USE;
+
+#endif

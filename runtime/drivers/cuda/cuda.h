@@ -1,0 +1,59 @@
+/* The CUDA driver's device. One per card and context; all work is ordered on one stream.
+   Read next: cuda.c (device, copies), memory.c (the caching allocator), module.c (code, launches). */
+#ifndef WEFT_RUNTIME_DRIVERS_CUDA_CUDA_H
+#define WEFT_RUNTIME_DRIVERS_CUDA_CUDA_H
+
+#include <pthread.h>
+
+#include "runtime/driver.h"
+#include "runtime/drivers/cuda/api.h"
+
+extern const weft_driver weft_driver_cuda;
+
+typedef struct cuda_block {
+    cu_pointer memory;
+    size_t bytes;
+} cuda_block;
+
+enum { CUDA_MAP_CACHE = 64 };
+
+typedef struct cuda_map_entry {
+    weft_launch_map key;
+    cu_tensor_map map;
+    bool used;
+} cuda_map_entry;
+
+typedef struct cuda_device {
+    weft_device base;
+    cu_api api;
+    cu_device device;
+    cu_context context;
+    cu_stream stream, own_stream;
+    int major, minor;
+    char name[128], arch[16];
+    int64_t memory_bytes;
+    pthread_mutex_t lock; /* of the cache and the maps */
+    cuda_block *cached;   /* freed blocks, kept for the next allocation of about their size */
+    size_t cached_count, cached_capacity;
+    size_t cached_bytes, live_bytes;
+    cuda_map_entry maps[CUDA_MAP_CACHE];
+} cuda_device;
+
+/* Makes the device's context current on this thread. */
+weft_status weft_cuda_enter(cuda_device *device) WEFT_MUST_USE;
+/* Work goes to this stream (of the device's primary context) until it is changed again; NULL = the device's own. For
+   programs that share the card with another library. The caller keeps the stream alive. */
+void weft_cuda_use_stream(weft_device *device, void *stream);
+
+weft_status weft_cuda_allocate(weft_device *device, size_t bytes, void **out_memory) WEFT_MUST_USE;
+void weft_cuda_free(weft_device *device, void *memory, size_t bytes);
+/* Gives cached blocks back to the driver. */
+void weft_cuda_trim(cuda_device *device);
+
+weft_status weft_cuda_load(weft_device *device, const weft_program_data *program, const weft_binary *code, weft_module **out_module) WEFT_MUST_USE;
+void weft_cuda_unload(weft_device *device, weft_module *module);
+weft_status weft_cuda_launch(weft_device *device, weft_module *module, const weft_launch *launch) WEFT_MUST_USE;
+/* Registers and local memory per thread as the device loaded the kernel. */
+weft_status weft_cuda_kernel_info(weft_device *device, weft_module *module, int kernel, int *out_registers, int *out_local_bytes) WEFT_MUST_USE;
+
+#endif
