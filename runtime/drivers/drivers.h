@@ -4,6 +4,6 @@
 
 #include "runtime/driver.h"
 
-extern const weft_driver weft_driver_null, weft_driver_cpu;
+extern const weft_driver weft_driver_null, weft_driver_cpu, weft_driver_cuda;
 
 #endif

@@ -7,8 +7,8 @@
 
 #include "runtime/driver.h"
 #include "runtime/drivers/cuda/api.h"
+#include "runtime/drivers/drivers.h"
 
-extern const weft_driver weft_driver_cuda;
 
 typedef struct cuda_block {
     cu_pointer memory;
