@@ -254,6 +254,11 @@ static weft_kval packed_pair(weft_hopper *h, const consumer *c, int reg, const w
         }
         x = weft_index_value(h->index, value, at, 2, WEFT_KNONE);
     }
+    const weft_kinstr *rounded = weft_kernel_get(k, x);
+    if (rounded->op == WEFT_K_convert && weft_ktype_of(k, weft_koperand(k, rounded, 0)).elem == h->out_dtype) { /* rounded already: join the bits */
+        weft_kval bits = weft_k_convert(k, weft_k_bitcast(k, weft_koperand(k, rounded, 0), WEFT_U16), WEFT_U32);
+        return weft_k_or(k, weft_k_extract(k, bits, 0), weft_k_binary(k, WEFT_K_shl, weft_k_extract(k, bits, 1), weft_k_integer(k, WEFT_U32, 16)));
+    }
     weft_kval halves[2] = {weft_k_extract(k, x, 0), weft_k_extract(k, x, 1)};
     return weft_kernel_emit(k, WEFT_K_pack, weft_kvector(WEFT_U32, 1), 2, halves, h->out_dtype, 0);
 }
@@ -279,10 +284,11 @@ static void send_through_staging(weft_hopper *h, consumer *c, weft_tile_place pl
             weft_kval block = weft_k_xor(k, plus(h, c->half, index_of(h, 2 * j)), c->swizzle);
             weft_kval at = plus(h, c->row_at, plus(h, index_of(h, (int64_t)buffer * HOPPER_CHUNK_BYTES), times(h, block, 16)));
             if (h->companion >= 0) weft_k_effect(k, WEFT_K_frag_load, 4, (weft_kval[]){c->fragment, index_of(h, 0), h->staging, at}, WEFT_FRAGMENT_X4, 0);
+            weft_kval column = WEFT_KNONE;
             for (int word = 0; word < 4; word++) { /* word: columns 8 * (word / 2), rows 8 * (word % 2) */
                 int reg = 32 * chunk + 8 * j + 2 * word;
                 weft_place_pair constant = weft_layout_at(&c->layout, reg, 0, 0);
-                weft_kval column = clamp(h, plus(h, plus(h, place.n, c->column_lane), index_of(h, constant.column)), h->product.n, h->bn, 2);
+                if (word % 2 == 0) column = clamp(h, plus(h, plus(h, place.n, c->column_lane), index_of(h, constant.column)), h->product.n, h->bn, 2);
                 weft_lane_index index[WEFT_MAX_RANK];
                 index_at(h, value, place.batch, rows[constant.row / 8], weft_lane_range(column, 2), index);
                 weft_k_set_at(k, c->packed, index_of(h, word), packed_pair(h, c, reg, index, word));

@@ -266,6 +266,7 @@ static bool print_lane(weft_cuda_printer *p, weft_kval id, const weft_kinstr *in
 
 bool weft_cuda_print_value(weft_cuda_printer *p, weft_kval id) {
     const weft_kinstr *instr = weft_kernel_get(p->kernel, id);
+    if (instr->type.kind != WEFT_KIND_VALUE) return false;
     if (instr->op == WEFT_K_constant || instr->op == WEFT_K_splat) return true; /* printed where they are used */
     if (instr->op >= WEFT_K_reduce_add && instr->op <= WEFT_K_reduce_or) {
         print_reduce(p, id, instr);

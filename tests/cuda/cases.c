@@ -1,0 +1,84 @@
+/* See cases.h. */
+#include "tests/cuda/cases.h"
+
+#include <string.h>
+
+#include "weft/ops.h"
+
+static weft_dtype dtype_of(int64_t number) { return number == 0 ? WEFT_BF16 : number == 1 ? WEFT_F16 : WEFT_F32; }
+
+static void build_matmul(weft_graph *g, const int64_t *x) {
+    weft_dim m = x[0], n = x[1], k = x[2];
+    bool tn = x[3] == 2, nt = x[3] == 1;
+    weft_dtype dtype = dtype_of(x[5]);
+    weft_value *a = weft_graph_input(g, "a", dtype, 2, tn ? (weft_dim[]){k, m} : (weft_dim[]){m, k});
+    weft_value *b = weft_graph_input(g, "b", dtype, 2, nt ? (weft_dim[]){n, k} : (weft_dim[]){k, n});
+    int64_t lhs = tn ? 0 : 1, rhs = nt ? 1 : 0;
+    weft_dot_options options = WEFT_DOT_OPTIONS_INIT;
+    options.contract_count = 1, options.lhs_contract = &lhs, options.rhs_contract = &rhs;
+    options.dtype = x[4] ? WEFT_F32 : dtype;
+    weft_value *d = weft_dot_general(g, a, b, &options);
+    if (x[4]) {
+        weft_dim shape[2] = {m, n};
+        int64_t rows = 0, columns = 1;
+        weft_value *scale = weft_broadcast(g, weft_graph_input(g, "scale", WEFT_F32, 1, &m), 2, shape, &rows);
+        weft_value *bias = weft_broadcast(g, weft_graph_input(g, "bias", WEFT_F32, 1, &n), 2, shape, &columns);
+        weft_value *residual = weft_graph_input(g, "residual", dtype, 2, shape);
+        d = weft_gelu(g, weft_add(g, weft_mul(g, d, scale), bias), false);
+        d = weft_add(g, weft_convert(g, d, dtype), residual);
+    }
+    weft_graph_output(g, "d", d);
+}
+
+static void build_rows(weft_graph *g, const char *name, const int64_t *x) {
+    weft_dim shape[2] = {x[0], x[1]};
+    int64_t axis = 1;
+    if (!strcmp(name, "cross_entropy")) {
+        weft_value *logits = weft_graph_input(g, "logits", WEFT_BF16, 2, shape), *labels = weft_graph_input(g, "labels", WEFT_I64, 1, shape);
+        weft_graph_output(g, "loss", weft_cross_entropy(g, weft_convert(g, logits, WEFT_F32), labels));
+        return;
+    }
+    weft_dtype dtype = dtype_of(x[2]);
+    weft_value *in = weft_graph_input(g, "x", dtype, 2, shape), *out;
+    if (!strcmp(name, "softmax")) out = weft_softmax(g, in, 1);
+    else {
+        weft_value *scale = weft_graph_input(g, "scale", dtype, 1, &shape[1]);
+        if (!strcmp(name, "rms_norm")) out = weft_rms_norm(g, in, scale, 1, &axis, 1e-5);
+        else out = weft_layer_norm(g, in, scale, weft_graph_input(g, "bias", dtype, 1, &shape[1]), 1, &axis, 1e-5);
+    }
+    weft_graph_output(g, "y", out);
+}
+
+static void build_flat(weft_graph *g, const char *name, const int64_t *x) {
+    weft_dim n = x[0];
+    int64_t axis = 0;
+    weft_value *a = weft_graph_input(g, "a", WEFT_F32, 1, &n);
+    if (!strcmp(name, "sum")) weft_graph_output(g, "sum", weft_reduce_sum(g, a, 1, &axis, false));
+    else if (!strcmp(name, "copy")) weft_graph_output(g, "y", weft_neg(g, a));
+    else {
+        weft_value *b = weft_graph_input(g, "b", WEFT_F32, 1, &n), *c = weft_graph_input(g, "c", WEFT_F32, 1, &n);
+        weft_graph_output(g, "y", weft_mul(g, weft_add(g, weft_mul(g, a, b), c), weft_logistic(g, a)));
+    }
+}
+
+weft_status weft_bench_graph(weft_context *context, const char *name, int count, const int64_t *numbers, weft_graph **out_graph) {
+    static const struct {
+        const char *name;
+        int numbers;
+    } rows[] = {{"matmul", 6}, {"softmax", 3}, {"layer_norm", 3}, {"rms_norm", 3}, {"cross_entropy", 2}, {"pointwise", 1}, {"sum", 1}, {"copy", 1}};
+    size_t row = 0;
+    *out_graph = NULL;
+    while (row < sizeof rows / sizeof *rows && strcmp(rows[row].name, name)) row++;
+    if (row == sizeof rows / sizeof *rows) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "no case is called %s", name);
+    if (count != rows[row].numbers) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%s takes %d numbers", name, rows[row].numbers);
+    WEFT_TRY(weft_graph_create(context, name, out_graph), "case %s", name);
+    if (row == 0) build_matmul(*out_graph, numbers);
+    else if (row < 5) build_rows(*out_graph, name, numbers);
+    else build_flat(*out_graph, name, numbers);
+    weft_status status = weft_graph_verify(*out_graph);
+    if (status) {
+        weft_graph_release(*out_graph);
+        *out_graph = NULL;
+    }
+    return status;
+}

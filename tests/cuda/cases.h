@@ -1,0 +1,20 @@
+/* The graphs that the GPU tests and the benchmark build: one name, some extents. */
+#ifndef WEFT_TESTS_CUDA_CASES_H
+#define WEFT_TESTS_CUDA_CASES_H
+
+#include "weft/graph.h"
+
+/* matmul        m n k order epilogue dtype   D = A B, order "nt" = 1: A [m, k], B [n, k]; "nn" = 0: B [k, n];
+                                              "tn" = 2: A [k, m], B [k, n]; epilogue 0 none, 1 scale[m] bias[n] gelu residual[m, n];
+                                              dtype 0 bf16, 1 f16
+   softmax       rows columns dtype           along columns
+   layer_norm    rows columns dtype           with scale and bias
+   rms_norm      rows columns dtype
+   cross_entropy rows columns                 bf16 logits, i64 labels
+   pointwise     elements                     f32: (a * b + c) * sigmoid(a)
+   sum           elements                     f32, all
+   copy          elements                     f32: -a
+   Returns a status when the name or a number is wrong. */
+weft_status weft_bench_graph(weft_context *context, const char *name, int count, const int64_t *numbers, weft_graph **out_graph) WEFT_MUST_USE;
+
+#endif
