@@ -1,0 +1,369 @@
+"""Weft's kernels beside PyTorch's on one CUDA device: self-test, then timings.
+
+Both sides run in this process, on PyTorch's stream, on the same random tensors. Timing is by rounds: every round runs each
+candidate once behind a flush of the L2 cache and a device sleep that lets the host run ahead, so that all candidates see
+the same clocks and none is charged for its launch; the median counts.
+usage: gpu_peers.py LIBRARY OUT.json [part ...]     parts: test gemm fused ragged attention row flat
+"""
+import ctypes, json, math, os, sys, time
+import torch
+import torch.nn.functional as F
+
+library = ctypes.CDLL(sys.argv[1])
+library.weft_bench_error.restype = ctypes.c_char_p
+library.weft_bench_text.restype = ctypes.c_char_p
+library.weft_bench_text.argtypes = [ctypes.c_void_p]
+library.weft_bench_compile_seconds.restype = ctypes.c_double
+library.weft_bench_compile_seconds.argtypes = [ctypes.c_void_p]
+library.weft_bench_release.argtypes = [ctypes.c_void_p]
+library.weft_bench_run.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+
+
+class Missing(Exception):
+    pass
+
+
+class Kernel:
+    """One case compiled by Weft; call it with the tensors of inputs and outputs."""
+
+    def __init__(self, name, numbers, choice=0):
+        handle = ctypes.c_void_p()
+        array = (ctypes.c_int64 * len(numbers))(*numbers)
+        if library.weft_bench_create(name.encode(), len(numbers), array, choice, ctypes.byref(handle)):
+            raise Missing(library.weft_bench_error().decode())
+        self.handle = handle
+        self.text = library.weft_bench_text(handle).decode()
+        self.compile_seconds = library.weft_bench_compile_seconds(handle)
+
+    def __call__(self, inputs, outputs):
+        a = (ctypes.c_void_p * len(inputs))(*[t.data_ptr() for t in inputs])
+        b = (ctypes.c_void_p * len(outputs))(*[t.data_ptr() for t in outputs])
+        stream = torch.cuda.current_stream().cuda_stream
+        if library.weft_bench_run(self.handle, len(inputs), a, len(outputs), b, stream):
+            raise RuntimeError(library.weft_bench_error().decode())
+
+    def release(self):
+        library.weft_bench_release(self.handle)
+        self.handle = None
+
+
+DTYPES = {0: torch.bfloat16, 1: torch.float16, 2: torch.float32}
+flush = None
+
+
+def rounds(candidates, count=15, warm=3, sleep=2000000):
+    """Median seconds of each candidate."""
+    global flush
+    if flush is None:
+        flush = torch.empty(256 * 2**20, dtype=torch.uint8, device="cuda")
+    times = {name: [] for name in candidates}
+    for i in range(count + warm):
+        for name, run in candidates.items():
+            torch.cuda._sleep(sleep)
+            flush.zero_()
+            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            start.record()
+            run()
+            end.record()
+            torch.cuda.synchronize()
+            if i >= warm:
+                times[name].append(start.elapsed_time(end) * 1e-3)
+    return {name: sorted(t)[len(t) // 2] for name, t in times.items()}
+
+
+# -- cases: tensors, references in f64 or f32, peers
+
+def matmul_tensors(m, n, k, order, epilogue, dtype):
+    t = DTYPES[dtype]
+    r = lambda *s: torch.randn(*s, device="cuda", dtype=torch.float32).to(t)
+    a = r(k, m) if order == 2 else r(m, k)
+    b = r(n, k) if order == 1 else r(k, n)
+    inputs = [a, b]
+    if epilogue:
+        inputs += [torch.rand(m, device="cuda") / math.sqrt(k), torch.randn(n, device="cuda"), r(m, n)]
+    return inputs, torch.full((m, n), float("nan"), device="cuda", dtype=t)
+
+
+def matmul_reference(inputs, order, epilogue, rows, wide=torch.float64):
+    """Rows `rows` of the result, in double."""
+    a, b = inputs[0], inputs[1]
+    a = (a.T if order == 2 else a)[rows].to(wide)
+    d = a @ (b.T if order == 1 else b).to(wide)
+    if epilogue:
+        d = F.gelu(d * inputs[2][rows].to(wide)[:, None] + inputs[3].to(wide)) + inputs[4][rows].to(wide)
+    return d
+
+
+def matmul_peer(inputs, order):
+    a, b = inputs[0], inputs[1]
+    x = a.T if order == 2 else a
+    y = b.T if order == 1 else b
+    return lambda: torch.matmul(x, y)
+
+
+def fused_torch(a, b, scale, bias, residual):
+    return (F.gelu((a @ b.T).float() * scale[:, None] + bias) + residual.float()).to(a.dtype)
+
+
+ROWS = {
+    "softmax": (lambda x: F.softmax(x[0].float(), -1), lambda x: F.softmax(x[0], -1)),
+    "layer_norm": (lambda x: F.layer_norm(x[0].float(), x[0].shape[1:], x[1].float(), x[2].float(), 1e-5),
+                   lambda x: F.layer_norm(x[0], x[0].shape[1:], x[1], x[2], 1e-5)),
+    "rms_norm": (lambda x: F.rms_norm(x[0].float(), x[0].shape[1:], x[1].float(), 1e-5), lambda x: F.rms_norm(x[0], x[0].shape[1:], x[1], 1e-5)),
+    "cross_entropy": (lambda x: F.cross_entropy(x[0].float(), x[1], reduction="none"), lambda x: F.cross_entropy(x[0].float(), x[1], reduction="none")),
+}
+
+
+def row_tensors(name, rows, columns, dtype):
+    t = DTYPES[dtype]
+    x = [torch.randn(rows, columns, device="cuda").to(t)]
+    if name == "cross_entropy":
+        return x + [torch.randint(columns, (rows,), device="cuda")], torch.full((rows,), float("nan"), device="cuda")
+    for _ in range({"softmax": 0, "rms_norm": 1, "layer_norm": 2}[name]):
+        x.append(torch.randn(columns, device="cuda").to(t))
+    return x, torch.full((rows, columns), float("nan"), device="cuda", dtype=t)
+
+
+FLAT = {"pointwise": lambda x: (x[0] * x[1] + x[2]) * torch.sigmoid(x[0]), "sum": lambda x: x[0].sum(), "copy": lambda x: -x[0]}
+
+
+def flat_tensors(name, count):
+    inputs = [torch.randn(count, device="cuda") for _ in range(3 if name == "pointwise" else 1)]
+    return inputs, torch.full((1,) if name == "sum" else (count,), float("nan"), device="cuda")
+
+
+def row_numbers(name, rows, columns, dtype):
+    return (rows, columns) if name == "cross_entropy" else (rows, columns, dtype)
+
+
+# -- self-test
+
+failures, tested, results = [], 0, []
+
+
+def verdict(label, out, want, limit):
+    global tested
+    tested += 1
+    error = ((out.double() - want.double()).norm() / (want.double().norm() + 1e-30)).item()
+    if not error <= limit:
+        failures.append(f"{label}: relative error {error:.3e} > {limit:.1e}")
+    return error
+
+
+def check(label, name, numbers, inputs, out, want, limit, choice=0):
+    """Twice on poisoned outputs: right, and the same bits."""
+    try:
+        kernel = Kernel(name, numbers, choice)
+    except Missing as reason:
+        print(f"  {label}: not run: {reason}")
+        failures.append(f"{label}: {reason}")
+        return
+    kernel(inputs, [out])
+    torch.cuda.synchronize()
+    first = out.clone()
+    out.fill_(float("nan"))
+    kernel(inputs, [out])
+    torch.cuda.synchronize()
+    same = torch.equal(first.view(torch.uint8), out.view(torch.uint8))
+    error = verdict(label, out, want(), limit)
+    if not same:
+        failures.append(f"{label}: two runs differ")
+    print(f"  {label}: error {error:.2e}, bits {'equal' if same else 'DIFFER'} [{kernel.text}]", flush=True)
+    kernel.release()
+
+
+def part_test():
+    torch.manual_seed(1)
+    shapes = [(128, 256, 64), (256, 256, 128), (300, 520, 200), (1, 128, 64), (7, 136, 72), (129, 264, 4096), (255, 248, 1000), (257, 1032, 520), (64, 64, 8),
+              (1024, 1024, 1024), (2048, 512, 256)]
+    for m, n, k in shapes:
+        for order in (1, 0, 2):
+            if order == 2 and m % 8:
+                continue
+            for epilogue in (0, 1):
+                for choice in ((0, 1, 2, 3, 4, 5, 6) if (m, n, k) in ((300, 520, 200), (257, 1032, 520)) and order == 1 else (0,)):
+                    inputs, out = matmul_tensors(m, n, k, order, epilogue, 0)
+                    rows = torch.arange(m, device="cuda")
+                    check(f"matmul {m}x{n}x{k} {('nn', 'nt', 'tn')[order]} epilogue {epilogue} choice {choice}", "matmul", (m, n, k, order, epilogue, 0), inputs, out,
+                          lambda: matmul_reference(inputs, order, epilogue, rows), 4e-3, choice)
+    inputs, out = matmul_tensors(384, 520, 200, 1, 0, 1)
+    check("matmul f16", "matmul", (384, 520, 200, 1, 0, 1), inputs, out, lambda: matmul_reference(inputs, 1, 0, torch.arange(384, device="cuda")), 1e-3)
+    for name, (reference, _) in ROWS.items():
+        for rows, columns in ((1, 1), (3, 7), (17, 255), (64, 256), (33, 257), (128, 768), (5, 4096), (9, 50304)):
+            for dtype in ((0,) if name == "cross_entropy" else (0, 2)):
+                inputs, out = row_tensors(name, rows, columns, dtype)
+                check(f"{name} {rows}x{columns} {DTYPES[dtype]}", name, row_numbers(name, rows, columns, dtype), inputs, out, lambda: reference(inputs),
+                      6e-3 if dtype == 0 and name != "cross_entropy" else 1e-5)
+    for name, reference in FLAT.items():
+        for count in (1, 5, 1023, 1024, 1025, 65536 * 3 + 1):
+            inputs, out = flat_tensors(name, count)
+            check(f"{name} {count}", name, (count,), inputs, out, lambda: reference([x.double() for x in inputs]).reshape(out.shape), 1e-5)
+
+
+# -- timings
+
+def record(part, label, unit_of, times, text, extra=None):
+    """unit_of(seconds) -> figure; ratio: the best peer's time over Weft's."""
+    peers = {name: t for name, t in times.items() if not name.startswith("weft")}
+    ours = min(t for name, t in times.items() if name.startswith("weft"))
+    best = min(peers.values()) if peers else None
+    row = {"part": part, "case": label, "weft_us": ours * 1e6, "figure": unit_of(ours), "ratio": best / ours if best else None,
+           "all_us": {k: v * 1e6 for k, v in times.items()}, "text": text}
+    row.update(extra or {})
+    results.append(row)
+    peers_text = ", ".join(f"{k} {v * 1e6:.1f}" for k, v in sorted(times.items(), key=lambda x: x[1]))
+    print(f"{part} {label}: {row['figure']:.1f} ({ours * 1e6:.1f} us), ratio {row['ratio'] or 0:.3f} | {peers_text} [{text}]", flush=True)
+
+
+def best_choice(name, numbers, inputs, out, limit):
+    """Builders rank their schedules; here the first few are measured and all are reported."""
+    kernels = {}
+    for choice in range(limit):
+        try:
+            kernels[choice] = Kernel(name, numbers, choice)
+        except Missing as reason:
+            if choice == 0:
+                raise
+            break
+    times = rounds({c: (lambda k=k: k(inputs, [out])) for c, k in kernels.items()}, 5, 2)
+    best = min(times, key=times.get)
+    for choice, kernel in kernels.items():
+        if choice != best:
+            kernel.release()
+    note = ", ".join(f"{c}: {t * 1e6:.1f}" for c, t in times.items())
+    return kernels[best], f"schedule {best} of {len(times)} ({note})"
+
+
+GEMM = [(8192, 8192, 8192), (4096, 4096, 4096), (2048, 2048, 2048), (1024, 1024, 1024), (8192, 14336, 4096), (128, 14336, 4096), (16, 14336, 4096), (1, 14336, 4096)]
+
+
+def time_matmul(part, m, n, k, order, epilogue):
+    numbers = (m, n, k, order, epilogue, 0)
+    inputs, out = matmul_tensors(*numbers)
+    label = f"{m}x{n}x{k} {('nn', 'nt', 'tn')[order]}{' scale+bias+gelu+residual' if epilogue else ''}"
+    try:
+        kernel, note = best_choice("matmul", numbers, inputs, out, 4)
+    except Missing as reason:
+        print(f"{part} {label}: not run: {reason}", flush=True)
+        results.append({"part": part, "case": label, "missing": str(reason)})
+        return
+    candidates = {"weft": lambda: kernel(inputs, [out]), ("torch.matmul" if not epilogue else "torch.matmul plain"): matmul_peer(inputs, order)}
+    if epilogue:
+        del candidates["torch.matmul plain"]
+        compiled = torch.compile(fused_torch)
+        compiled(*inputs)
+        candidates["torch.compile"] = lambda: compiled(*inputs)
+    times = rounds(candidates)
+    rows = torch.randint(m, (min(m, 64),), device="cuda")
+    error = verdict(f"{part} {label}", out[rows], matmul_reference(inputs, order, epilogue, rows), 4e-3)
+    record(part, label, lambda s: 2.0 * m * n * k / s * 1e-12, times, kernel.text + "; " + note,
+           {"unit": "TFLOP/s", "error": error, "compile_s": kernel.compile_seconds, "TB/s": (m * k + n * k + m * n) * 2 / times["weft"] * 1e-12})
+    kernel.release()
+
+
+def part_gemm():
+    for m, n, k in GEMM:
+        time_matmul("gemm", m, n, k, 1, 0)
+
+
+def part_ragged():
+    for order in (1, 0, 2):
+        time_matmul("ragged", 4096, 4096, 4096, order, 0)
+        time_matmul("ragged", 4104, 4104, 4104, order, 0)
+        time_matmul("ragged", 4095, 4097, 4100, order, 0)
+
+
+def part_fused():
+    for m, n, k in GEMM[:5]:
+        time_matmul("fused", m, n, k, 1, 1)
+
+
+def time_bandwidth(part, label, name, numbers, inputs, out, bytes_moved, reference, peers, limit):
+    try:
+        kernel = Kernel(name, numbers)
+    except Missing as reason:
+        print(f"{part} {label}: not run: {reason}", flush=True)
+        results.append({"part": part, "case": label, "missing": str(reason)})
+        return
+    times = rounds({"weft": lambda: kernel(inputs, [out]), **peers})
+    error = verdict(f"{part} {label}", out, reference(), limit)
+    record(part, label, lambda s: bytes_moved / s * 1e-9, times, kernel.text, {"unit": "GB/s", "error": error, "compile_s": kernel.compile_seconds,
+                                                                             "share_of_copy": bytes_moved / times["weft"] / copy_rate()})
+    kernel.release()
+
+
+measured_copy = None
+
+
+def copy_rate():
+    """Bytes per second of PyTorch's device copy, 1 GiB each way, in this run."""
+    global measured_copy
+    if measured_copy is None:
+        a, b = torch.empty(2**28, device="cuda").normal_(), torch.empty(2**28, device="cuda")
+        measured_copy = 2 * a.numel() * 4 / rounds({"copy": lambda: b.copy_(a)})["copy"]
+        print(f"copy: {measured_copy * 1e-12:.2f} TB/s", flush=True)
+    return measured_copy
+
+
+def part_row():
+    copy_rate()
+    for name, (reference, peer) in ROWS.items():
+        for rows, columns in ((65536, 768), (16384, 4096), (8192, 50304)):
+            inputs, out = row_tensors(name, rows, columns, 0)
+            compiled = torch.compile(peer, mode="max-autotune-no-cudagraphs")
+            compiled(inputs)
+            moved = inputs[0].numel() * 2 + (rows * 12 if name == "cross_entropy" else inputs[0].numel() * 2)
+            time_bandwidth("row", f"{name} {rows}x{columns}", name, row_numbers(name, rows, columns, 0), inputs, out, moved, lambda: reference(inputs),
+                           {"torch": lambda: peer(inputs), "torch.compile": lambda: compiled(inputs)}, 1e-5 if name == "cross_entropy" else 6e-3)
+            del inputs, out
+            torch.cuda.empty_cache()
+
+
+def part_flat():
+    copy_rate()
+    for name, peer in FLAT.items():
+        count = 2**27
+        inputs, out = flat_tensors(name, count)
+        compiled = torch.compile(peer, mode="max-autotune-no-cudagraphs")
+        compiled(inputs)
+        moved = 4 * count * {"pointwise": 4, "sum": 1, "copy": 2}[name]
+        time_bandwidth("flat", f"{name} {count}", name, (count,), inputs, out, moved, lambda: peer([x.double() for x in inputs]).reshape(out.shape),
+                       {"torch": lambda: peer(inputs), "torch.compile": lambda: compiled(inputs)}, 1e-4)
+        del inputs, out
+        torch.cuda.empty_cache()
+
+
+def geomean(part):
+    ratios = [r["ratio"] for r in results if r["part"] == part and r.get("ratio")]
+    return f"{math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}" if ratios else "none"
+
+
+def main():
+    parts = sys.argv[3:] or ["test", "gemm", "fused", "ragged", "row", "flat"]
+    torch.cuda.init()
+    torch.zeros(1, device="cuda")
+    if library.weft_bench_open(0):
+        print("weft:", library.weft_bench_error().decode())
+        return 1
+    versions = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda, "python": sys.version.split()[0]}
+    print(versions)
+    start = time.time()
+    for part in parts:
+        print(f"== {part} (at {time.time() - start:.0f} s)", flush=True)
+        try:
+            globals()["part_" + part]()
+        except Exception as problem:  # one part that breaks leaves the others their figures
+            failures.append(f"part {part}: {type(problem).__name__}: {problem}")
+            print(f"part {part} broke: {problem}", flush=True)
+            if "CUDA_ERROR" in str(problem) or "CUDA error" in str(problem):
+                break
+        with open(sys.argv[2], "w") as out:
+            json.dump({"versions": versions, "copy_TBps": measured_copy and measured_copy * 1e-12, "tested": tested, "failures": failures, "results": results}, out, indent=1)
+    print(f"self-test: {tested} compared, {len(failures)} failed")
+    for failure in failures:
+        print("  FAILED", failure)
+    print("geomean vs best of torch: " + " ".join(f"{p} {geomean(p)}" for p in ("gemm", "fused", "ragged", "row", "flat")))
+    return 1 if failures else 0
+
+
+sys.exit(main())
