@@ -120,6 +120,7 @@ static void print_special(weft_cuda_printer *p, weft_kval id, const weft_kinstr 
         if (is_half(elem))
             define(p, id, lane, "f32_of_%s(%s) %s f32_of_%s(%s) ? %s : %s", half_name(elem), a.text, instr->op == WEFT_K_min ? "<" : ">",
                    half_name(elem), b.text, a.text, b.text);
+        else if (instr->i == 1 && elem == WEFT_F32) define(p, id, lane, "%s(%s, %s)", instr->op == WEFT_K_min ? "fminf" : "fmaxf", a.text, b.text);
         else define(p, id, lane, "%s<%s>(%s, %s)", instr->op == WEFT_K_min ? "minimum" : "maximum", weft_cuda_type(elem), a.text, b.text);
         return;
     case WEFT_K_copysign: define(p, id, lane, "copysign%s(%s, %s)", suffix, a.text, b.text); return;

@@ -30,6 +30,15 @@ static void build_matmul(weft_graph *g, const int64_t *x) {
     weft_graph_output(g, "d", d);
 }
 
+static void build_attention(weft_graph *g, const int64_t *x) {
+    weft_dtype dtype = dtype_of(x[7]);
+    weft_dim q[4] = {x[0], x[1], x[3], x[5]}, kv[4] = {x[0], x[2], x[4], x[5]};
+    weft_attention_options options = WEFT_ATTENTION_OPTIONS_INIT;
+    options.causal = x[6] != 0;
+    weft_value *a = weft_graph_input(g, "q", dtype, 4, q), *b = weft_graph_input(g, "k", dtype, 4, kv), *c = weft_graph_input(g, "v", dtype, 4, kv);
+    weft_graph_output(g, "o", weft_attention(g, a, b, c, NULL, &options));
+}
+
 static void build_rows(weft_graph *g, const char *name, const int64_t *x) {
     weft_dim shape[2] = {x[0], x[1]};
     int64_t axis = 1;
@@ -65,7 +74,7 @@ weft_status weft_bench_graph(weft_context *context, const char *name, int count,
     static const struct {
         const char *name;
         int numbers;
-    } rows[] = {{"matmul", 6}, {"softmax", 3}, {"layer_norm", 3}, {"rms_norm", 3}, {"cross_entropy", 2}, {"pointwise", 1}, {"sum", 1}, {"copy", 1}};
+    } rows[] = {{"matmul", 6}, {"softmax", 3}, {"layer_norm", 3}, {"rms_norm", 3}, {"cross_entropy", 2}, {"pointwise", 1}, {"sum", 1}, {"copy", 1}, {"attention", 8}};
     size_t row = 0;
     *out_graph = NULL;
     while (row < sizeof rows / sizeof *rows && strcmp(rows[row].name, name)) row++;
@@ -73,6 +82,7 @@ weft_status weft_bench_graph(weft_context *context, const char *name, int count,
     if (count != rows[row].numbers) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%s takes %d numbers", name, rows[row].numbers);
     WEFT_TRY(weft_graph_create(context, name, out_graph), "case %s", name);
     if (row == 0) build_matmul(*out_graph, numbers);
+    else if (row == 8) build_attention(*out_graph, numbers);
     else if (row < 5) build_rows(*out_graph, name, numbers);
     else build_flat(*out_graph, name, numbers);
     weft_status status = weft_graph_verify(*out_graph);

@@ -14,6 +14,7 @@
    pointwise     elements                     f32: (a * b + c) * sigmoid(a)
    sum           elements                     f32, all
    copy          elements                     f32: -a
+   attention     b h hkv t s d causal dtype
    Returns a status when the name or a number is wrong. */
 weft_status weft_bench_graph(weft_context *context, const char *name, int count, const int64_t *numbers, weft_graph **out_graph) WEFT_MUST_USE;
 

@@ -1,0 +1,42 @@
+/* What the files of the Hopper attention share. Letters: T queries, S keys, D head dim, H query heads and Hkv key heads of
+   a batch, G = H / Hkv. A tile is bm = 64 * consumers queries of one head; keys come in blocks of bn. */
+#ifndef WEFT_CODEGEN_BUILDERS_ATTENTION_HOPPER_H
+#define WEFT_CODEGEN_BUILDERS_ATTENTION_HOPPER_H
+
+#include "codegen/builders/index.h"
+#include "codegen/tile/layout.h"
+#include "codegen/tile/ring.h"
+
+typedef struct weft_attention {
+    const weft_build_request *request;
+    weft_kernel *k;
+    weft_dtype dtype;
+    weft_dim queries, keys, heads, group; /* heads: of all batches together; group: G */
+    int width;                            /* D */
+    bool causal;
+    double scale; /* of scores, times log2 e */
+    int consumers, bn, stages;
+    /* objects */
+    weft_kval map_q, map_k, map_v, map_out;
+    weft_kval q_memory, k_memory, v_memory;
+    weft_kval q_full, q_empty;
+    weft_ring k_ring, v_ring;
+    weft_kval tiles, tiles_q, first, stride, t, s; /* t, s: T and S as values */
+} weft_attention;
+
+/* Head of a tile, its key head, its first query and its number of key blocks. */
+typedef struct weft_attention_work {
+    weft_kval head, key_head, q0, blocks;
+} weft_attention_work;
+
+weft_attention_work weft_attention_place(weft_attention *a, weft_kval tile);
+void weft_attention_emit(weft_attention *a);
+/* The consumer role: attention_hopper_consumer.c */
+void weft_attention_consumer(weft_attention *a, weft_kval thread);
+
+static inline int weft_attention_halves(const weft_attention *a) { return a->width / 64; }
+static inline int weft_attention_kv_bytes(const weft_attention *a) { return a->bn * a->width * 2; }
+static inline int weft_attention_box_bytes(const weft_attention *a) { return a->bn * 128; }
+static inline int weft_attention_q_bytes(const weft_attention *a) { return 64 * a->width * 2; } /* of one consumer */
+
+#endif
