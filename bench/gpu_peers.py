@@ -136,6 +136,42 @@ def row_numbers(name, rows, columns, dtype):
     return (rows, columns) if name == "cross_entropy" else (rows, columns, dtype)
 
 
+def attention_tensors(b, h, hkv, t, s, d, causal, dtype):
+    r = lambda *shape: torch.randn(*shape, device="cuda").to(DTYPES[dtype])
+    inputs = [r(b, h, t, d), r(b, hkv, s, d), r(b, hkv, s, d)]
+    return inputs, torch.full((b, h, t, d), float("nan"), device="cuda", dtype=DTYPES[dtype])
+
+
+def attention_reference(inputs, causal, heads=None, wide=torch.float64):
+    """[B, heads, T, D] for the given query heads; a query stands at key position i + S - T."""
+    q, k, v = inputs
+    heads = range(q.shape[1]) if heads is None else heads
+    group, out = q.shape[1] // k.shape[1], []
+    t, s = q.shape[2], k.shape[2]
+    hide = torch.ones(t, s, dtype=torch.bool, device="cuda").triu(1 + s - t) if causal else None
+    for h in heads:
+        x = q[:, h].to(wide) @ k[:, h // group].to(wide).transpose(-1, -2) / math.sqrt(q.shape[3])
+        if causal:
+            x = x.masked_fill(hide, -math.inf)
+        out.append(torch.nan_to_num(torch.softmax(x, -1)) @ v[:, h // group].to(wide))
+    return torch.stack(out, 1)
+
+
+def attention_peers(inputs, causal):
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    peers, gqa = {}, inputs[0].shape[1] != inputs[1].shape[1]
+    for backend in (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION):
+        def run(backend=backend):
+            with sdpa_kernel(backend):
+                return F.scaled_dot_product_attention(*inputs, is_causal=causal, enable_gqa=gqa)
+        try:
+            run()
+            peers["sdpa " + backend.name.split("_")[0].lower()] = run
+        except Exception as problem:
+            print(f"  sdpa {backend.name}: {str(problem)[:80]}")
+    return peers
+
+
 # -- self-test
 
 failures, tested, results = [], 0, []
@@ -188,6 +224,13 @@ def part_test():
                           lambda: matmul_reference(inputs, order, epilogue, rows), 4e-3, choice)
     inputs, out = matmul_tensors(384, 520, 200, 1, 0, 1)
     check("matmul f16", "matmul", (384, 520, 200, 1, 0, 1), inputs, out, lambda: matmul_reference(inputs, 1, 0, torch.arange(384, device="cuda")), 1e-3)
+    for b, h, hkv, t, s, d in ((1, 2, 2, 128, 128, 128), (1, 2, 1, 300, 300, 128), (2, 2, 2, 1023, 1023, 128), (1, 32, 8, 512, 512, 128), (1, 2, 2, 200, 333, 128),
+                               (1, 2, 2, 333, 200, 128), (1, 2, 1, 1, 77, 128), (1, 2, 2, 193, 127, 64), (2, 3, 1, 1100, 1023, 64), (1, 12, 12, 196, 196, 64)):
+        for causal in (0, 1):
+            for choice in range(3 if d == 64 else 2):
+                numbers = (b, h, hkv, t, s, d, causal, (t + d) % 2)
+                inputs, out = attention_tensors(*numbers)
+                check(f"attention {numbers} choice {choice}", "attention", numbers, inputs, out, lambda: attention_reference(inputs, causal), 6e-3, choice)
     for name, (reference, _) in ROWS.items():
         for rows, columns in ((1, 1), (3, 7), (17, 255), (64, 256), (33, 257), (128, 768), (5, 4096), (9, 50304)):
             for dtype in ((0,) if name == "cross_entropy" else (0, 2)):
@@ -278,6 +321,30 @@ def part_fused():
         time_matmul("fused", m, n, k, 1, 1)
 
 
+ATTENTION = [(2, 16, 16, 8192, 128, 1), (2, 16, 16, 8192, 128, 0), (4, 16, 16, 4096, 64, 1), (4, 16, 16, 4096, 64, 0), (32, 12, 12, 1024, 64, 1), (64, 12, 12, 196, 64, 0),
+             (4, 32, 8, 4096, 128, 1)]
+
+
+def part_attention():
+    for b, h, hkv, s, d, causal in ATTENTION:
+        numbers = (b, h, hkv, s, s, d, causal, 0)
+        inputs, out = attention_tensors(*numbers)
+        label = f"{b}x{h}{'/' + str(hkv) if hkv != h else ''}x{s}x{d} {'causal' if causal else 'full'}"
+        try:
+            kernel, note = best_choice("attention", numbers, inputs, out, 3)
+        except Missing as reason:
+            print(f"attention {label}: not run: {reason}", flush=True)
+            results.append({"part": "attention", "case": label, "missing": str(reason)})
+            continue
+        times = rounds({"weft": lambda: kernel(inputs, [out]), **attention_peers(inputs, bool(causal))})
+        heads = [0, h - 1]
+        small = [x[:1] for x in inputs]
+        error = verdict(f"attention {label}", out[:1, heads], attention_reference(small, causal, heads, torch.float32), 6e-3)
+        record("attention", label, lambda t: 4.0 * b * h * s * s * d * (0.5 if causal else 1) / t * 1e-12, times, kernel.text + "; " + note,
+               {"unit": "TFLOP/s", "error": error, "compile_s": kernel.compile_seconds})
+        kernel.release()
+
+
 def time_bandwidth(part, label, name, numbers, inputs, out, bytes_moved, reference, peers, limit):
     try:
         kernel = Kernel(name, numbers)
@@ -339,7 +406,7 @@ def geomean(part):
 
 
 def main():
-    parts = sys.argv[3:] or ["test", "gemm", "fused", "ragged", "row", "flat"]
+    parts = sys.argv[3:] or ["test", "gemm", "fused", "attention", "row", "flat", "ragged"]
     torch.cuda.init()
     torch.zeros(1, device="cuda")
     if library.weft_bench_open(0):
@@ -362,7 +429,7 @@ def main():
     print(f"self-test: {tested} compared, {len(failures)} failed")
     for failure in failures:
         print("  FAILED", failure)
-    print("geomean vs best of torch: " + " ".join(f"{p} {geomean(p)}" for p in ("gemm", "fused", "ragged", "row", "flat")))
+    print("geomean vs best of torch: " + " ".join(f"{p} {geomean(p)}" for p in ("gemm", "fused", "ragged", "attention", "row", "flat")))
     return 1 if failures else 0
 
 
