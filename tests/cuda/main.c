@@ -83,6 +83,7 @@ static const case_row rows[] = {
     {"matmul", 6, {304, 520, 200, 2, 1, 0}},    {"softmax", 3, {4096, 1024, 0}},            {"softmax", 3, {33, 257, 2}},
     {"layer_norm", 3, {4096, 768, 0}},          {"rms_norm", 3, {9, 5000, 0}},              {"cross_entropy", 2, {512, 50304}},
     {"pointwise", 1, {1000003}},                {"sum", 1, {1000003}},                      {"copy", 1, {1 << 20}},
+    {"matmul", 6, {300, 523, 201, 0, 1, 2}},    {"matmul", 6, {4096, 4096, 4096, 1, 0, 2}},
     {"attention", 8, {2, 16, 16, 8192, 8192, 128, 1, 0}}, {"attention", 8, {2, 16, 4, 300, 333, 64, 0, 1}},
 };
 static const char *const archs[] = {"sm_80", "sm_90a", "sm_120a"};
