@@ -50,8 +50,8 @@ static bool check_structure(weft_kverify *v) {
             }
             v->end[open] = at;
             v->branch[n] = open;
+            if (op != WEFT_K_func_end) v->opener[n] = v->opener[open]; /* func_end sees the values inside */
             open = v->opener[open];
-            v->opener[n] = open;
         }
         if (op == WEFT_K_func && (open >= 0 || !func_allowed))
             weft_kverify_problem(v, at, "a func must come before all other structure");

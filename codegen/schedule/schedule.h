@@ -3,6 +3,7 @@
 #ifndef WEFT_CODEGEN_SCHEDULE_H
 #define WEFT_CODEGEN_SCHEDULE_H
 
+#include "base/arena.h"
 #include "base/text.h"
 
 typedef struct weft_schedule {
@@ -23,7 +24,9 @@ typedef struct weft_schedule {
     int numerics;             /* key: instruction family, order over K, split */
 } weft_schedule;
 
+/* builder{tile_m=9,threads=128}: fields that are 0 are left out; deterministic. */
 void weft_schedule_print(const weft_schedule *schedule, weft_text *text);
-weft_status weft_schedule_parse(const char *text, size_t bytes, weft_schedule *out_schedule) WEFT_MUST_USE;
+/* The builder's name is copied into the arena; whether there is such a builder is the caller's to ask. */
+weft_status weft_schedule_parse(weft_arena *arena, const char *text, size_t bytes, weft_schedule *out_schedule) WEFT_MUST_USE;
 
 #endif

@@ -63,7 +63,6 @@ static inline weft_status run_sim(bench *b, const weft_sim_buffer *buffers, uint
 Suite *math_suite(void);
 Suite *build_suite(void);
 Suite *simulate_suite(void);
-Suite *fault_suite(void);
 Suite *verify_suite(void);
 Suite *schedule_suite(void);
 

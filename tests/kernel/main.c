@@ -4,6 +4,10 @@
 
 int main(void) {
     SRunner *runner = srunner_create(math_suite());
+    srunner_add_suite(runner, build_suite());
+    srunner_add_suite(runner, verify_suite());
+    srunner_add_suite(runner, simulate_suite());
+    srunner_add_suite(runner, schedule_suite());
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);
