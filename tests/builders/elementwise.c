@@ -55,6 +55,7 @@ static void check_op(weft_op op, weft_dtype dtype, int rank, const int64_t *shap
     snprintf(note, sizeof note, "%s %s rank %d", weft_op_get(op)->name, weft_dtype_name(dtype), rank);
     h.note = note;
     h.class = class_of(op, dtype);
+    h.native = harness_native(dtype);
     h.special = special && h.class != WEFT_TOLERANCE_CHAIN;
     if (h.class == WEFT_TOLERANCE_CHAIN) { /* complex: relative to the magnitude, not to each part */
         h.terms = 4;
@@ -96,6 +97,7 @@ static void check_convert(weft_dtype from, weft_dtype to, bool saturate, bool bi
     char note[64];
     snprintf(note, sizeof note, "%s %s to %s%s", bits ? "bitcast" : "convert", weft_dtype_name(from), weft_dtype_name(to), saturate ? " saturating" : "");
     h.note = note;
+    h.native = harness_native(from) && harness_native(to);
     h.special = true;
     weft_dim dims[1] = {70};
     weft_value *x = weft_graph_input(h.graph, "x", from, 1, dims);

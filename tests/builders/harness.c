@@ -8,6 +8,7 @@
 
 #include "base/tensor.h"
 #include "codegen/kernel/simulate.h"
+#include "tests/llvm/loader.h"
 #include "ir/interpret.h"
 #include "ir/verify.h"
 
@@ -22,7 +23,7 @@ static void require(weft_status status, const harness *h, const char *what) {
 }
 
 void harness_open(harness *h, const char *anchor) {
-    *h = (harness){.anchor = anchor, .class = WEFT_TOLERANCE_EXACT, .terms = 1, .scale = 0, .threads = 2};
+    *h = (harness){.anchor = anchor, .class = WEFT_TOLERANCE_EXACT, .terms = 1, .scale = 0, .threads = 2, .native = true};
     require(weft_context_create(NULL, &h->context), h, "context");
     require(weft_graph_create(h->context, "test", &h->graph), h, "graph");
 }
@@ -112,14 +113,51 @@ typedef struct memory {
     size_t operand_bytes[64], result_bytes[64], temp_bytes[32];
 } memory;
 
-static void launch(harness *h, const weft_plan_launch *launch, const memory *m) {
+/* One launch as machine code. Buffers and extents in the order of the arguments. */
+static void run_native(harness *h, weft_kernel *k, const weft_sim_buffer *buffers) {
+    const weft_target *target = weft_target_find("cpu");
+    weft_code_image image;
+    require(target->compile(h->context, k->capability, 1, &k, 1, &image), h, "compile");
+    loaded l = load_image(&image);
+    kernel_function function = find_kernel(&l, k->name);
+    ck_assert_msg(function != NULL, "%s is missing", k->name);
+    void *pointers[128];
+    int64_t extents[128], grid, scratch_bytes;
+    int pointer_count = 0, extent_count = 0;
+    for (size_t a = 0; a < k->argument_count; a++) {
+        if (k->arguments[a].source == WEFT_ARGUMENT_EXTENT)
+            ck_assert(weft_dim_evaluate(h->graph->dims, k->arguments[a].extent, h->symbols, &extents[extent_count++]));
+        else
+            pointers[pointer_count++] = buffers[a].data;
+    }
+    ck_assert(weft_dim_evaluate(h->graph->dims, k->grid, h->symbols, &grid));
+    ck_assert(weft_dim_evaluate(h->graph->dims, target->scratch_bytes(k), h->symbols, &scratch_bytes));
+    void *scratch = aligned_alloc(64, ((size_t)scratch_bytes + 127) / 64 * 64);
+    function(pointers, extents, 0, grid, scratch);
+    free(scratch);
+    unload_image(&l);
+    weft_free(h->context->allocator, image.data, image.bytes);
+}
+
+bool harness_native(weft_dtype dtype) {
+    const char *all = getenv("WEFT_TEST_NATIVE");
+    return dtype == WEFT_BF16 || dtype == WEFT_I4 || (all && !strcmp(all, "all"));
+}
+
+static bool cpu_can(const weft_capability *capability) {
+    if (strcmp(capability->target, "cpu") || !weft_target_find("cpu")) return false;
+    if (!strcmp(capability->arch, "x86-64-v3")) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+}
+
+static void launch(harness *h, const weft_plan_launch *launch, const memory *m, bool native) {
     for (int v = 0; v < launch->variant_count; v++) {
         const weft_plan_variant *variant = &launch->variants[v];
         bool holds = true;
         for (int i = 0; i < variant->condition_count; i++)
             holds &= weft_condition_holds(h->graph->dims, &variant->conditions[i], h->symbols);
         if (!holds) continue;
-        const weft_kernel *k = variant->kernel;
+        weft_kernel *k = variant->kernel;
         weft_sim_buffer buffers[128] = {0};
         ck_assert_uint_le(k->argument_count, 128);
         for (size_t a = 0; a < k->argument_count; a++) {
@@ -131,6 +169,10 @@ static void launch(harness *h, const weft_plan_launch *launch, const memory *m) 
             case WEFT_ARGUMENT_EXTENT:
             case WEFT_ARGUMENT_TENSOR_MAP: break;
             }
+        }
+        if (native) {
+            run_native(h, k, buffers);
+            return;
         }
         weft_status status = weft_kernel_simulate(k, h->symbols, buffers, NULL, h->context->allocator);
         if (status && getenv("WEFT_TEST_DUMP")) {
@@ -146,7 +188,7 @@ static void launch(harness *h, const weft_plan_launch *launch, const memory *m) 
     ck_abort_msg("no variant of a launch holds");
 }
 
-static void compare(const harness *h, const weft_capability *capability, int result, const weft_tensor *expected, const void *actual) {
+static void compare(const harness *h, const weft_capability *capability, const char *how, int result, const weft_tensor *expected, const void *actual) {
     weft_dtype dtype = expected->dtype, part = dtype == WEFT_C64 ? WEFT_F32 : dtype == WEFT_C128 ? WEFT_F64 : dtype;
     int64_t count = expected->element_count * (part == dtype ? 1 : 2);
     weft_tolerance tolerance = weft_tolerance_get(h->class, part, capability->target);
@@ -154,12 +196,12 @@ static void compare(const harness *h, const weft_capability *capability, int res
         if (weft_dtype_is_float(part)) {
             double a = weft_element_double(part, expected->data, i), b = weft_element_double(part, actual, i);
             ck_assert_msg(weft_tolerance_close(tolerance, part, a, b, h->terms, h->scale),
-                          "%s on %s %s: result %d element %lld: expected %.17g, got %.17g", h->note ? h->note : "", capability->target,
-                          capability->arch, result, (long long)i, a, b);
+                          "%s on %s %s, %s: result %d element %lld: expected %.17g, got %.17g", h->note ? h->note : "", capability->target,
+                          capability->arch, how, result, (long long)i, a, b);
         } else {
             int64_t a = weft_element_i64(part, expected->data, i), b = weft_element_i64(part, actual, i);
-            ck_assert_msg(a == b, "%s on %s %s: result %d element %lld: expected %lld, got %lld", h->note ? h->note : "",
-                          capability->target, capability->arch, result, (long long)i, (long long)a, (long long)b);
+            ck_assert_msg(a == b, "%s on %s %s, %s: result %d element %lld: expected %lld, got %lld", h->note ? h->note : "",
+                          capability->target, capability->arch, how, result, (long long)i, (long long)a, (long long)b);
         }
     }
 }
@@ -185,20 +227,20 @@ static void check_target(harness *h, const weft_node *fusion, const weft_capabil
     for (int i = 0; i < fusion->result_count; i++) {
         m.result_bytes[i] = expected[i]->bytes;
         m.results[i] = malloc(expected[i]->bytes + 1);
-        memset(m.results[i], 0xA5, expected[i]->bytes + 1);
     }
     for (int i = 0; i < plan.temp_count; i++) {
         int64_t bytes;
         ck_assert(weft_dim_evaluate(h->graph->dims, plan.temps[i].bytes, h->symbols, &bytes));
         m.temp_bytes[i] = (size_t)bytes;
         m.temps[i] = malloc((size_t)bytes + 1);
-        memset(m.temps[i], 0xA5, (size_t)bytes + 1);
     }
-    for (int i = 0; i < plan.launch_count; i++) launch(h, &plan.launches[i], &m);
-    for (int i = 0; i < fusion->result_count; i++) {
-        compare(h, capability, i, expected[i], m.results[i]);
-        free(m.results[i]);
+    for (int native = 0; native < 1 + (h->native && cpu_can(capability)); native++) {
+        for (int i = 0; i < fusion->result_count; i++) memset(m.results[i], 0xA5, m.result_bytes[i]);
+        for (int i = 0; i < plan.temp_count; i++) memset(m.temps[i], 0xA5, m.temp_bytes[i]);
+        for (int i = 0; i < plan.launch_count; i++) launch(h, &plan.launches[i], &m, native);
+        for (int i = 0; i < fusion->result_count; i++) compare(h, capability, native ? "native" : "simulated", i, expected[i], m.results[i]);
     }
+    for (int i = 0; i < fusion->result_count; i++) free(m.results[i]);
     for (int i = 0; i < plan.temp_count; i++) free(m.temps[i]);
     weft_arena_deinit(&arena);
 }

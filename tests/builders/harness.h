@@ -19,9 +19,12 @@ typedef struct harness {
     bool special;           /* infinities, NaN and extremes among the inputs */
     bool may_refuse;        /* a capability without a builder is fine */
     int threads;
+    bool native;            /* run compiled code too, where this build and this CPU can */
     const char *note;       /* printed with a failure */
 } harness;
 
+/* Compiled code is slow to make: only some dtypes of a sweep run it, all with WEFT_TEST_NATIVE=all in the environment. */
+bool harness_native(weft_dtype dtype);
 void harness_open(harness *h, const char *anchor);
 void harness_close(harness *h);
 /* Everything the graph computes as one fusion, on all test capabilities. */

@@ -14,7 +14,7 @@ static void check_samples(weft_op op, const char *anchor) {
             harness h;
             harness_open(&h, anchor);
             h.symbols = values;
-            h.may_refuse = false;
+            h.native = harness_native((weft_dtype)d);
             char note[64];
             snprintf(note, sizeof note, "%s %s variant %d", weft_op_get(op)->name, weft_dtype_name((weft_dtype)d), variant);
             h.note = note;

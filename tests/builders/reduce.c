@@ -16,6 +16,7 @@ START_TEST(samples) {
             char note[64];
             snprintf(note, sizeof note, "reduce %s variant %d", weft_dtype_name((weft_dtype)d), variant);
             h.note = note;
+            h.native = harness_native((weft_dtype)d);
             h.class = WEFT_TOLERANCE_SUM;
             h.terms = 12;
             h.scale = 60;
@@ -35,6 +36,7 @@ static void check_kind(const char *kind, weft_dtype dtype, int64_t rows, int64_t
     snprintf(note, sizeof note, "%s %s [%lld, %lld] over %d", kind, weft_dtype_name(dtype), (long long)rows, (long long)columns, axis);
     h.note = note;
     h.special = special;
+    h.native = columns > 60;
     h.class = WEFT_TOLERANCE_SUM;
     h.terms = (double)(axis ? columns : rows);
     h.scale = 3 * h.terms;

@@ -34,6 +34,7 @@ START_TEST(samples) {
             char note[64];
             snprintf(note, sizeof note, "%s %s variant %d", h.anchor, weft_dtype_name((weft_dtype)d), variant);
             h.note = note;
+            h.native = harness_native((weft_dtype)d);
             h.class = c->class;
             h.terms = c->terms;
             h.scale = c->scale;
