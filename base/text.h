@@ -17,7 +17,7 @@ typedef struct weft_text {
 void weft_text_init(weft_allocator allocator, weft_text *out_text);
 void weft_text_deinit(weft_text *text);
 void weft_text_append(weft_text *text, const char *format, ...) WEFT_PRINTF(2, 3);
-void weft_text_append_list(weft_text *text, const char *format, va_list arguments);
+void weft_text_append_list(weft_text *text, const char *format, va_list arguments) WEFT_PRINTF(2, 0);
 void weft_text_append_bytes(weft_text *text, const char *data, size_t bytes);
 /* Quoted and escaped as JSON wants it; .wir uses the same quoting. */
 void weft_text_append_quoted(weft_text *text, const char *data, size_t bytes);
