@@ -285,15 +285,18 @@ static weft_kval source(build *b, int d, weft_lane_index at, int lanes, weft_lan
     weft_kernel *k = b->k;
     const weft_convolution_axis *a = &b->p->axis[d];
     weft_kval zero = weft_k_splat(k, number(b, 0), lanes);
-    weft_lane_index position = weft_lane_add(c, at, weft_lane_scalar(weft_k_sub(k, number(b, 0), extent(b, a->low))), lanes);
+    weft_lane_index position =
+        weft_lane_add(c, at, weft_lane_scalar(weft_k_sub(k, number(b, 0), extent(b, a->low))), lanes);
     weft_kval inside = weft_k_le(k, zero, weft_lane_vector(c, position, lanes));
     if (a->base_dilation > 1) {
-        weft_kval vector = weft_lane_vector(c, position, lanes), hole = weft_k_splat(k, number(b, a->base_dilation), lanes);
+        weft_kval vector = weft_lane_vector(c, position, lanes),
+                  hole = weft_k_splat(k, number(b, a->base_dilation), lanes);
         inside = weft_k_and(k, inside, weft_k_eq(k, weft_k_rem(k, vector, hole), zero));
         position = (weft_lane_index){weft_k_div(k, vector, hole), 0, 1};
     }
     *out_index = position;
-    return weft_k_and(k, inside, weft_k_lt(k, weft_lane_vector(c, position, lanes), weft_k_splat(k, extent(b, a->input), lanes)));
+    return weft_k_and(k, inside,
+                      weft_k_lt(k, weft_lane_vector(c, position, lanes), weft_k_splat(k, extent(b, a->input), lanes)));
 }
 
 /* Packed position -> padded position. */
@@ -321,7 +324,8 @@ static void pack_run(build *b, weft_kval buffer, weft_kval to, int64_t phase, we
     if (phase) at = weft_lane_add(&b->c, at, weft_lane_scalar(number(b, phase)), lanes);
     weft_kval mask = WEFT_KNONE;
     if (inside) {
-        point.axis[p->rank + 1] = weft_lane_add(&b->c, at, weft_lane_scalar(weft_k_sub(k, number(b, 0), extent(b, a->low))), lanes);
+        point.axis[p->rank + 1] =
+            weft_lane_add(&b->c, at, weft_lane_scalar(weft_k_sub(k, number(b, 0), extent(b, a->low))), lanes);
     } else {
         mask = source(b, p->rank - 1, at, lanes, &point.axis[p->rank + 1]);
         weft_point_restrict(&b->c, &point, mask);
@@ -387,7 +391,10 @@ static weft_status pack_x(build *b) {
         leading[WEFT_MAX_RANK] = {weft_lane_scalar(image), weft_lane_scalar(channel)};
     weft_index_unflatten(&b->c, p->rank - 1, leading_dims, weft_lane_scalar(row), 1, packed);
     weft_kval inside = weft_k_integer(k, WEFT_BOOL, 1);
-    for (int d = 0; d < p->rank - 1; d++) inside = weft_k_and(k, inside, source(b, d, weft_lane_multiply(&b->c, packed[d], packed_scale(&p->axis[d]), 1), 1, &leading[d + 2]));
+    for (int d = 0; d < p->rank - 1; d++)
+        inside = weft_k_and(
+            k, inside,
+            source(b, d, weft_lane_multiply(&b->c, packed[d], packed_scale(&p->axis[d]), 1), 1, &leading[d + 2]));
     weft_kval to = weft_k_add(k, plane, weft_k_mul(k, row, extent(b, row_elements)));
     weft_k_if(k, inside);
     size_t inner = weft_index_mark(&b->c);

@@ -69,6 +69,7 @@ void weft_tile_choose(const weft_capability *capability, int element_bytes, int6
         set_columns(&t, n);
         if (i > 0 && rows_in_one_set(t.mr, stride) > capability->l1_ways - 2) continue;
         double c = cost(&t, (double)k, threads < 1 ? 1 : threads);
+        if (t.extra > 0) c *= 1.02; /* two heights of tiles: twice the code */
         if (c < best * 0.995) {
             best = c;
             pick = i;

@@ -95,36 +95,49 @@ static bool same(weft_dtype t, const void *a, const void *b, int i) {
     return isnan(x) ? isnan(y) : x == y && signbit(x) == signbit(y);
 }
 
-static void check(bench *b, weft_dtype from, weft_dtype to, int lanes) {
-    _Alignas(8) static unsigned char in[COUNT * 8], out[COUNT * 8], want[COUNT * 8];
-    weft_kernel *k = weft_kernel_create(&b->arena, NULL, b->capability, "converts");
-    weft_kval source = weft_kernel_buffer(k, WEFT_ARGUMENT_OPERAND, 0, from, false, "in"),
-              result = weft_kernel_buffer(k, WEFT_ARGUMENT_RESULT, 0, to, true, "out");
+static weft_kernel *conversion(bench *b, weft_dtype from, weft_dtype to, int lanes, const char *name) {
+    weft_kernel *k = weft_kernel_create(&b->arena, NULL, b->capability, name);
+    weft_kval source = weft_kernel_buffer(k, WEFT_ARGUMENT_OPERAND, 0, from, false, "in");
+    weft_kval result = weft_kernel_buffer(k, WEFT_ARGUMENT_RESULT, 0, to, true, "out");
     weft_kval i = weft_k_for(k, weft_k_index(k, 0), weft_k_index(k, COUNT), weft_k_index(k, lanes), 0);
-    weft_k_store(k, result, i, WEFT_KNONE,
-                 weft_k_convert(k, weft_k_load(k, source, i, lanes, WEFT_KNONE, WEFT_KNONE), to));
+    weft_kval x = weft_k_load(k, source, i, lanes, WEFT_KNONE, WEFT_KNONE);
+    weft_k_store(k, result, i, WEFT_KNONE, weft_k_convert(k, x, to));
     weft_k_end(k);
     ck_assert(!k->failed);
+    return k;
+}
+
+static void check(kernel_function function, weft_dtype from, weft_dtype to, int lanes) {
+    _Alignas(8) static unsigned char in[COUNT * 8], out[COUNT * 8], want[COUNT * 8];
     fill(from, in, (uint64_t)from * 31 + (uint64_t)to);
-    run_kernel(b, k, (void *[]){in, out}, NULL, 1);
+    function((void *[]){in, out}, NULL, 0, 1, NULL);
     for (int n = 0; n < COUNT; n++) {
         expect(from, to, in, n, want);
-        ck_assert_msg(same(to, want, out, n),
-                      "%s -> %s, lanes %d, element %d: %.17g gave %.17g, not %.17g (bits %lld, %lld)",
-                      weft_dtype_name(from), weft_dtype_name(to), lanes, n,
-                      is_real(from) ? weft_element_double(from, in, n) : (double)weft_element_i64(from, in, n),
-                      is_real(to) ? weft_element_double(to, out, n) : (double)weft_element_i64(to, out, n),
-                      is_real(to) ? weft_element_double(to, want, n) : (double)weft_element_i64(to, want, n),
-                      (long long)out[n], (long long)want[n]);
+        double x = is_real(from) ? weft_element_double(from, in, n) : (double)weft_element_i64(from, in, n);
+        double got = is_real(to) ? weft_element_double(to, out, n) : (double)weft_element_i64(to, out, n);
+        double wanted = is_real(to) ? weft_element_double(to, want, n) : (double)weft_element_i64(to, want, n);
+        ck_assert_msg(same(to, want, out, n), "%s -> %s, lanes %d, element %d: %.17g gave %.17g, not %.17g",
+                      weft_dtype_name(from), weft_dtype_name(to), lanes, n, x, got, wanted);
     }
 }
 
+/* All pairs in one image. */
 START_TEST(pairs) {
     if (!cpu_runs(arches[_i % 2])) return;
     bench b = bench_open(arches[_i % 2]);
-    for (int from = 0; from < TYPE_COUNT; from++)
-        for (int to = 0; to < TYPE_COUNT; to++)
-            if (from != to) check(&b, types[from], types[to], _i / 2 ? 16 : 1);
+    int lanes = _i / 2 ? 16 : 1;
+    weft_kernel *kernels[TYPE_COUNT * TYPE_COUNT];
+    for (int n = 0; n < TYPE_COUNT * TYPE_COUNT; n++)
+        kernels[n] = conversion(&b, types[n / TYPE_COUNT], types[n % TYPE_COUNT], lanes,
+                                weft_arena_format(&b.arena, "convert_%d", n));
+    weft_code_image image;
+    ck_assert_ptr_null(
+        weft_target_find("cpu")->compile(b.context, b.capability, TYPE_COUNT * TYPE_COUNT, kernels, 2, &image));
+    loaded l = load_image(&image);
+    for (int n = 0; n < TYPE_COUNT * TYPE_COUNT; n++)
+        check(find_kernel(&l, kernels[n]->name), types[n / TYPE_COUNT], types[n % TYPE_COUNT], lanes);
+    unload_image(&l);
+    weft_free(b.context->allocator, image.data, image.bytes);
     bench_close(&b);
 }
 END_TEST

@@ -47,22 +47,28 @@ static inline weft_status plan_fuse(weft_graph *graph, const weft_capability *ca
     return *out_fusion ? NULL : WEFT_STATUS(WEFT_INTERNAL, "no fusion");
 }
 
-static inline weft_status plan_open(weft_graph *graph, const weft_node *fusion, const weft_capability *capability, int threads,
-                                    const int64_t *symbols, plan_run *out) {
+static inline weft_status plan_open(weft_graph *graph, const weft_node *fusion, const weft_capability *capability,
+                                    int threads, const int64_t *symbols, plan_run *out) {
     *out = (plan_run){.graph = graph, .fusion = fusion, .thread_count = threads};
     weft_arena_init(weft_allocator_system(), &out->arena);
     const char *reason = "";
     const char *anchor = weft_node_string(fusion, WEFT_ATTR_anchor, "");
     const weft_builder *builder = weft_builder_find(anchor, graph, fusion, capability, &reason);
     if (!builder) return WEFT_STATUS(WEFT_UNSUPPORTED, "%s: %s", anchor, reason);
-    weft_build_request request = {.graph = graph, .fusion = fusion, .schedule = &out->schedule, .capability = capability,
-                                  .arena = &out->arena, .name = "kernel", .thread_count = threads};
+    weft_build_request request = {.graph = graph,
+                                  .fusion = fusion,
+                                  .schedule = &out->schedule,
+                                  .capability = capability,
+                                  .arena = &out->arena,
+                                  .name = "kernel",
+                                  .thread_count = threads};
     if (builder->propose(&request, 1, &out->schedule) < 1) return WEFT_STATUS(WEFT_INTERNAL, "no schedule");
     WEFT_TRY(builder->build(&request, &out->plan), "building");
     weft_kernel **kernels = calloc((size_t)out->plan.launch_count * PLAN_VARIANTS + 1, sizeof *kernels);
     int count = 0;
     for (int l = 0; l < out->plan.launch_count; l++)
-        for (int v = 0; v < out->plan.launches[l].variant_count; v++) kernels[count++] = out->plan.launches[l].variants[v].kernel;
+        for (int v = 0; v < out->plan.launches[l].variant_count; v++)
+            kernels[count++] = out->plan.launches[l].variants[v].kernel;
     weft_status status = weft_target_find("cpu")->compile(graph->context, capability, count, kernels, 1, &out->code);
     free(kernels);
     if (!status) status = weft_cpu_image_map(out->code.data, out->code.bytes, &out->image);
@@ -80,7 +86,8 @@ static inline weft_status plan_open(weft_graph *graph, const weft_node *fusion, 
     int64_t bytes = 0;
     out->temps = calloc((size_t)out->plan.temp_count + 1, sizeof *out->temps);
     for (int i = 0; i < out->plan.temp_count; i++) {
-        if (!weft_dim_evaluate(graph->dims, out->plan.temps[i].bytes, symbols, &bytes)) return WEFT_STATUS(WEFT_INTERNAL, "temporary");
+        if (!weft_dim_evaluate(graph->dims, out->plan.temps[i].bytes, symbols, &bytes))
+            return WEFT_STATUS(WEFT_INTERNAL, "temporary");
         out->temps[i] = aligned_alloc(64, (size_t)(bytes + 8255) / 64 * 64);
         memset(out->temps[i], 0x7f, (size_t)bytes); /* poison: large NaN-free floats */
     }
@@ -102,7 +109,8 @@ static inline void plan_work(void *self, int thread, int64_t lo, int64_t hi) {
     call->function(call->buffers, call->extents, lo, hi, call->run->scratch[thread]);
 }
 
-static inline weft_status plan_launch(plan_run *run, int number, const int64_t *symbols, void *const *operands, void *const *results) {
+static inline weft_status plan_launch(plan_run *run, int number, const int64_t *symbols, void *const *operands,
+                                      void *const *results) {
     const weft_plan_launch *launch = &run->plan.launches[number];
     int chosen = 0;
     for (; chosen + 1 < launch->variant_count; chosen++) {
@@ -122,7 +130,8 @@ static inline weft_status plan_launch(plan_run *run, int number, const int64_t *
         case WEFT_ARGUMENT_RESULT: buffers[buffer_count++] = results[argument->index]; break;
         case WEFT_ARGUMENT_TEMP: buffers[buffer_count++] = run->temps[argument->index]; break;
         case WEFT_ARGUMENT_EXTENT:
-            if (!weft_dim_evaluate(run->graph->dims, argument->extent, symbols, &extents[extent_count++])) return WEFT_STATUS(WEFT_INTERNAL, "extent");
+            if (!weft_dim_evaluate(run->graph->dims, argument->extent, symbols, &extents[extent_count++]))
+                return WEFT_STATUS(WEFT_INTERNAL, "extent");
             break;
         case WEFT_ARGUMENT_TENSOR_MAP: return WEFT_STATUS(WEFT_UNSUPPORTED, "tensor map");
         }
@@ -134,9 +143,11 @@ static inline weft_status plan_launch(plan_run *run, int number, const int64_t *
 }
 
 /* The launches that are done once (packs true), or the others. */
-static inline weft_status plan_execute(plan_run *run, bool packs, const int64_t *symbols, void *const *operands, void *const *results) {
+static inline weft_status plan_execute(plan_run *run, bool packs, const int64_t *symbols, void *const *operands,
+                                       void *const *results) {
     for (int l = 0; l < run->plan.launch_count; l++)
-        if (run->plan.launches[l].packs == packs) WEFT_TRY(plan_launch(run, l, symbols, operands, results), "launch %d", l);
+        if (run->plan.launches[l].packs == packs)
+            WEFT_TRY(plan_launch(run, l, symbols, operands, results), "launch %d", l);
     return NULL;
 }
 
