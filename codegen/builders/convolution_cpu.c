@@ -3,28 +3,10 @@
    Launches: pack x (padded with zeros, split into stride phases; not for kernel 1 x stride 1), copy w when it cannot be
    read in place, multiply. y[o, p] += w[o, k] * x[k, p + shift]: rows are output channels (w is broadcast), vectors are
    positions, read without masks. A block is some lines of some images and groups; inside, each tile of positions meets
-   all its output channels while its input is in L1. Depthwise convolutions are the case of one output channel a group.
-   Then the fusion's elementwise ops on the registers, then the stores.
-   Read next: convolution.h, matmul_cpu.c. */
-#include "codegen/builders/index_internal.h"
-
-#include "codegen/builders/convolution.h"
-
-typedef struct build {
-    const weft_build_request *request;
-    const weft_convolution *p;
-    weft_index_context c;
-    weft_kernel *k;
-    int lanes, mr, nv;
-    int64_t tiles, base, extra; /* row tiles of a group's output channels */
-    int64_t tiles_per_block, panels_per_block;
-    weft_dim lines_per_block, line_blocks, panel_blocks, row_blocks, panels;
-    int x_temp, w_temp;             /* -1: in place */
-    weft_kval x, w, x_base, w_base; /* of image and group */
-    weft_kval image, group, line_start;
-    uint32_t merge;
-    weft_lane_index index[WEFT_MAX_RANK];
-} build;
+   all its output channels while its input is in L1. Depthwise convolutions have a kernel of their own. Then the
+   fusion's elementwise ops on the registers, then the stores. Read next: convolution.h, convolution_pack.c,
+   convolution_depthwise.c. */
+#include "codegen/builders/convolution_cpu.h"
 
 typedef struct tile {
     int rows, nv;
@@ -32,47 +14,41 @@ typedef struct tile {
     weft_kval row, column;
 } tile;
 
-static weft_kval extent(build *b, weft_dim dim) { return weft_k_extent(b->k, dim); }
-static weft_kval number(build *b, int64_t value) { return weft_k_index(b->k, value); }
-static weft_kval plus(build *b, weft_kval x, int64_t value) { return weft_k_add(b->k, x, number(b, value)); }
-static weft_kval times(build *b, weft_kval x, weft_dim factor) { return weft_k_mul(b->k, x, extent(b, factor)); }
-static weft_dim_table *table_of(const build *b) { return b->request->graph->dims; }
-
 /* -- the register tile */
 
-static weft_kval multiply_add(build *b, weft_kval x, weft_kval y, weft_kval sum) {
+weft_kval weft_convolution_multiply_add(weft_convolution_build *b, weft_kval x, weft_kval y, weft_kval sum) {
     if (weft_dtype_is_float(b->p->accumulate)) return weft_k_fma(b->k, x, y, sum);
     return weft_k_add(b->k, weft_k_mul(b->k, x, y), sum);
 }
 
-static weft_kval column_mask(build *b, const tile *t, int v) {
+static weft_kval column_mask(weft_convolution_build *b, const tile *t, int v) {
     if (!t->ends || v < t->nv - 1) return WEFT_KNONE;
-    weft_lane_index at = weft_lane_range(plus(b, t->column, (int64_t)v * b->lanes), b->lanes);
-    return weft_index_below(&b->c, at, b->lanes, extent(b, b->p->line));
+    weft_lane_index at = weft_lane_range(weft_cv_plus(b, t->column, (int64_t)v * b->lanes), b->lanes);
+    return weft_index_below(&b->c, at, b->lanes, weft_cv_extent(b, b->p->line));
 }
 
 /* Weights at w_at + row * K, positions at x_at. */
-static void step(build *b, const tile *t, weft_kval regs, weft_kval w_at, weft_kval x_at) {
+static void step(weft_convolution_build *b, const tile *t, weft_kval regs, weft_kval w_at, weft_kval x_at) {
     weft_kernel *k = b->k;
     weft_kval vectors[8];
     int64_t row_stride = b->p->group_inputs * b->p->taps;
     for (int v = 0; v < t->nv; v++) {
         weft_kval mask = b->x_temp < 0 ? column_mask(b, t, v) : WEFT_KNONE;
-        vectors[v] = weft_k_load(k, b->x, plus(b, x_at, (int64_t)v * b->lanes), b->lanes, mask, WEFT_KNONE);
+        vectors[v] = weft_k_load(k, b->x, weft_cv_plus(b, x_at, (int64_t)v * b->lanes), b->lanes, mask, WEFT_KNONE);
     }
     for (int r = 0; r < t->rows; r++) {
-        weft_kval w =
-            weft_k_splat(k, weft_k_load(k, b->w, plus(b, w_at, r * row_stride), 1, WEFT_KNONE, WEFT_KNONE), b->lanes);
+        weft_kval w = weft_k_splat(
+            k, weft_k_load(k, b->w, weft_cv_plus(b, w_at, r * row_stride), 1, WEFT_KNONE, WEFT_KNONE), b->lanes);
         for (int v = 0; v < t->nv; v++) {
-            weft_kval slot = number(b, r * t->nv + v);
-            weft_k_set_at(k, regs, slot, multiply_add(b, w, vectors[v], weft_k_get_at(k, regs, slot)));
+            weft_kval slot = weft_cv_number(b, r * t->nv + v);
+            weft_k_set_at(k, regs, slot, weft_convolution_multiply_add(b, w, vectors[v], weft_k_get_at(k, regs, slot)));
         }
     }
 }
 
 /* Taps of axis d and inwards; w_at and x_at stand at their first. The last axis is written out, the others are loops
    unless there is one input channel only: then nothing else fills the pipeline. */
-static void tap_loops(build *b, const tile *t, weft_kval regs, int d, weft_kval w_at, weft_kval x_at) {
+static void tap_loops(weft_convolution_build *b, const tile *t, weft_kval regs, int d, weft_kval w_at, weft_kval x_at) {
     const weft_convolution *p = b->p;
     const weft_convolution_axis *a = &p->axis[d];
     int64_t inner = 1;
@@ -80,39 +56,51 @@ static void tap_loops(build *b, const tile *t, weft_kval regs, int d, weft_kval 
     if (d == p->rank - 1) {
         for (int64_t i = 0; i < a->kernel; i++) {
             int64_t position = i * a->dilation;
-            weft_kval shift = p->direct ? number(b, 0) : times(b, number(b, position % a->phases), a->extent);
-            step(b, t, regs, plus(b, w_at, i),
-                 plus(b, weft_k_add(b->k, x_at, shift), p->direct ? 0 : position / a->phases));
+            weft_kval shift =
+                p->direct ? weft_cv_number(b, 0) : weft_cv_times(b, weft_cv_number(b, position % a->phases), a->extent);
+            step(b, t, regs, weft_cv_plus(b, w_at, i),
+                 weft_cv_plus(b, weft_k_add(b->k, x_at, shift), p->direct ? 0 : position / a->phases));
         }
         return;
     }
-    weft_dim pitch = p->direct ? 0 : weft_dim_multiply(table_of(b), a->pitch, a->dilation);
+    weft_dim pitch = p->direct ? 0 : weft_dim_multiply(b->request->graph->dims, a->pitch, a->dilation);
     if (a->kernel == 1 || (p->group_inputs == 1 && p->taps <= 25)) {
         for (int64_t i = 0; i < a->kernel; i++)
-            tap_loops(b, t, regs, d + 1, plus(b, w_at, i * inner),
-                      weft_k_add(b->k, x_at, times(b, number(b, i), pitch)));
+            tap_loops(b, t, regs, d + 1, weft_cv_plus(b, w_at, i * inner),
+                      weft_k_add(b->k, x_at, weft_cv_times(b, weft_cv_number(b, i), pitch)));
         return;
     }
-    weft_kval i = weft_k_for(b->k, number(b, 0), number(b, a->kernel), number(b, 1), 0);
-    tap_loops(b, t, regs, d + 1, weft_k_add(b->k, w_at, times(b, i, inner)),
-              weft_k_add(b->k, x_at, times(b, i, pitch)));
+    weft_kval i = weft_k_for(b->k, weft_cv_number(b, 0), weft_cv_number(b, a->kernel), weft_cv_number(b, 1), 0);
+    tap_loops(b, t, regs, d + 1, weft_k_add(b->k, w_at, weft_cv_times(b, i, inner)),
+              weft_k_add(b->k, x_at, weft_cv_times(b, i, pitch)));
     weft_k_end(b->k);
 }
 
-static weft_dim channel_stride(const build *b) { return b->x_temp < 0 ? b->p->x_channel_stride : b->p->plane; }
+static weft_dim channel_stride(const weft_convolution_build *b) {
+    return b->x_temp < 0 ? b->p->x_channel_stride : b->p->plane;
+}
 
-static void sum_channels(build *b, const tile *t, weft_kval regs) {
+static void sum_channels(weft_convolution_build *b, const tile *t, weft_kval regs) {
     const weft_convolution *p = b->p;
     weft_kernel *k = b->k;
-    weft_kval w_row = weft_k_add(k, b->w_base, times(b, t->row, p->group_inputs * p->taps));
+    weft_kval w_row = weft_k_add(k, b->w_base, weft_cv_times(b, t->row, p->group_inputs * p->taps));
     weft_kval x_at = weft_k_add(k, weft_k_add(k, b->x_base, b->line_start), t->column);
-    weft_kval channel = weft_k_for(k, number(b, 0), number(b, p->group_inputs), number(b, 1), p->taps == 1 ? 4 : 0);
-    tap_loops(b, t, regs, 0, weft_k_add(k, w_row, times(b, channel, p->taps)),
-              weft_k_add(k, x_at, times(b, channel, channel_stride(b))));
+    weft_kval channel = weft_k_for(k, weft_cv_number(b, 0), weft_cv_number(b, p->group_inputs), weft_cv_number(b, 1),
+                                   p->taps == 1 ? 4 : 0);
+    tap_loops(b, t, regs, 0, weft_k_add(k, w_row, weft_cv_times(b, channel, p->taps)),
+              weft_k_add(k, x_at, weft_cv_times(b, channel, channel_stride(b))));
     weft_k_end(k);
 }
 
-static void epilogue(build *b, const tile *t, weft_kval regs) {
+void weft_convolution_emit(weft_convolution_build *b, weft_kval sum, weft_kval mask) {
+    weft_index_context *c = &b->c;
+    const weft_value *result = &b->p->node->results[0];
+    weft_kval value = weft_k_convert(b->k, sum, weft_index_carrier(result->type.dtype));
+    weft_index_bind(c, result, weft_index_round(c, result->type.dtype, value));
+    for (int i = 0; i < b->request->fusion->result_count; i++) weft_index_emit(c, i, b->index, b->lanes, mask);
+}
+
+static void epilogue(weft_convolution_build *b, const tile *t, weft_kval regs) {
     weft_index_context *c = &b->c;
     const weft_convolution *p = b->p;
     const weft_type *type = &p->node->results[0].type;
@@ -124,25 +112,23 @@ static void epilogue(build *b, const tile *t, weft_kval regs) {
     for (int v = 0; v < t->nv; v++) {
         size_t mark = weft_index_mark(c);
         weft_kval mask = column_mask(b, t, v);
-        weft_axes_index(c, &positions, b->merge, weft_lane_range(plus(b, t->column, (int64_t)v * b->lanes), b->lanes),
-                        b->lanes, b->index);
+        weft_axes_index(c, &positions, b->merge,
+                        weft_lane_range(weft_cv_plus(b, t->column, (int64_t)v * b->lanes), b->lanes), b->lanes,
+                        b->index);
         for (int r = 0; r < t->rows; r++) {
-            b->index[1] = weft_lane_scalar(weft_k_add(b->k, times(b, b->group, p->group_outputs), plus(b, t->row, r)));
-            weft_kval sum = weft_k_get_at(b->k, regs, number(b, r * t->nv + v));
-            weft_index_bind(
-                c, &p->node->results[0],
-                weft_index_round(c, type->dtype, weft_k_convert(b->k, sum, weft_index_carrier(type->dtype))));
-            for (int i = 0; i < b->request->fusion->result_count; i++) weft_index_emit(c, i, b->index, b->lanes, mask);
+            b->index[1] = weft_lane_scalar(
+                weft_k_add(b->k, weft_cv_times(b, b->group, p->group_outputs), weft_cv_plus(b, t->row, r)));
+            weft_convolution_emit(b, weft_k_get_at(b->k, regs, weft_cv_number(b, r * t->nv + v)), mask);
         }
         weft_index_release(c, mark);
     }
 }
 
-static void emit_tile(build *b, const tile *t) {
+static void emit_tile(weft_convolution_build *b, const tile *t) {
     size_t mark = weft_index_mark(&b->c);
     weft_kval regs = weft_k_regs(b->k, b->p->accumulate, b->lanes, t->rows * t->nv);
     weft_kval zero = weft_k_constant_lanes(b->k, b->p->accumulate, 0, b->lanes);
-    for (int i = 0; i < t->rows * t->nv; i++) weft_k_set_at(b->k, regs, number(b, i), zero);
+    for (int i = 0; i < t->rows * t->nv; i++) weft_k_set_at(b->k, regs, weft_cv_number(b, i), zero);
     sum_channels(b, t, regs);
     epilogue(b, t, regs);
     weft_index_release(&b->c, mark);
@@ -151,17 +137,18 @@ static void emit_tile(build *b, const tile *t) {
 /* -- loops over tiles */
 
 /* All row tiles [t0, t1) of one tile of positions. */
-static void row_loops(build *b, weft_kval column, int nv, bool ends, weft_kval t0, weft_kval t1) {
+static void row_loops(weft_convolution_build *b, weft_kval column, int nv, bool ends, weft_kval t0, weft_kval t1) {
     weft_kernel *k = b->k;
     for (int more = 1; more >= 0; more--) {
         if (more ? b->extra == 0 : b->extra == b->tiles) continue;
-        weft_kval lo = more ? t0 : weft_k_max(k, t0, number(b, b->extra)),
-                  hi = more ? weft_k_min(k, t1, number(b, b->extra)) : t1;
-        weft_kval i = weft_k_for(k, lo, hi, number(b, 1), 0), row = weft_k_mul(k, i, number(b, b->base + more));
+        weft_kval lo = more ? t0 : weft_k_max(k, t0, weft_cv_number(b, b->extra)),
+                  hi = more ? weft_k_min(k, t1, weft_cv_number(b, b->extra)) : t1;
+        weft_kval i = weft_k_for(k, lo, hi, weft_cv_number(b, 1), 0),
+                  row = weft_k_mul(k, i, weft_cv_number(b, b->base + more));
         tile t = {.rows = (int)b->base + more,
                   .nv = nv,
                   .ends = ends,
-                  .row = more ? row : plus(b, row, b->extra),
+                  .row = more ? row : weft_cv_plus(b, row, b->extra),
                   .column = column};
         emit_tile(b, &t);
         weft_k_end(k);
@@ -169,27 +156,30 @@ static void row_loops(build *b, weft_kval column, int nv, bool ends, weft_kval t
 }
 
 /* One line: whole panels, then the rest by its number of vectors. */
-static void line_loops(build *b, weft_kval q0, weft_kval q1, weft_kval t0, weft_kval t1) {
+static void line_loops(weft_convolution_build *b, weft_kval q0, weft_kval q1, weft_kval t0, weft_kval t1) {
     weft_kernel *k = b->k;
     int64_t width = (int64_t)b->nv * b->lanes;
     bool known = weft_dim_is_number(b->p->line);
-    weft_kval wide = known ? number(b, b->p->line / width) : weft_k_div(k, extent(b, b->p->line), number(b, width));
+    weft_kval wide = known ? weft_cv_number(b, b->p->line / width)
+                           : weft_k_div(k, weft_cv_extent(b, b->p->line), weft_cv_number(b, width));
     if (!known || b->p->line >= width) {
-        weft_kval q = weft_k_for(k, q0, weft_k_min(k, q1, wide), number(b, 1), 0);
-        row_loops(b, weft_k_mul(k, q, number(b, width)), b->nv, false, t0, t1);
+        weft_kval q = weft_k_for(k, q0, weft_k_min(k, q1, wide), weft_cv_number(b, 1), 0);
+        row_loops(b, weft_k_mul(k, q, weft_cv_number(b, width)), b->nv, false, t0, t1);
         weft_k_end(k);
     }
     if (known && b->p->line % width == 0) return;
-    weft_kval column = weft_k_mul(k, wide, number(b, width)), rest = weft_k_sub(k, extent(b, b->p->line), column);
+    weft_kval column = weft_k_mul(k, wide, weft_cv_number(b, width)),
+              rest = weft_k_sub(k, weft_cv_extent(b, b->p->line), column);
     bool always = known && b->panel_blocks == 1;
-    if (!always) weft_k_if(k, weft_k_and(k, weft_k_lt(k, wide, q1), weft_k_lt(k, number(b, 0), rest)));
+    if (!always) weft_k_if(k, weft_k_and(k, weft_k_lt(k, wide, q1), weft_k_lt(k, weft_cv_number(b, 0), rest)));
     int64_t rest_vectors = known ? (b->p->line % width + b->lanes - 1) / b->lanes : 0;
     for (int nv = 1; nv <= b->nv; nv++) {
         if (known) {
             if (nv == rest_vectors) row_loops(b, column, nv, b->p->line % b->lanes != 0, t0, t1);
             continue;
         }
-        weft_kval least = number(b, (int64_t)(nv - 1) * b->lanes), most = number(b, (int64_t)nv * b->lanes);
+        weft_kval least = weft_cv_number(b, (int64_t)(nv - 1) * b->lanes),
+                  most = weft_cv_number(b, (int64_t)nv * b->lanes);
         weft_k_if(k, weft_k_and(k, weft_k_lt(k, least, rest), weft_k_le(k, rest, most)));
         row_loops(b, column, nv, true, t0, t1);
         weft_k_end(k);
@@ -197,28 +187,32 @@ static void line_loops(build *b, weft_kval q0, weft_kval q1, weft_kval t0, weft_
     if (!always) weft_k_end(k);
 }
 
-static weft_kval take(build *b, weft_kval *id, weft_dim count) {
-    if (count == 1) return number(b, 0);
-    weft_kval n = extent(b, count), part = weft_k_rem(b->k, *id, n);
+weft_kval weft_convolution_take(weft_convolution_build *b, weft_kval *id, weft_dim count) {
+    if (count == 1) return weft_cv_number(b, 0);
+    weft_kval n = weft_cv_extent(b, count), part = weft_k_rem(b->k, *id, n);
     *id = weft_k_div(b->k, *id, n);
     return part;
 }
 
-static weft_status begin(build *b, const char *suffix) {
+weft_status weft_convolution_begin(weft_convolution_build *b, const char *suffix) {
     b->k = weft_plan_kernel(b->request, suffix);
     if (!b->k) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: kernel", b->request->name);
-    return weft_index_init(b->request, b->k, &b->c);
+    WEFT_TRY(weft_index_init(b->request, b->k, &b->c), "convolution");
+    b->merge = ~(uint32_t)0;
+    for (int i = 0; i < b->request->fusion->result_count; i++)
+        b->merge &= weft_index_mergeable(&b->c, weft_fusion_yield(b->request->fusion, i));
+    return NULL;
 }
 
-static weft_status end(build *b) {
+weft_status weft_convolution_end(weft_convolution_build *b) {
     WEFT_TRY(weft_kernel_drop_unused_buffers(b->k), "convolution");
     return weft_index_finish(&b->c);
 }
 
 /* Where the line's outputs start in the packed input, and its leading output axes. */
-static void enter_line(build *b, weft_kval line) {
+static void enter_line(weft_convolution_build *b, weft_kval line) {
     const weft_convolution *p = b->p;
-    b->line_start = number(b, 0);
+    b->line_start = weft_cv_number(b, 0);
     if (p->direct) return;
     weft_lane_index leading[WEFT_MAX_RANK];
     weft_index_unflatten(&b->c, p->rank - 1, p->node->results[0].type.dims + 2, weft_lane_scalar(line), 1, leading);
@@ -226,18 +220,16 @@ static void enter_line(build *b, weft_kval line) {
         b->index[d + 2] = leading[d];
         b->line_start =
             weft_k_add(b->k, b->line_start,
-                       times(b, leading[d].base, weft_dim_multiply(table_of(b), p->axis[d].pitch, p->axis[d].step)));
+                       weft_cv_times(b, leading[d].base,
+                                     weft_dim_multiply(b->request->graph->dims, p->axis[d].pitch, p->axis[d].step)));
     }
 }
 
-static weft_status multiply(build *b) {
+static weft_status multiply(weft_convolution_build *b) {
     const weft_convolution *p = b->p;
-    weft_dim_table *table = table_of(b);
-    WEFT_TRY(begin(b, ""), "convolution");
+    weft_dim_table *table = b->request->graph->dims;
+    WEFT_TRY(weft_convolution_begin(b, ""), "convolution");
     weft_kernel *k = b->k;
-    b->merge = ~(uint32_t)0;
-    for (int i = 0; i < b->request->fusion->result_count; i++)
-        b->merge &= weft_index_mergeable(&b->c, weft_fusion_yield(b->request->fusion, i));
     b->x = b->x_temp < 0 ? b->c.operands[p->x_access.operand]
                          : weft_kernel_buffer(k, WEFT_ARGUMENT_TEMP, b->x_temp, p->accumulate, false, "x");
     b->w = b->w_temp < 0 ? b->c.operands[p->w_access.operand]
@@ -245,189 +237,38 @@ static weft_status multiply(build *b) {
     k->grid = weft_dim_multiply(
         table, weft_dim_multiply(table, p->batch, p->groups),
         weft_dim_multiply(table, weft_dim_multiply(table, b->line_blocks, b->panel_blocks), b->row_blocks));
-    weft_kval id = weft_k_block(k), row_block = take(b, &id, b->row_blocks),
-              panel_block = take(b, &id, b->panel_blocks), line_block = take(b, &id, b->line_blocks);
-    b->group = take(b, &id, p->groups);
-    b->image = p->batch == 1 ? number(b, 0) : id;
+    weft_kval id = weft_k_block(k), row_block = weft_convolution_take(b, &id, b->row_blocks),
+              panel_block = weft_convolution_take(b, &id, b->panel_blocks),
+              line_block = weft_convolution_take(b, &id, b->line_blocks);
+    b->group = weft_convolution_take(b, &id, p->groups);
+    b->image = p->batch == 1 ? weft_cv_number(b, 0) : id;
     b->index[0] = weft_lane_scalar(b->image);
-    weft_kval first = times(b, b->group, p->group_inputs);
+    weft_kval first = weft_cv_times(b, b->group, p->group_inputs);
     if (b->x_temp < 0)
-        b->x_base =
-            weft_k_add(k, extent(b, p->x_access.offset),
-                       weft_k_add(k, times(b, b->image, p->x_batch_stride), times(b, first, p->x_channel_stride)));
+        b->x_base = weft_k_add(
+            k, weft_cv_extent(b, p->x_access.offset),
+            weft_k_add(k, weft_cv_times(b, b->image, p->x_batch_stride), weft_cv_times(b, first, p->x_channel_stride)));
     else
-        b->x_base = times(b, weft_k_add(k, times(b, b->image, p->groups * p->group_inputs), first), p->plane);
-    weft_kval w_start = b->w_temp < 0 ? extent(b, p->w_access.offset) : number(b, 0);
-    b->w_base = weft_k_add(k, w_start, times(b, b->group, p->group_outputs * p->group_inputs * p->taps));
-    weft_kval q0 = weft_k_mul(k, panel_block, number(b, b->panels_per_block)),
-              q1 = weft_k_min(k, plus(b, q0, b->panels_per_block), extent(b, b->panels));
-    weft_kval t0 = weft_k_mul(k, row_block, number(b, b->tiles_per_block)),
-              t1 = weft_k_min(k, plus(b, t0, b->tiles_per_block), number(b, b->tiles));
-    if (b->panel_blocks == 1) q1 = extent(b, b->panels);
-    if (b->row_blocks == 1) t1 = number(b, b->tiles);
-    weft_kval l0 = weft_k_mul(k, line_block, extent(b, b->lines_per_block)),
-              l1 = weft_k_min(k, weft_k_add(k, l0, extent(b, b->lines_per_block)), extent(b, p->lines));
-    if (b->line_blocks == 1) l1 = extent(b, p->lines);
-    weft_kval line = weft_k_for(k, l0, l1, number(b, 1), 0);
+        b->x_base =
+            weft_cv_times(b, weft_k_add(k, weft_cv_times(b, b->image, p->groups * p->group_inputs), first), p->plane);
+    weft_kval w_start = b->w_temp < 0 ? weft_cv_extent(b, p->w_access.offset) : weft_cv_number(b, 0);
+    b->w_base = weft_k_add(k, w_start, weft_cv_times(b, b->group, p->group_outputs * p->group_inputs * p->taps));
+    weft_kval q0 = weft_k_mul(k, panel_block, weft_cv_number(b, b->panels_per_block)),
+              q1 = weft_k_min(k, weft_cv_plus(b, q0, b->panels_per_block), weft_cv_extent(b, b->panels));
+    weft_kval t0 = weft_k_mul(k, row_block, weft_cv_number(b, b->tiles_per_block)),
+              t1 = weft_k_min(k, weft_cv_plus(b, t0, b->tiles_per_block), weft_cv_number(b, b->tiles));
+    if (b->panel_blocks == 1) q1 = weft_cv_extent(b, b->panels);
+    if (b->row_blocks == 1) t1 = weft_cv_number(b, b->tiles);
+    weft_kval l0 = weft_k_mul(k, line_block, weft_cv_extent(b, b->lines_per_block)),
+              l1 = weft_k_min(k, weft_k_add(k, l0, weft_cv_extent(b, b->lines_per_block)), weft_cv_extent(b, p->lines));
+    if (b->line_blocks == 1) l1 = weft_cv_extent(b, p->lines);
+    weft_kval line = weft_k_for(k, l0, l1, weft_cv_number(b, 1), 0);
     size_t mark = weft_index_mark(&b->c);
     enter_line(b, line);
     line_loops(b, q0, q1, t0, t1);
     weft_index_release(&b->c, mark);
     weft_k_end(k);
-    return end(b);
-}
-
-/* -- packing */
-
-/* The source position of padded position `at` on axis d, for all lanes, and whether there is one. */
-static weft_kval source(build *b, int d, weft_lane_index at, int lanes, weft_lane_index *out_index) {
-    weft_index_context *c = &b->c;
-    weft_kernel *k = b->k;
-    const weft_convolution_axis *a = &b->p->axis[d];
-    weft_kval zero = weft_k_splat(k, number(b, 0), lanes);
-    weft_lane_index position =
-        weft_lane_add(c, at, weft_lane_scalar(weft_k_sub(k, number(b, 0), extent(b, a->low))), lanes);
-    weft_kval inside = weft_k_le(k, zero, weft_lane_vector(c, position, lanes));
-    if (a->base_dilation > 1) {
-        weft_kval vector = weft_lane_vector(c, position, lanes),
-                  hole = weft_k_splat(k, number(b, a->base_dilation), lanes);
-        inside = weft_k_and(k, inside, weft_k_eq(k, weft_k_rem(k, vector, hole), zero));
-        position = (weft_lane_index){weft_k_div(k, vector, hole), 0, 1};
-    }
-    *out_index = position;
-    return weft_k_and(k, inside,
-                      weft_k_lt(k, weft_lane_vector(c, position, lanes), weft_k_splat(k, extent(b, a->input), lanes)));
-}
-
-/* Packed position -> padded position. */
-static int64_t packed_scale(const weft_convolution_axis *a) { return a->subsampled ? a->stride : a->phases; }
-
-/* One packed row of one phase: [q0, q1) in vectors; `inside`: no lane needs a mask. */
-static void pack_run(build *b, weft_kval buffer, weft_kval to, int64_t phase, weft_kval q0, weft_kval q1, bool inside,
-                     const weft_lane_index *leading) {
-    const weft_convolution *p = b->p;
-    weft_kernel *k = b->k;
-    const weft_convolution_axis *a = &p->axis[p->rank - 1];
-    int lanes = b->lanes;
-    weft_kval q = weft_k_for(k, q0, q1, number(b, lanes), 0);
-    size_t mark = weft_index_mark(&b->c);
-    weft_point point = {.rank = p->rank + 2,
-                        .lanes = lanes,
-                        .dims = p->x->type.dims,
-                        .has_axes = true,
-                        .edge = WEFT_KNONE,
-                        .scalar = WEFT_KNONE,
-                        .vector = WEFT_KNONE};
-    point.merge = 0;
-    for (int i = 0; i < p->rank + 1; i++) point.axis[i] = leading[i];
-    weft_lane_index at = weft_lane_multiply(&b->c, weft_lane_range(q, lanes), packed_scale(a), lanes);
-    if (phase) at = weft_lane_add(&b->c, at, weft_lane_scalar(number(b, phase)), lanes);
-    weft_kval mask = WEFT_KNONE;
-    if (inside) {
-        point.axis[p->rank + 1] =
-            weft_lane_add(&b->c, at, weft_lane_scalar(weft_k_sub(k, number(b, 0), extent(b, a->low))), lanes);
-    } else {
-        mask = source(b, p->rank - 1, at, lanes, &point.axis[p->rank + 1]);
-        weft_point_restrict(&b->c, &point, mask);
-    }
-    weft_kval value = weft_parts_splat(&b->c, weft_index_evaluate(&b->c, p->x, point), lanes).part[0];
-    value = weft_k_convert(k, value, p->accumulate);
-    if (mask != WEFT_KNONE) value = weft_k_select(k, mask, value, weft_k_constant_lanes(k, p->accumulate, 0, lanes));
-    weft_kval store =
-        inside ? WEFT_KNONE : weft_index_below(&b->c, weft_lane_range(q, lanes), lanes, extent(b, a->extent));
-    weft_k_store(k, buffer, weft_k_add(k, to, q), store, value);
-    weft_index_release(&b->c, mark);
-    weft_k_end(k);
-}
-
-static void pack_row(build *b, weft_kval buffer, weft_kval to, const weft_lane_index *leading) {
-    const weft_convolution *p = b->p;
-    weft_kernel *k = b->k;
-    const weft_convolution_axis *a = &p->axis[p->rank - 1];
-    int64_t scale = packed_scale(a);
-    for (int64_t phase = 0; phase < a->phases; phase++) {
-        weft_kval at = weft_k_add(k, to, times(b, number(b, phase), a->extent)), lanes = number(b, b->lanes),
-                  zero = number(b, 0);
-        if (a->base_dilation > 1) { /* holes: every vector has masks */
-            pack_run(b, buffer, at, phase, zero, extent(b, a->extent), false, leading);
-            continue;
-        }
-        /* The first vector whose lanes are all >= 0, and the last whose lanes are all below the input's end. */
-        weft_dim before = weft_dim_maximum(table_of(b), weft_dim_subtract(table_of(b), a->low, phase), 0);
-        weft_dim first =
-            weft_dim_multiply(table_of(b), weft_dim_divide_ceil(table_of(b), before, scale * b->lanes), b->lanes);
-        weft_dim past = weft_dim_add(
-            table_of(b), weft_dim_subtract(table_of(b), weft_dim_add(table_of(b), a->input, a->low), phase), scale - 1);
-        weft_dim fits = weft_dim_minimum(
-            table_of(b), weft_dim_divide_floor(table_of(b), weft_dim_maximum(table_of(b), past, 0), scale), a->extent);
-        weft_kval lo = weft_k_min(k, extent(b, first), extent(b, a->extent));
-        weft_kval whole = weft_k_max(k, lo, weft_k_mul(k, weft_k_div(k, extent(b, fits), lanes), lanes));
-        pack_run(b, buffer, at, phase, zero, lo, false, leading);
-        pack_run(b, buffer, at, phase, lo, whole, true, leading);
-        pack_run(b, buffer, at, phase, whole, extent(b, a->extent), false, leading);
-    }
-}
-
-static weft_status pack_x(build *b) {
-    const weft_convolution *p = b->p;
-    WEFT_TRY(begin(b, "_pack_x"), "convolution");
-    weft_kernel *k = b->k;
-    weft_dim_table *table = table_of(b);
-    weft_kval buffer = weft_kernel_buffer(k, WEFT_ARGUMENT_TEMP, b->x_temp, p->accumulate, true, "x");
-    int64_t channels = p->groups * p->group_inputs;
-    weft_dim rows = 1, leading_dims[WEFT_MAX_RANK];
-    for (int d = 0; d < p->rank - 1; d++) rows = weft_dim_multiply(table, rows, leading_dims[d] = p->axis[d].extent);
-    const weft_convolution_axis *last = &p->axis[p->rank - 1];
-    weft_dim row_elements = weft_dim_multiply(table, last->extent, last->phases);
-    bool by_rows = channels < 16;
-    k->grid = weft_dim_multiply(table, p->batch, channels);
-    if (by_rows) k->grid = weft_dim_multiply(table, k->grid, rows);
-    weft_kval id = weft_k_block(k), one_row = by_rows ? take(b, &id, rows) : number(b, 0);
-    weft_kval plane = weft_k_mul(k, id, extent(b, p->plane)), channel = take(b, &id, channels);
-    weft_kval image = p->batch == 1 ? number(b, 0) : id;
-    weft_kval row = weft_k_for(k, one_row, by_rows ? plus(b, one_row, 1) : extent(b, rows), number(b, 1), 0);
-    size_t mark = weft_index_mark(&b->c);
-    weft_lane_index packed[WEFT_MAX_RANK],
-        leading[WEFT_MAX_RANK] = {weft_lane_scalar(image), weft_lane_scalar(channel)};
-    weft_index_unflatten(&b->c, p->rank - 1, leading_dims, weft_lane_scalar(row), 1, packed);
-    weft_kval inside = weft_k_integer(k, WEFT_BOOL, 1);
-    for (int d = 0; d < p->rank - 1; d++)
-        inside = weft_k_and(
-            k, inside,
-            source(b, d, weft_lane_multiply(&b->c, packed[d], packed_scale(&p->axis[d]), 1), 1, &leading[d + 2]));
-    weft_kval to = weft_k_add(k, plane, weft_k_mul(k, row, extent(b, row_elements)));
-    weft_k_if(k, inside);
-    size_t inner = weft_index_mark(&b->c);
-    pack_row(b, buffer, to, leading);
-    weft_index_release(&b->c, inner);
-    weft_k_else(k);
-    weft_kval q = weft_k_for(k, number(b, 0), extent(b, row_elements), number(b, b->lanes), 0);
-    weft_kval mask = weft_index_below(&b->c, weft_lane_range(q, b->lanes), b->lanes, extent(b, row_elements));
-    weft_k_store(k, buffer, weft_k_add(k, to, q), mask, weft_k_constant_lanes(k, p->accumulate, 0, b->lanes));
-    weft_k_end(k);
-    weft_k_end(k);
-    weft_index_release(&b->c, mark);
-    weft_k_end(k);
-    return end(b);
-}
-
-/* w as a dense array of sums' type; a block is one output channel. */
-static weft_status pack_w(build *b) {
-    const weft_convolution *p = b->p;
-    WEFT_TRY(begin(b, "_pack_w"), "convolution");
-    weft_kernel *k = b->k;
-    int64_t row = p->group_inputs * p->taps;
-    weft_kval buffer = weft_kernel_buffer(k, WEFT_ARGUMENT_TEMP, b->w_temp, p->accumulate, true, "w");
-    k->grid = p->groups * p->group_outputs;
-    weft_kval lo = weft_k_mul(k, weft_k_block(k), number(b, row));
-    weft_kval i = weft_k_for(k, lo, plus(b, lo, row), number(b, 1), 0);
-    size_t mark = weft_index_mark(&b->c);
-    weft_kval value =
-        weft_k_convert(k, weft_index_value_flat(&b->c, p->w, weft_lane_scalar(i), 1, WEFT_KNONE), p->accumulate);
-    weft_k_store(k, buffer, i, WEFT_KNONE, value);
-    weft_index_release(&b->c, mark);
-    weft_k_end(k);
-    return end(b);
+    return weft_convolution_end(b);
 }
 
 /* -- the plan */
@@ -437,7 +278,7 @@ static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* Blocks of some million operations: several lines, or a part of one, or a part of the channels when positions are few.
  */
-static void set_blocks(build *b) {
+static void set_blocks(weft_convolution_build *b) {
     const weft_convolution *p = b->p;
     enum { BLOCK_WORK = 2 << 20 };
     int threads = b->request->thread_count < 1 ? 1 : b->request->thread_count;
@@ -445,15 +286,16 @@ static void set_blocks(build *b) {
             width = (int64_t)b->nv * b->lanes;
     double panel_work = 2.0 * (double)width * (double)p->group_outputs * (double)(p->group_inputs * p->taps);
     double line_work = panel_work * (double)ceil_div(line, width);
-    b->panels = weft_dim_divide_ceil(table_of(b), p->line, width);
+    b->panels = weft_dim_divide_ceil(b->request->graph->dims, p->line, width);
     int64_t by_work = (int64_t)(BLOCK_WORK / panel_work) + 1;
     b->panels_per_block = line_work > 2.0 * BLOCK_WORK ? by_work : 1 << 20;
-    b->panel_blocks =
-        line_work > 2.0 * BLOCK_WORK ? weft_dim_divide_ceil(table_of(b), b->panels, b->panels_per_block) : 1;
+    b->panel_blocks = line_work > 2.0 * BLOCK_WORK
+                          ? weft_dim_divide_ceil(b->request->graph->dims, b->panels, b->panels_per_block)
+                          : 1;
     b->lines_per_block = line_work * 2 > BLOCK_WORK || p->lines == 1 ? 1 : (int64_t)(BLOCK_WORK / line_work);
     if (weft_dim_is_number(p->lines) && threads > 1 && b->lines_per_block > ceil_div(p->lines, threads))
         b->lines_per_block = ceil_div(p->lines, threads);
-    b->line_blocks = weft_dim_divide_ceil(table_of(b), p->lines, b->lines_per_block);
+    b->line_blocks = weft_dim_divide_ceil(b->request->graph->dims, p->lines, b->lines_per_block);
     double blocks = (double)number_or(p->batch, 1) * (double)p->groups * (double)ceil_div(lines, b->lines_per_block) *
                     (b->panel_blocks == 1 ? 1.0 : (double)ceil_div(ceil_div(line, width), b->panels_per_block));
     double total = line_work * (double)lines * (double)p->groups * (double)number_or(p->batch, 1);
@@ -464,7 +306,7 @@ static void set_blocks(build *b) {
     b->row_blocks = ceil_div(b->tiles, b->tiles_per_block);
 }
 
-static void set_tiles(build *b) {
+static void set_tiles(weft_convolution_build *b) {
     const weft_schedule *schedule = b->request->schedule;
     b->lanes = schedule->vector;
     b->mr = schedule->tile_m;
@@ -481,10 +323,11 @@ static weft_status build_convolution(const weft_build_request *request, weft_ker
     if (!weft_convolution_find(request, &p, &reason))
         return WEFT_STATUS(WEFT_INTERNAL, "%s: %s", request->name, reason);
     if (weft_fusion_is_empty(request)) return weft_plan_init(request, 0, 0, out_plan);
-    build b = {.request = request, .p = &p, .x_temp = -1, .w_temp = -1};
+    weft_convolution_build b = {.request = request, .p = &p, .x_temp = -1, .w_temp = -1};
     int count = 0;
+    bool depthwise = weft_convolution_is_depthwise(&p);
     if (!p.w_direct) b.w_temp = count++;
-    if (!p.direct) b.x_temp = count++;
+    if (!p.direct && !depthwise) b.x_temp = count++;
     set_tiles(&b);
     WEFT_TRY(weft_plan_init(request, count + 1, count, out_plan), "convolution");
     weft_dim_table *table = request->graph->dims;
@@ -497,7 +340,7 @@ static weft_status build_convolution(const weft_build_request *request, weft_ker
             (weft_plan_temp){.bytes = p.groups * p.group_outputs * p.group_inputs * p.taps * bytes,
                              .persistent = operand >= 0,
                              .operand = operand};
-        WEFT_TRY(pack_w(&b), "packing the kernel");
+        WEFT_TRY(weft_convolution_pack_w(&b), "packing the kernel");
         WEFT_TRY(weft_plan_set(request, out_plan, 0, b.k), "packing the kernel");
         out_plan->launches[0].packs = operand >= 0;
     }
@@ -505,10 +348,13 @@ static weft_status build_convolution(const weft_build_request *request, weft_ker
         out_plan->temps[b.x_temp] = (weft_plan_temp){
             .bytes = weft_dim_multiply(table, weft_dim_multiply(table, p.batch, channels * bytes), p.plane),
             .operand = -1};
-        WEFT_TRY(pack_x(&b), "packing the input");
+        WEFT_TRY(weft_convolution_pack_x(&b), "packing the input");
         WEFT_TRY(weft_plan_set(request, out_plan, count - 1, b.k), "packing the input");
     }
-    WEFT_TRY(multiply(&b), "multiplying");
+    if (depthwise)
+        WEFT_TRY(weft_convolution_depthwise(&b), "multiplying");
+    else
+        WEFT_TRY(multiply(&b), "multiplying");
     return weft_plan_set(request, out_plan, count, b.k);
 }
 
@@ -520,7 +366,7 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
     int64_t k = p.group_inputs * p.taps;
     weft_tile_choose(request->capability, bytes, p.group_outputs, number_or(p.line, 960), k, k * bytes, 1, &rows,
                      &vectors);
-    if (p.group_outputs <= 2) vectors = 4;
+    if (weft_convolution_is_depthwise(&p)) rows = WEFT_DEPTHWISE_LINES, vectors = 2;
     out_schedules[0] =
         (weft_schedule){.builder = "convolution-cpu", .vector = lanes, .tile_m = rows, .tile_n = vectors * lanes};
     return 1;
