@@ -34,6 +34,9 @@ static void import_branch(branches *b, int which, weft_value **results) {
     weft_location location = import->graph->location;
     weft_onnx_import_subgraph(import, b->graphs[which], 0, NULL, made);
     import->graph->location = location;
+    for (int i = 0; i < b->node->output_count && (size_t)i < b->graphs[which]->n_output; i++)
+        if (made[i] && made[i]->kind != WEFT_ONNX_TENSOR)
+            weft_onnx_need(b->node, weft_onnx_input(b->node, 0), "which branch gives a sequence or optional");
     for (int i = 0; i < b->node->output_count; i++)
         results[i] =
             (size_t)i < b->graphs[which]->n_output ? tensor_of(b->node, made[i]) : weft_value_poison(import->graph);
@@ -103,8 +106,8 @@ static void unroll(loop *l, weft_value *condition) {
     if (!made || !stacks) return;
     for (;; trip++) {
         if (!weft_onnx_try_integer(import, condition, &go)) {
-            weft_onnx_problem(node,
-                              "the condition of a loop with sequences or changing shapes must be known at import");
+            weft_onnx_need(node, condition,
+                           "the condition of a loop with sequences, stacked outputs or changing shapes");
             return;
         }
         if (!go || trip >= limit) break;
@@ -269,6 +272,10 @@ void weft_onnx_import_loop(weft_onnx_node *node) {
     if (limit && !weft_onnx_try_extents(node->import, limit, 1, &count, &trips)) trips = WEFT_DIM_INVALID;
     l.trips = trips >= 0 ? trips : -1;
     if (starts && !start) l.trips = 0;
+    if (carries_sequences(&l) && limit && trips == WEFT_DIM_INVALID) {
+        weft_onnx_need(node, limit, "the trip count of a loop that carries sequences");
+        return;
+    }
     if (carries_sequences(&l) || l.trips == 0) {
         unroll(&l, condition);
         return;

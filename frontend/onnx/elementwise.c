@@ -149,6 +149,9 @@ static weft_value *cast_to(weft_onnx_node *node, weft_value *x, weft_dtype dtype
         }
         return weft_onnx_cast_e8m0(g, x, mode, weft_onnx_int(node, "saturate", 1) != 0);
     }
+    /* below 8 bits out-of-range floats wrap, as the suite's reference does; the direct conversion would saturate */
+    if (weft_dtype_is_integer(dtype) && weft_dtype_bits(dtype) < 8 && weft_dtype_is_float(x->type.dtype))
+        x = weft_convert(g, x, WEFT_I32);
     if (narrow && weft_onnx_int(node, "saturate", 1)) return weft_convert_saturate(g, x, dtype);
     return weft_convert(g, x, dtype);
 }

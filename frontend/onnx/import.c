@@ -303,8 +303,9 @@ static weft_dim named_dim(weft_onnx_import_state *import, const char *name) {
     return dim;
 }
 
+/* own: extents get symbols of this input alone (items of a sequence may differ although their type names one). */
 static weft_value *import_tensor_input(weft_onnx_import_state *import, const char *name,
-                                       const Onnx__TypeProto__Tensor *type) {
+                                       const Onnx__TypeProto__Tensor *type, bool own) {
     weft_graph *graph = import->graph;
     weft_dtype dtype = weft_onnx_dtype(type->elem_type);
     if (dtype == WEFT_INVALID || dtype == WEFT_STRING) {
@@ -313,7 +314,8 @@ static weft_value *import_tensor_input(weft_onnx_import_state *import, const cha
         return weft_value_poison(graph);
     }
     if (!type->shape) {
-        weft_graph_problem(graph, "input \"%s\" has no rank in the file", name);
+        if (import->options->need) import->options->need(import->options->need_self, name);
+        weft_graph_problem(graph, "input \"%s\" has no rank in the file: give it as a constant", name);
         return weft_value_poison(graph);
     }
     if (type->shape->n_dim > WEFT_MAX_RANK) {
@@ -327,8 +329,9 @@ static weft_value *import_tensor_input(weft_onnx_import_state *import, const cha
             shape[i] = dim->dim_value;
             continue;
         }
-        const char *label =
-            dim->dim_param && *dim->dim_param ? dim->dim_param : weft_arena_format(&import->arena, "%s.%zu", name, i);
+        const char *label = !own && dim->dim_param && *dim->dim_param
+                                ? dim->dim_param
+                                : weft_arena_format(&import->arena, "%s.%zu", name, i);
         if (!label) {
             graph->out_of_memory = true;
             return weft_value_poison(graph);
@@ -338,27 +341,53 @@ static weft_value *import_tensor_input(weft_onnx_import_state *import, const cha
     return weft_graph_input(graph, name, dtype, (int)type->shape->n_dim, shape);
 }
 
+/* A constant of the options by that name, else an input of the graph. */
+static weft_onnx_value *import_given_or_tensor(weft_onnx_import_state *import, const char *name,
+                                               const Onnx__TypeProto__Tensor *type, bool own) {
+    for (int i = 0; i < import->options->constant_count; i++)
+        if (strcmp(import->options->constant_names[i], name) == 0)
+            return weft_onnx_value_tensor(import, weft_graph_constant(import->graph, import->options->constants[i]));
+    return weft_onnx_value_tensor(import, import_tensor_input(import, name, type, own));
+}
+
+/* A sequence of a length that options->dims fixes ("x=3") enters as its items x.0, x.1 ... */
+static weft_onnx_value *import_sequence_input(weft_onnx_import_state *import, const char *name,
+                                              const Onnx__TypeProto *item) {
+    weft_graph *graph = import->graph;
+    declared_dim length;
+    bool found = false;
+    weft_status status = find_declared(import->options->dims, name, &length, &found);
+    if (status || !found || length.minimum != length.maximum || length.minimum > 1024 || !item || !item->tensor_type) {
+        weft_graph_problem(
+            graph, "input \"%s\" is a sequence: fix its length with dims \"%s=N\" (items must be tensors)", name, name);
+        weft_status_release(status);
+        return weft_onnx_value_tensor(import, weft_value_poison(graph));
+    }
+    weft_onnx_value **items = weft_onnx_allocate(import, (size_t)length.minimum + 1, sizeof *items);
+    for (int i = 0; items && i < (int)length.minimum; i++) {
+        const char *part = weft_arena_format(&import->arena, "%s.%d", name, i);
+        if (!part) graph->out_of_memory = true;
+        items[i] = part ? import_given_or_tensor(import, part, item->tensor_type, true) : NULL;
+        if (!items[i]) return NULL;
+    }
+    return items ? weft_onnx_value_sequence(import, (int)length.minimum, items) : NULL;
+}
+
 static void import_input(weft_onnx_import_state *import, const Onnx__ValueInfoProto *info) {
     const char *name = info->name;
-    weft_graph *graph = import->graph;
-    for (int i = 0; i < import->options->constant_count; i++) {
-        if (strcmp(import->options->constant_names[i], name) != 0) continue;
-        weft_value *value = weft_graph_constant(graph, import->options->constants[i]);
-        weft_onnx_define(import, name, weft_onnx_value_tensor(import, value));
-        return;
+    const Onnx__TypeProto *type = info->type;
+    weft_onnx_value *value;
+    /* an optional input is given: whoever leaves it out changes the file */
+    if (type && type->optional_type) type = type->optional_type->elem_type;
+    if (type && type->tensor_type)
+        value = import_given_or_tensor(import, name, type->tensor_type, false);
+    else if (type && type->sequence_type)
+        value = import_sequence_input(import, name, type->sequence_type->elem_type);
+    else {
+        weft_graph_problem(import->graph, "input \"%s\" is neither a tensor nor a sequence of tensors", name);
+        value = weft_onnx_value_tensor(import, weft_value_poison(import->graph));
     }
-    if (info->type && info->type->tensor_type) {
-        weft_value *value = import_tensor_input(import, name, info->type->tensor_type);
-        weft_onnx_define(import, name, weft_onnx_value_tensor(import, value));
-    } else if (info->type && info->type->optional_type && info->type->optional_type->elem_type &&
-               info->type->optional_type->elem_type->tensor_type) {
-        /* an optional input is given: whoever leaves it out changes the file */
-        weft_value *value = import_tensor_input(import, name, info->type->optional_type->elem_type->tensor_type);
-        weft_onnx_define(import, name, weft_onnx_value_tensor(import, value));
-    } else {
-        weft_graph_problem(graph, "input \"%s\" is a sequence, map or optional: only tensors enter a graph", name);
-        weft_onnx_define(import, name, weft_onnx_value_tensor(import, weft_value_poison(graph)));
-    }
+    weft_onnx_define(import, name, value);
 }
 
 static void import_outputs(weft_onnx_import_state *import, const Onnx__GraphProto *proto) {

@@ -16,8 +16,8 @@ typedef struct resize {
 typedef struct axis_plan {
     weft_dim in, out;
     double scale;
-    bool scale_known;
-    double start, end; /* region of tf_crop_and_resize */
+    bool scale_known, scaled; /* scaled: the scale was given, not the size */
+    double start, end;        /* region of tf_crop_and_resize */
 } axis_plan;
 
 static weft_value *number(weft_graph *g, double value) { return weft_scalar(g, WEFT_F64, value); }
@@ -29,7 +29,8 @@ static weft_value *extent_number(weft_graph *g, weft_dim extent) {
 static weft_value *source_positions(weft_onnx_node *node, const resize *r, const axis_plan *p) {
     weft_graph *g = node->graph;
     weft_value *x = weft_iota(g, WEFT_F64, 1, &p->out, 0), *in = extent_number(g, p->in),
-               *out = extent_number(g, p->out);
+               *out = p->scaled ? weft_mul_number(g, in, p->scale)
+                                : extent_number(g, p->out); /* not cut to a whole number */
     weft_value *scale = p->scale_known ? number(g, p->scale) : weft_div(g, out, in);
     weft_value *half = number(g, 0.5), *one = number(g, 1), *last_in = weft_sub(g, in, one),
                *last_out = weft_max(g, weft_sub(g, out, one), one);
@@ -43,7 +44,7 @@ static weft_value *source_positions(weft_onnx_node *node, const resize *r, const
     if (strcmp(t, "align_corners") == 0)
         return weft_where(g, many, weft_div(g, weft_mul(g, x, last_in), last_out), number(g, 0));
     if (strcmp(t, "half_pixel_symmetric") == 0) {
-        weft_value *adjustment = weft_div(g, out, weft_mul(g, scale, in));
+        weft_value *adjustment = weft_div(g, extent_number(g, p->out), weft_mul(g, scale, in));
         weft_value *offset = weft_mul(g, weft_mul(g, in, half), weft_sub(g, one, adjustment));
         return weft_add(g, offset, centred);
     }
@@ -225,7 +226,8 @@ static bool keep_aspect(weft_onnx_node *node, const char *policy, int count, con
 static bool plan_axes(weft_onnx_node *node, const weft_value *x, int scales_input, int sizes_input, axis_plan *plans) {
     int rank = x->type.rank, count = rank, given, axes[WEFT_MAX_RANK];
     const int64_t *list;
-    for (int i = 0; i < rank; i++) plans[i] = (axis_plan){x->type.dims[i], x->type.dims[i], 1, true, 0, 1}, axes[i] = i;
+    for (int i = 0; i < rank; i++)
+        plans[i] = (axis_plan){x->type.dims[i], x->type.dims[i], 1, true, false, 0, 1}, axes[i] = i;
     if (weft_onnx_ints(node, "axes", &given, &list) && given > 0 && given <= rank) {
         count = given;
         for (int i = 0; i < count; i++) {
@@ -258,7 +260,7 @@ static bool plan_axes(weft_onnx_node *node, const weft_value *x, int scales_inpu
         axis_plan *p = &plans[axes[i]];
         int64_t in, out;
         if (!size_count) {
-            p->scale = scales[i];
+            p->scale = scales[i], p->scaled = true;
             if (!scaled_extent(node, p->in, scales[i], &p->out)) return false;
             continue;
         }
