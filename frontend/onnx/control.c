@@ -50,6 +50,32 @@ static void else_body(void *self, weft_graph *g, weft_value *const *arguments, w
     import_branch(self, 1, results);
 }
 
+/* The extents that a value is computed from; false when it depends on anything else at run time. */
+static bool only_extents(weft_value *value, weft_text *text, int depth) {
+    if (!value->node || depth > 64) return false;
+    if (value->node->op == WEFT_OP_dim) {
+        weft_text_append(text, text->length ? ", " : "");
+        weft_dim_print(value->graph->dims, weft_node_attribute(value->node, WEFT_ATTR_extent)->as.dims[0], text);
+        return true;
+    }
+    for (int i = 0; i < value->node->operand_count; i++)
+        if (!only_extents(value->node->operands[i], text, depth + 1)) return false;
+    return true;
+}
+
+/* After branches that do not fit each other, or one that does not fit the shapes (it would not be taken): says what
+   would decide between them. */
+static void explain_branches(weft_onnx_node *node, weft_value *condition) {
+    weft_text text;
+    weft_text_init(node->import->context->allocator, &text);
+    if (only_extents(condition, &text, 0))
+        weft_onnx_problem(node, "the branches differ in type and the condition depends on extents (%s): fix them with dims",
+                          weft_text_string(&text));
+    else
+        weft_onnx_need(node, condition, "a branch that cannot be built for these shapes");
+    weft_text_deinit(&text);
+}
+
 void weft_onnx_import_if(weft_onnx_node *node) {
     weft_onnx_import_state *import = node->import;
     branches b = {.node = node, .graphs = {body_of(node, "then_branch"), body_of(node, "else_branch")}};
@@ -66,8 +92,10 @@ void weft_onnx_import_if(weft_onnx_node *node) {
     }
     weft_value **results = weft_onnx_allocate(import, (size_t)node->output_count + 1, sizeof *results);
     if (!results) return;
+    size_t problems = node->graph->problem_count;
     weft_cond(node->graph, weft_reshape(node->graph, condition, 0, NULL), then_body, else_body, &b, node->output_count,
               results);
+    if (node->graph->problem_count > problems) explain_branches(node, condition);
     for (int i = 0; i < node->output_count; i++) weft_onnx_output(node, i, results[i]);
 }
 

@@ -303,6 +303,12 @@ static weft_dim named_dim(weft_onnx_import_state *import, const char *name) {
     return dim;
 }
 
+/* "?", "-1" and "None" are exporters' words for an extent without a name. */
+static bool names_an_extent(const char *text) {
+    if (!text || strcmp(text, "None") == 0) return false;
+    return (*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z') || *text == '_';
+}
+
 /* own: extents get symbols of this input alone (items of a sequence may differ although their type names one). */
 static weft_value *import_tensor_input(weft_onnx_import_state *import, const char *name,
                                        const Onnx__TypeProto__Tensor *type, bool own) {
@@ -329,8 +335,7 @@ static weft_value *import_tensor_input(weft_onnx_import_state *import, const cha
             shape[i] = dim->dim_value;
             continue;
         }
-        const char *label = !own && dim->dim_param && *dim->dim_param
-                                ? dim->dim_param
+        const char *label = !own && names_an_extent(dim->dim_param) ? dim->dim_param
                                 : weft_arena_format(&import->arena, "%s.%zu", name, i);
         if (!label) {
             graph->out_of_memory = true;
