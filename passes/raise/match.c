@@ -6,6 +6,8 @@
 
 #include "base/tensor.h"
 
+enum { MAX_DEPTH = 12 }; /* of a product: longer ones are no pattern */
+
 bool weft_match_number(const weft_value *value, double *out_number) {
     while (value->node && (value->node->op == WEFT_OP_broadcast || value->node->op == WEFT_OP_reshape))
         value = value->node->operands[0];
@@ -21,19 +23,20 @@ bool weft_match_near(weft_dtype dtype, double number, double wanted) {
     return fabs(number - wanted) <= tolerance * fabs(wanted);
 }
 
-static bool add_factors(weft_value *value, bool root, weft_match_product *product) {
+static bool add_factors(weft_value *value, int depth, weft_match_product *product) {
     double number;
+    if (depth > MAX_DEPTH) return false;
     if (weft_match_number(value, &number)) {
         product->number *= number;
         return true;
     }
     weft_node *node = value->node;
-    bool inside = root || (value->uses && !value->uses->next);
+    bool inside = depth == 0 || (value->uses && !value->uses->next);
     if (node && inside && node->op == WEFT_OP_mul)
-        return add_factors(node->operands[0], false, product) && add_factors(node->operands[1], false, product);
+        return add_factors(node->operands[0], depth + 1, product) && add_factors(node->operands[1], depth + 1, product);
     if (node && inside && node->op == WEFT_OP_div && weft_match_number(node->operands[1], &number)) {
         product->number /= number;
-        return add_factors(node->operands[0], false, product);
+        return add_factors(node->operands[0], depth + 1, product);
     }
     if (product->count == WEFT_MATCH_FACTORS) return false;
     product->factors[product->count++] = value;
@@ -42,7 +45,7 @@ static bool add_factors(weft_value *value, bool root, weft_match_product *produc
 
 bool weft_match_factors(weft_value *value, weft_match_product *out_product) {
     *out_product = (weft_match_product){.number = 1};
-    return add_factors(value, true, out_product);
+    return add_factors(value, 0, out_product);
 }
 
 int weft_match_count(const weft_match_product *product, const weft_value *value) {

@@ -59,7 +59,6 @@ static weft_status remove_dead(worklist *list, weft_node *node) {
 static weft_status replace(worklist *list, weft_node *node, weft_node *previous, weft_value *value) {
     weft_node *first = previous ? previous->next : node->block->first;
     for (weft_node *made = first; made != node; made = made->next) WEFT_TRY(push(list, made), "new node");
-    if (!weft_type_equal(&value->type, &node->results[0].type)) return NULL; /* equal under a guard only */
     list->changed = true;
     if (value == &node->results[0]) {
         WEFT_TRY(push(list, node), "node");
@@ -69,6 +68,14 @@ static weft_status replace(worklist *list, weft_node *node, weft_node *previous,
     WEFT_TRY(push_users(list, &node->results[0]), "users");
     weft_value_replace(&node->results[0], value);
     return remove_dead(list, node);
+}
+
+/* Takes back what a rewrite built. */
+static void discard(weft_node *node, weft_node *previous) {
+    for (weft_node *made = node->previous, *before; made != previous; made = before) {
+        before = made->previous;
+        if (weft_node_is_dead(made)) weft_node_remove(made);
+    }
 }
 
 static weft_status rewrite_node(worklist *list, weft_node *node) {
@@ -84,6 +91,10 @@ static weft_status rewrite_node(worklist *list, weft_node *node) {
         if (graph->problem_count)
             return WEFT_STATUS(WEFT_INTERNAL, "rewrite %s: %s", row->name, graph->problems[0].text);
         if (!value) continue;
+        if (!weft_type_equal(&value->type, &node->results[0].type)) { /* equal under a guard only: users would differ */
+            discard(node, previous);
+            continue;
+        }
         if (list->steps_left-- == 0)
             return WEFT_STATUS(WEFT_INTERNAL, "simplify does not settle: rewrite %s applies again and again",
                                row->name);

@@ -34,6 +34,14 @@ static const golden goldens[] = {
      "input %0 \"x\" : i32[2]\n%1 = constant {value = dense i32[2] [0, 0]} : i32[2]\n%2 = mul %0, %1 : i32[2]\noutput \"y\" %2\n",
      "input %0 \"x\" : i32[2]\n%1 = constant {value = dense i32[] [0]} : i32[]\n"
      "%2 = broadcast %1 {shape = [2], axes = []} : i32[2]\noutput \"y\" %2\n"},
+    /* x is f32[N], the sum f32[M]: equal under a guard only, so users keep the type they were inferred from */
+    {"types that are equal under a guard", "simplify",
+     "symbol N in [1, 8] divisor 1\nsymbol M in [1, 8] divisor 1\nassume M == N, by \"build\"\ninput %0 \"x\" : f32[N]\n"
+     "%1 = constant {value = dense f32[] [0]} : f32[]\n%2 = broadcast %1 {shape = [M], axes = []} : f32[M]\n"
+     "%3 = add %2, %0 : f32[M]\noutput \"y\" %3\n",
+     "symbol N in [1, 8] divisor 1\nsymbol M in [1, 8] divisor 1\nassume M == N, by \"build\"\ninput %0 \"x\" : f32[N]\n"
+     "%1 = constant {value = dense f32[] [0]} : f32[]\n%2 = broadcast %1 {shape = [M], axes = []} : f32[M]\n"
+     "%3 = add %2, %0 : f32[M]\noutput \"y\" %3\n"},
     {"common subexpressions and dead code", "simplify",
      X_IN
      "%1 = exp %0 : f32[2, 3]\n%2 = exp %0 : f32[2, 3]\n%3 = log %0 : f32[2, 3]\n%4 = add %1, %2 : f32[2, 3]\noutput \"y\" %4\n",
