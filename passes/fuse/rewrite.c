@@ -36,14 +36,15 @@ static weft_status emit_captured(rewrite *r, const weft_block *block, int root, 
     return NULL;
 }
 
-/* `value` as seen inside the region under construction: an argument, or a clone of a copied view. */
-static weft_value *inside(rewrite *r, weft_block *block, weft_value_map *map, weft_value *value, weft_value ***operands, size_t *count, size_t *capacity) {
+/* `value` as seen inside the region under construction: an argument, or, when a copy is wanted, a clone of a copied view
+   or scalar. */
+static weft_value *inside(rewrite *r, weft_block *block, weft_value_map *map, weft_value *value, bool copy, weft_value ***operands, size_t *count, size_t *capacity) {
     weft_value *found = weft_value_map_find(map, value);
     if (found) return found;
     weft_fuse_item *item = value->node && value->node->block == r->fuse->block ? value->node->note : NULL;
-    if (item && stays_inside(item)) {
+    if (item && copy && stays_inside(item)) {
         for (int i = 0; i < value->node->operand_count; i++) {
-            weft_value *operand = inside(r, block, map, value->node->operands[i], operands, count, capacity);
+            weft_value *operand = inside(r, block, map, value->node->operands[i], true, operands, count, capacity);
             if (!operand) return NULL;
         }
         weft_node *clone = weft_node_clone(r->fuse->graph, value->node, map);
@@ -83,8 +84,10 @@ static weft_status build_fusion(rewrite *r, int root) {
     weft_place outside = memory ? weft_graph_place_end(graph, region->block) : (weft_place){0};
     for (int m = 0; memory && m < size; m++) {
         weft_node *node = fuse->items[members[m]].node;
+        weft_fuse_role role = fuse->items[members[m]].role;
+        bool copy = role != WEFT_FUSE_PRODUCT && role != WEFT_FUSE_SINGLE; /* those read their operands from memory */
         for (int i = 0; memory && i < node->operand_count; i++)
-            memory = inside(r, region->block, &map, node->operands[i], &operands, &operand_count, &operand_capacity) != NULL;
+            memory = inside(r, region->block, &map, node->operands[i], copy, &operands, &operand_count, &operand_capacity) != NULL;
         graph->location = node->location;
         weft_node *clone = memory ? weft_node_clone(graph, node, &map) : NULL;
         memory = clone != NULL;
