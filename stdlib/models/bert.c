@@ -13,9 +13,7 @@ typedef struct bert {
 /* A weight as a parameter of the graph; a missing one is a problem that names it. */
 static weft_value *weight(const bert *b, const char *name) {
     weft_tensor *tensor = NULL;
-    int index = weft_safetensors_find(b->file, name);
-    weft_status status = index < 0 ? WEFT_STATUS(WEFT_NOT_FOUND, "the weights have no tensor \"%s\"", name)
-                                   : weft_safetensors_get(b->file, index, &tensor);
+    weft_status status = weft_safetensors_find(b->file, name, &tensor);
     if (status) {
         weft_graph_report(b->g, status);
         return weft_scalar(b->g, WEFT_F32, 0);
