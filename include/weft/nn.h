@@ -31,7 +31,7 @@ typedef struct weft_nn_bert_options {
     double epsilon; /* of the layer norms */
 } weft_nn_bert_options;
 /* ids [B, T] i64 tokens, mask [B, T] i64 (1 = token, 0 = padding) -> hidden states [B, T, D]. */
-WEFT_API weft_value *weft_nn_bert(weft_graph *g, const weft_safetensors *weights, const weft_nn_bert_options *options, weft_value *ids,
+WEFT_API weft_value *weft_nn_bert(weft_graph *g, weft_safetensors *weights, const weft_nn_bert_options *options, weft_value *ids,
                                   weft_value *mask);
 /* Mean of hidden states over real tokens, scaled to length 1: the sentence embedding of all-MiniLM. */
 WEFT_API weft_value *weft_nn_mean_pool(weft_graph *g, weft_value *hidden, weft_value *mask);

@@ -6,14 +6,16 @@
 
 typedef struct bert {
     weft_graph *g;
-    const weft_safetensors *file;
+    weft_safetensors *file;
     const weft_nn_bert_options *options;
 } bert;
 
 /* A weight as a parameter of the graph; a missing one is a problem that names it. */
 static weft_value *weight(const bert *b, const char *name) {
     weft_tensor *tensor = NULL;
-    weft_status status = weft_safetensors_find(b->file, name, &tensor);
+    int index = weft_safetensors_find(b->file, name);
+    weft_status status = index < 0 ? WEFT_STATUS(WEFT_NOT_FOUND, "the weights have no tensor \"%s\"", name)
+                                   : weft_safetensors_get(b->file, index, &tensor);
     if (status) {
         weft_graph_report(b->g, status);
         return weft_scalar(b->g, WEFT_F32, 0);
@@ -58,7 +60,7 @@ static weft_value *layer(const bert *b, int i, weft_value *x, weft_value *mask) 
     return norm(b, weft_add(g, narrow, x), layer_weight(b, i, "output.LayerNorm.weight"), layer_weight(b, i, "output.LayerNorm.bias"));
 }
 
-weft_value *weft_nn_bert(weft_graph *g, const weft_safetensors *weights, const weft_nn_bert_options *options, weft_value *ids, weft_value *mask) {
+weft_value *weft_nn_bert(weft_graph *g, weft_safetensors *weights, const weft_nn_bert_options *options, weft_value *ids, weft_value *mask) {
     bert b = {g, weights, options};
     weft_value *x = embed(&b, ids);
     int64_t axes[2] = {1, 2};
