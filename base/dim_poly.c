@@ -26,7 +26,7 @@ weft_dim_poly weft_dim_poly_of(weft_dim_table *table, weft_dim dim) {
 
 weft_dim_poly weft_dim_poly_add(weft_dim_table *table, weft_dim_poly a, weft_dim_poly b, int64_t scale) {
     if (a.count < 0 || b.count < 0) return weft_dim_poly_invalid();
-    weft_dim_term *terms = weft_arena_allocate_array(&table->arena, (size_t)(a.count + b.count), sizeof *terms);
+    weft_dim_term *terms = weft_arena_allocate_array(&table->arena, (size_t)a.count + (size_t)b.count, sizeof *terms);
     if (!terms) return weft_dim_poly_invalid();
     int count = 0;
     for (int i = 0, j = 0; i < a.count || j < b.count;) {

@@ -11,7 +11,7 @@ static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool is_name_part(char c) { return is_name_start(c) || is_digit(c) || c == '.'; }
 
 static void print_name(const char *name, weft_text *text) {
-    bool plain = is_name_start(name[0]) && strcmp(name, "min") && strcmp(name, "max");
+    bool plain = is_name_start(name[0]) && strcmp(name, "min") != 0 && strcmp(name, "max") != 0;
     for (const char *c = name; *c && plain; c++) plain = is_name_part(*c);
     if (plain)
         weft_text_append(text, "%s", name);
@@ -92,7 +92,7 @@ static void skip_space(parser *p) {
 static bool take(parser *p, const char *token) {
     size_t length = strlen(token);
     skip_space(p);
-    if ((size_t)(p->end - p->at) < length || memcmp(p->at, token, length)) return false;
+    if ((size_t)(p->end - p->at) < length || memcmp(p->at, token, length) != 0) return false;
     p->at += length;
     return true;
 }

@@ -48,27 +48,28 @@ static weft_status init_states(weft_session *session) {
     if (!program->state_bytes) return NULL;
     WEFT_TRY(driver->allocate(program->device, (size_t)program->state_bytes, &session->states),
              "states of %s, %lld bytes", data->name, (long long)program->state_bytes);
-    void *zeros = NULL;
     size_t zero_bytes = 0;
+    for (int i = 0; i < data->buffer_count; i++) {
+        const weft_buffer *buffer = &data->buffers[i];
+        bool starts_zero = buffer->kind == WEFT_BUFFER_STATE && buffer->offset < 0;
+        if (starts_zero && (size_t)buffer->bytes > zero_bytes) zero_bytes = (size_t)buffer->bytes;
+    }
+    void *zeros = weft_allocate(program->context->allocator, zero_bytes);
+    if (!zeros) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for the states of %s", data->name);
     weft_status status = NULL;
     for (int i = 0; i < data->buffer_count && !status; i++) {
         const weft_buffer *buffer = &data->buffers[i];
         size_t bytes = (size_t)buffer->bytes;
         if (buffer->kind != WEFT_BUFFER_STATE || !bytes) continue;
         void *to = (char *)session->states + program->state_offsets[i];
-        if (buffer->offset >= 0) {
-            status = driver->copy(program->device, to, (const char *)program->weights + buffer->offset, bytes);
-            continue;
-        }
-        if (bytes > zero_bytes) {
-            weft_free(program->context->allocator, zeros, zero_bytes);
-            zeros = weft_allocate(program->context->allocator, bytes);
-            zero_bytes = zeros ? bytes : 0;
-            if (!zeros) status = WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for the states of %s", data->name);
-        }
-        if (!status) status = driver->upload(program->device, to, zeros, bytes);
+        status = buffer->offset >= 0
+                     ? driver->copy(program->device, to, (const char *)program->weights + buffer->offset, bytes)
+                     : driver->upload(program->device, to, zeros, bytes);
     }
+    weft_status waited = driver->synchronise(program->device); /* uploads read zeros */
     weft_free(program->context->allocator, zeros, zero_bytes);
+    if (!status) return waited;
+    weft_status_release(waited);
     return status;
 }
 

@@ -317,6 +317,36 @@ START_TEST(refusals) {
 }
 END_TEST
 
+/* Texts near the grammar: every one is refused with INVALID_DATA or reads back from its own print. */
+START_TEST(random_texts) {
+    static const char *const tokens[] = {"B", "H", "W",  "C",  "0", "1",  "7", "64",   "9223372036854775807",
+                                         "+", "-", "*",  "//", "%", "(",  ")", "min(", "max(",
+                                         ",", " ", "\"", "?",  "@", "B.", "_"};
+    enum { TOKENS = sizeof tokens / sizeof *tokens };
+    int read = 0;
+    for (int trial = 0; trial < 100000; trial++) {
+        char text[512] = "";
+        bool alternate = draw(4) != 0; /* operand, operator, operand ...: mostly well formed */
+        for (int64_t i = 0, count = 1 + 2 * draw(10); i < count; i++)
+            strcat(text, tokens[!alternate ? draw(TOKENS) : i % 2 ? 9 + draw(5) : draw(9)]);
+        weft_dim dim, again;
+        weft_status status = weft_dim_parse(table, text, strlen(text), &dim);
+        ck_assert_int_eq(status != NULL, dim == WEFT_DIM_INVALID);
+        ck_assert_msg(!status || weft_status_code(status) == WEFT_INVALID_DATA, "%s", text);
+        weft_status_release(status);
+        if (dim == WEFT_DIM_INVALID) continue;
+        weft_text printed;
+        weft_text_init(weft_allocator_system(), &printed);
+        weft_dim_print(table, dim, &printed);
+        ck_assert_ptr_null(weft_dim_parse(table, printed.data, printed.length, &again));
+        ck_assert_msg(again == dim, "%s reads as %s, which reads as another", text, printed.data);
+        weft_text_deinit(&printed);
+        read++;
+    }
+    ck_assert_int_gt(read, 10000);
+}
+END_TEST
+
 START_TEST(conditions) {
     int64_t symbols[4] = {7, 7, 3, 8};
     weft_condition equal = {B, H, WEFT_RELATION_EQ}, less = {W, B, WEFT_RELATION_LT},
@@ -383,6 +413,7 @@ int main(void) {
     tcase_add_test(algebra, substitution_and_copies);
     tcase_add_test(algebra, names);
     tcase_add_test(algebra, refusals);
+    tcase_add_test(algebra, random_texts);
     tcase_add_test(algebra, conditions);
     tcase_add_test(algebra, memory_runs_out);
     tcase_set_timeout(algebra, 60);

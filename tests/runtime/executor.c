@@ -487,6 +487,24 @@ static void *call_often(void *argument) {
     return NULL;
 }
 
+static void *open_often(void *argument) {
+    (void)argument;
+    for (int i = 0; i < 300; i++) {
+        weft_device *device;
+        assert_fine(weft_device_open(context, i % 3 ? "null" : "cpu", &device));
+        weft_device_release(device);
+    }
+    return NULL;
+}
+
+START_TEST(threads_share_devices) {
+    pthread_t threads[3];
+    for (int i = 0; i < 3; i++) ck_assert_int_eq(pthread_create(&threads[i], NULL, open_often, NULL), 0);
+    for (int i = 0; i < 3; i++) ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    ck_assert_ptr_null(context->devices);
+}
+END_TEST
+
 START_TEST(threads_share_a_program) {
     make_affine(&m, weft_allocator_system());
     start(affine_weights);
@@ -553,6 +571,7 @@ Suite *suite_executor(void) {
     tcase_add_test(calls, memory_runs_out);
     tcase_add_test(calls, too_large);
     tcase_add_test(calls, threads_share_a_program);
+    tcase_add_test(calls, threads_share_devices);
     tcase_add_test(calls, hot_calls_are_cheap);
     tcase_set_timeout(calls, 120);
     suite_add_tcase(suite, calls);

@@ -11,7 +11,7 @@
 #include "base/thread.h"
 #include "runtime/drivers/drivers.h"
 
-enum { ALIGN = 64 };
+enum { ALIGN = 64, PIECES_PER_THREAD = 8 };
 
 typedef struct scratch_slot {
     void *memory;
@@ -178,6 +178,13 @@ static void cpu_piece(void *self, int thread, int64_t lo, int64_t hi) {
         run->kernel(run->launch->buffers, run->launch->extents, lo, hi, slot->memory);
 }
 
+/* Few blocks are split evenly, one piece a thread. Many are taken in smaller pieces, so that a thread that the system
+   delays, or blocks that cost more than others, hold up one small piece only. */
+static int64_t choose_chunk(const cpu_device *device, int64_t grid) {
+    int64_t pieces = (int64_t)device->thread_count * PIECES_PER_THREAD;
+    return grid >= 2 * pieces ? (grid + pieces - 1) / pieces : 0;
+}
+
 static weft_status cpu_launch(weft_device *device, weft_module *module, const weft_launch *launch) {
     weft_cpu_kernel kernel = module->kernels[launch->kernel];
     if (launch->grid == 1 && !launch->scratch_bytes) {
@@ -185,7 +192,7 @@ static weft_status cpu_launch(weft_device *device, weft_module *module, const we
         return NULL;
     }
     cpu_run run = {.device = (cpu_device *)device, .kernel = kernel, .launch = launch};
-    weft_pool_run(run.device->pool, launch->grid, 0, cpu_piece, &run);
+    weft_pool_run(run.device->pool, launch->grid, choose_chunk(run.device, launch->grid), cpu_piece, &run);
     if (atomic_load_explicit(&run.failed, memory_order_relaxed))
         return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for %lld bytes of scratch per thread",
                            (long long)launch->scratch_bytes);

@@ -76,7 +76,7 @@ static weft_status check_segments(layout *l) {
         else if (p.p_type != PT_NULL && p.p_type != PT_NOTE && p.p_type != PT_PHDR && p.p_type != PT_GNU_STACK)
             return PROBLEM("program header %d of type %u: the image is not freestanding", i, (unsigned)p.p_type);
     }
-    return l->segment_count ? NULL : PROBLEM("the code image has no segments");
+    return l->memory_bytes ? NULL : PROBLEM("the code image has no segments");
 }
 
 static weft_status check_tables(const layout *l, weft_cpu_image *image) {
