@@ -14,6 +14,7 @@ Suite *movement_suite(void);
 Suite *reduce_suite(void);
 Suite *products_suite(void);
 Suite *control_suite(void);
+Suite *dtypes_suite(void);
 
 /* A fresh graph and its context; set up and torn down around every test. */
 extern weft_context *test_context;

@@ -113,6 +113,7 @@ int main(void) {
     srunner_add_suite(runner, reduce_suite());
     srunner_add_suite(runner, products_suite());
     srunner_add_suite(runner, control_suite());
+    srunner_add_suite(runner, dtypes_suite());
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);
