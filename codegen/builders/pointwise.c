@@ -20,6 +20,8 @@ typedef struct pointwise {
     weft_dim rows, columns;
     int column_axis;       /* where the column's index stands */
     int row_count;         /* axes before the columns' group */
+    bool tiled;            /* CPU: walk the rows of a tile for each vector of columns (strided loads) */
+    weft_kval row_first, row_last;
 } pointwise;
 
 static bool same_shape(weft_graph *graph, const weft_type *a, const weft_type *b) {
@@ -89,6 +91,21 @@ static int narrow_step(const pointwise *p) {
     return step;
 }
 
+/* One vector of columns: of the row at `row`, or of every row of the tile. */
+static void emit_columns(pointwise *p, const weft_lane_index *row, weft_kval column, int lanes, weft_kval mask) {
+    if (!p->tiled) {
+        emit_point(p, row, column, lanes, lanes, mask);
+        return;
+    }
+    weft_lane_index axes[WEFT_MAX_RANK];
+    size_t mark = weft_index_mark(&p->c);
+    weft_kval at = weft_k_for(p->k, p->row_first, p->row_last, weft_k_index(p->k, 1), 0);
+    row_axes(p, at, axes);
+    emit_point(p, axes, column, lanes, lanes, mask);
+    weft_index_release(&p->c, mark);
+    weft_k_end(p->k);
+}
+
 /* Columns [lo, hi) of one row; lo is a multiple of the lanes. */
 static void column_loop(pointwise *p, const weft_lane_index *row, weft_kval lo, weft_kval hi) {
     weft_kernel *k = p->k;
@@ -97,7 +114,7 @@ static void column_loop(pointwise *p, const weft_lane_index *row, weft_kval lo, 
     size_t mark = weft_index_mark(&p->c);
     weft_kval whole = weft_k_add(k, lo, weft_k_mul(k, weft_k_div(k, weft_k_sub(k, hi, lo), width), width));
     weft_kval column = weft_k_for(k, lo, whole, width, 0);
-    emit_point(p, row, column, lanes, lanes, WEFT_KNONE);
+    emit_columns(p, row, column, lanes, WEFT_KNONE);
     weft_k_end(k);
     weft_index_release(&p->c, mark);
     int64_t from, to;
@@ -107,21 +124,24 @@ static void column_loop(pointwise *p, const weft_lane_index *row, weft_kval lo, 
         int step = narrow ? narrow_step(p) : lanes;
         column = weft_k_for(k, whole, hi, weft_k_index(k, step), 0);
         weft_kval mask = weft_index_below(&p->c, weft_lane_range(column, step), step, hi);
-        emit_point(p, row, column, step, step, mask);
+        emit_columns(p, row, column, step, mask);
     } else {
         column = weft_k_for(k, whole, hi, weft_k_index(k, 1), 0);
-        emit_point(p, row, column, 1, 1, WEFT_KNONE);
+        emit_columns(p, row, column, 1, WEFT_KNONE);
     }
     weft_k_end(k);
     weft_index_release(&p->c, mark);
 }
 
+enum { TILE_ROWS = 32, TILE_COLUMNS = 256, TILE_LANES = 8 };
+
 /* A block is rows_per_block rows by column_piece columns. */
 static void build_cpu(pointwise *p, int64_t elements) {
     weft_kernel *k = p->k;
     weft_dim_table *table = p->request->graph->dims;
-    weft_dim piece = elements, per_block = 1, pieces = weft_dim_divide_ceil(table, p->columns, elements);
-    if (p->rows != 1)
+    weft_dim piece = p->tiled ? TILE_COLUMNS : elements, per_block = p->tiled ? TILE_ROWS : 1;
+    weft_dim pieces = weft_dim_divide_ceil(table, p->columns, piece);
+    if (p->rows != 1 && !p->tiled)
         per_block = weft_dim_at_least_one(table, weft_dim_divide_floor(table, elements, weft_dim_at_least_one(table, p->columns)));
     k->grid = weft_dim_multiply(table, weft_dim_divide_ceil(table, p->rows, per_block), pieces);
     weft_kval block = weft_k_block(k), row_block = block, column_block = block;
@@ -143,6 +163,12 @@ static void build_cpu(pointwise *p, int64_t elements) {
     }
     weft_kval rows = weft_k_extent(k, per_block), first = weft_k_mul(k, row_block, rows);
     weft_kval last = weft_k_min(k, weft_k_add(k, first, rows), weft_k_extent(k, p->rows));
+    if (p->tiled) {
+        p->row_first = first;
+        p->row_last = last;
+        column_loop(p, axes, lo, hi);
+        return;
+    }
     size_t mark = weft_index_mark(&p->c);
     weft_kval row = weft_k_for(k, first, last, weft_k_index(k, 1), 0);
     row_axes(p, row, axes);
@@ -196,12 +222,23 @@ static bool next_group(const weft_build_request *request, bool *done, pointwise 
     return p->result_count > 0;
 }
 
-static weft_status build_group(pointwise *p, weft_kernel_plan *plan) {
+/* Does a vector load take its elements one by one? */
+static bool gathers(const weft_kernel *k) {
+    for (size_t i = 0; i < k->instr_count; i++) {
+        const weft_kinstr *instr = &k->instrs[i];
+        if (instr->op == WEFT_K_load && weft_ktype_of(k, weft_koperand(k, instr, 1)).lanes > 1) return true;
+    }
+    return false;
+}
+
+/* The kernel. On CPUs it is made again in tiles when its vectors turn out to gather from many lines of memory: the rows
+   of a tile then find their elements in the same lines. */
+static weft_status emit_group(pointwise *p, const char *suffix) {
     const weft_build_request *request = p->request;
-    const char *suffix = plan->launch_count ? weft_arena_format(request->arena, "_%d", plan->launch_count) : "";
-    p->k = suffix ? weft_plan_kernel(request, suffix) : NULL;
+    p->k = weft_plan_kernel(request, suffix);
     if (!p->k) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: kernel", request->name);
     p->lanes = request->schedule->vector > 0 ? request->schedule->vector : weft_fusion_lanes(request);
+    if (p->tiled && p->lanes > TILE_LANES) p->lanes = TILE_LANES;
     WEFT_TRY(weft_index_init(request, p->k, &p->c), "pointwise");
     choose_space(p);
     int64_t elements = request->schedule->block_elements > 0 ? request->schedule->block_elements : 4096;
@@ -210,7 +247,18 @@ static weft_status build_group(pointwise *p, weft_kernel_plan *plan) {
         build_cpu(p, elements);
     else
         build_gpu(p, request->schedule->threads > 0 ? request->schedule->threads : 256);
-    WEFT_TRY(weft_index_finish(&p->c), "pointwise");
+    return weft_index_finish(&p->c);
+}
+
+static weft_status build_group(pointwise *p, weft_kernel_plan *plan) {
+    const weft_build_request *request = p->request;
+    const char *suffix = plan->launch_count ? weft_arena_format(request->arena, "_%d", plan->launch_count) : "";
+    if (!suffix) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: name", request->name);
+    WEFT_TRY(emit_group(p, suffix), "pointwise");
+    if (weft_capability_is_cpu(request->capability) && !p->flat && p->rows != 1 && gathers(p->k)) {
+        p->tiled = true;
+        WEFT_TRY(emit_group(p, suffix), "pointwise in tiles");
+    }
     return weft_plan_set(request, plan, plan->launch_count++, p->k);
 }
 

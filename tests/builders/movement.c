@@ -73,6 +73,31 @@ START_TEST(layouts) {
 }
 END_TEST
 
+/* Transposes that cross tiles, with static and symbolic extents. */
+START_TEST(transposes) {
+    static const int64_t shapes[3][2] = {{300, 70}, {33, 257}, {31, 600}};
+    for (int i = 0; i < 6; i++) {
+        harness h;
+        harness_open(&h, "pointwise");
+        h.note = "transpose";
+        h.class = WEFT_TOLERANCE_ARITHMETIC;
+        weft_dim dims[2] = {shapes[i / 2][0], shapes[i / 2][1]};
+        if (i % 2) {
+            h.symbols = shapes[i / 2];
+            dims[0] = weft_graph_symbol(h.graph, "N", 1, 1000, 1);
+            dims[1] = weft_graph_symbol(h.graph, "M", 1, 1000, 1);
+        }
+        int64_t permutation[2] = {1, 0};
+        weft_dtype dtype = i == 2 ? WEFT_BF16 : i == 4 ? WEFT_U8 : WEFT_F32;
+        weft_value *x = weft_graph_input(h.graph, "x", dtype, 2, dims), *b = weft_graph_input(h.graph, "b", dtype, 1, dims);
+        weft_value *y = weft_emit_transpose(h.graph, x, permutation);
+        weft_graph_output(h.graph, "y", weft_emit_binary(h.graph, WEFT_OP_mul, y, weft_emit_broadcast_to(h.graph, b, 2, (weft_dim[]){dims[1], dims[0]})));
+        harness_check(&h);
+        harness_close(&h);
+    }
+}
+END_TEST
+
 /* Reshapes whose groups do not agree, over symbolic extents: [B, T, 12] -> [B * T, 3, 4] -> [B, T * 3, 4]. */
 START_TEST(symbolic_reshapes) {
     harness h;
@@ -115,6 +140,7 @@ Suite *movement_suite(void) {
     tcase_set_timeout(tests, 250);
     tcase_add_test(tests, samples);
     tcase_add_test(tests, layouts);
+    tcase_add_test(tests, transposes);
     tcase_add_test(tests, symbolic_reshapes);
     tcase_add_test(tests, results_of_two_shapes);
     suite_add_tcase(suite, tests);
