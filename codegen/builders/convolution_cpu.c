@@ -95,8 +95,7 @@ static void sum_channels(weft_convolution_build *b, const tile *t, weft_kval reg
 void weft_convolution_emit(weft_convolution_build *b, weft_kval sum, weft_kval mask) {
     weft_index_context *c = &b->c;
     const weft_value *result = &b->p->node->results[0];
-    weft_kval value = weft_k_convert(b->k, sum, weft_index_carrier(result->type.dtype));
-    weft_index_bind(c, result, weft_index_round(c, result->type.dtype, value));
+    weft_index_bind(c, result, weft_product_finish(c, b->p->node, sum));
     for (int i = 0; i < b->request->fusion->result_count; i++) weft_index_emit(c, i, b->index, b->lanes, mask);
 }
 

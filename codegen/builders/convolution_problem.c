@@ -59,13 +59,6 @@ static bool reads_w_in_place(const weft_build_request *request, weft_convolution
     return weft_axes_stride(request->graph, &all, &p->w_access, &stride) && (stride == 1 || stride == 0);
 }
 
-static weft_dtype sum_type(const weft_node *node) {
-    weft_dtype operand = weft_operand_type(node, 0)->dtype,
-               wanted = weft_node_dtype(node, WEFT_ATTR_accumulate, operand);
-    if (weft_dtype_is_float(operand)) return wanted == WEFT_F64 ? WEFT_F64 : WEFT_F32;
-    return weft_dtype_is_integer(operand) ? weft_dtype_bits(wanted) <= 32 ? WEFT_I32 : WEFT_I64 : WEFT_INVALID;
-}
-
 bool weft_convolution_find(const weft_build_request *request, weft_convolution *out_convolution,
                            const char **out_reason) {
     const weft_node *node = weft_fusion_find(request->fusion, WEFT_OP_convolution);
@@ -74,7 +67,7 @@ bool weft_convolution_find(const weft_build_request *request, weft_convolution *
     weft_convolution *p = out_convolution;
     *p = (weft_convolution){
         .node = node, .x = node->operands[0], .w = node->operands[1], .rank = x->rank - 2, .taps = 1};
-    p->accumulate = sum_type(node);
+    p->accumulate = weft_product_sum(node);
     if (p->accumulate == WEFT_INVALID) return *out_reason = "operands are neither floats nor integers", false;
     if (p->rank < 1) return *out_reason = "no spatial axis", false;
     p->groups = weft_node_int(node, WEFT_ATTR_groups, 1);

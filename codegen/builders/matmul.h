@@ -55,6 +55,12 @@ bool weft_fusion_operand_is_constant(const weft_node *fusion, int operand);
 /* All operands that `value` is computed from are constants. */
 bool weft_fusion_value_is_constant(const weft_node *fusion, const weft_value *value);
 
+/* The dtype in which a product adds by ops.def's rule, and the one of the registers that do it. WEFT_INVALID: none. */
+weft_dtype weft_product_declared_sum(const weft_node *node);
+weft_dtype weft_product_sum(const weft_node *node);
+/* A sum in registers -> the carrier of the product's result. */
+weft_kval weft_product_finish(weft_index_context *c, const weft_node *node, weft_kval sum);
+
 bool weft_matmul_find(const weft_build_request *request, weft_matmul *out_matmul);
 
 /* Puts the index of an axis group into an index of a value of `rank` axes: lane position in the group -> axes. merge:

@@ -129,8 +129,7 @@ static weft_kval finish_sum(build *b, const tile *t, weft_kval regs, int r, int 
     for (int s = 0; s < sets; s++) parts[s] = weft_k_get_at(b->k, regs, number(b, (s * t->rows + r) * t->nv + v));
     for (; sets > 1; sets /= 2)
         for (int s = 0; s < sets / 2; s++) parts[s] = weft_k_add(b->k, parts[s], parts[s + sets / 2]);
-    weft_dtype dtype = b->p->dot->results[0].type.dtype;
-    return weft_index_round(&b->c, dtype, weft_k_convert(b->k, parts[0], weft_index_carrier(dtype)));
+    return weft_product_finish(&b->c, b->p->dot, parts[0]);
 }
 
 static void epilogue(build *b, const tile *t, weft_kval regs) {

@@ -1,5 +1,5 @@
-/* What the two files of the Hopper matmul share. Shapes: A tile bm x 64, B tile bn x 64 per stage (64 = bk elements of 16
-   bits, 128 bytes); a consumer warpgroup owns 64 x bn of the output and sends it in chunks of 64 x 64. */
+/* What the two files of the Hopper matmul share. Shapes: A tile bm x 64, B tile bn x 64 per stage (64 = bk elements of
+   16 bits, 128 bytes); a consumer warpgroup owns 64 x bn of the output and sends it in chunks of 64 x 64. */
 #ifndef WEFT_CODEGEN_BUILDERS_MATMUL_HOPPER_H
 #define WEFT_CODEGEN_BUILDERS_MATMUL_HOPPER_H
 
@@ -18,13 +18,13 @@ typedef struct weft_hopper {
     weft_index_context *index;
     int bm, bn, consumers, cluster, stages, group, outs;
     int a_bytes, b_bytes, stage_bytes;
-    bool tensor_store;  /* result 0 leaves through shared memory and a tensor map */
-    int companion;      /* operand whose tiles arrive in the output's staging; -1 */
+    bool tensor_store; /* result 0 leaves through shared memory and a tensor map */
+    int companion;     /* operand whose tiles arrive in the output's staging; -1 */
     weft_dtype out_dtype;
     /* objects of the kernel */
     weft_kval map_a, map_b, map_out, map_companion;
-    weft_kval operands, staging;            /* shared */
-    weft_kval staged, written;              /* barriers of the staging buffers */
+    weft_kval operands, staging; /* shared */
+    weft_kval staged, written;   /* barriers of the staging buffers */
     weft_ring ring;
     weft_raster raster;
     weft_kval rank, first, stride, steps, m, n;

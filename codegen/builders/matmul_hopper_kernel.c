@@ -1,9 +1,9 @@
 /* The kernel of matmul_hopper.c: roles of one block.
 
-   warpgroup 0: warp 0 loads operands into the ring; warp 1 + w moves the output (and the companion tile) of consumer w, so
-   that consumers never wait for a store. Warpgroups 1..: consumers, each with 64 x bn of accumulators.
-   A slot of the ring is written and read by the asynchronous proxy alone, so its release is a relaxed arrival; it happens
-   one step late, when the wgmma that read it is known complete. */
+   warpgroup 0: warp 0 loads operands into the ring; warp 1 + w moves the output (and the companion tile) of consumer w,
+   so that consumers never wait for a store. Warpgroups 1..: consumers, each with 64 x bn of accumulators. A slot of the
+   ring is written and read by the asynchronous proxy alone, so its release is a relaxed arrival; it happens one step
+   late, when the wgmma that read it is known complete. */
 #include "codegen/builders/matmul_hopper.h"
 
 #include "codegen/kernel/matrix.h"
@@ -14,13 +14,15 @@ static weft_kval plus(weft_hopper *h, weft_kval a, weft_kval b) { return weft_k_
 
 /* -- producer */
 
-static void load_tile(weft_hopper *h, weft_kval to, weft_kval map, weft_kval slot, weft_kval x, weft_kval y, weft_kval batch, int multicast) {
+static void load_tile(weft_hopper *h, weft_kval to, weft_kval map, weft_kval slot, weft_kval x, weft_kval y,
+                      weft_kval batch, int multicast) {
     weft_kval operands[8] = {h->operands, to, map, h->ring.full, slot, x, y, batch};
     weft_k_effect(h->k, WEFT_K_tensor_load, h->product.batch == 1 ? 7 : 8, operands, multicast, 0);
 }
 
 /* A tile whose rows of memory run along k is one box; otherwise one box for every 64 columns. */
-static void load_a(weft_hopper *h, const weft_ring *ring, weft_kval slot, weft_kval at, weft_kval k0, weft_tile_place place) {
+static void load_a(weft_hopper *h, const weft_ring *ring, weft_kval slot, weft_kval at, weft_kval k0,
+                   weft_tile_place place) {
     (void)ring;
     weft_kval m = plus(h, place.m, times(h, h->rank, h->bm));
     if (h->product.a.k_contiguous) {
@@ -28,21 +30,25 @@ static void load_a(weft_hopper *h, const weft_ring *ring, weft_kval slot, weft_k
         return;
     }
     for (int box = 0; box < h->bm / 64; box++)
-        load_tile(h, plus(h, at, index_of(h, (int64_t)box * HOPPER_BOX_BYTES)), h->map_a, slot, plus(h, m, index_of(h, 64 * box)), k0, place.batch, 0);
+        load_tile(h, plus(h, at, index_of(h, (int64_t)box * HOPPER_BOX_BYTES)), h->map_a, slot,
+                  plus(h, m, index_of(h, 64 * box)), k0, place.batch, 0);
 }
 
 /* Each block of a cluster loads its share of the B tile for both. */
 static void load_b(weft_hopper *h, weft_kval slot, weft_kval at, weft_kval k0, weft_tile_place place) {
     int all = h->cluster > 1 ? (1 << h->cluster) - 1 : 0;
     if (h->product.b.k_contiguous) {
-        weft_kval to = plus(h, at, times(h, h->rank, h->b_bytes / h->cluster)), n = plus(h, place.n, times(h, h->rank, h->bn / h->cluster));
+        weft_kval to = plus(h, at, times(h, h->rank, h->b_bytes / h->cluster)),
+                  n = plus(h, place.n, times(h, h->rank, h->bn / h->cluster));
         load_tile(h, to, h->map_b, slot, k0, n, place.batch, all);
         return;
     }
     int rows = HOPPER_BK / h->cluster;
     for (int box = 0; box < h->bn / 64; box++) {
-        weft_kval to = plus(h, at, plus(h, times(h, h->rank, 128 * rows), index_of(h, (int64_t)box * HOPPER_BOX_BYTES)));
-        load_tile(h, to, h->map_b, slot, plus(h, place.n, index_of(h, 64 * box)), plus(h, k0, times(h, h->rank, rows)), place.batch, all);
+        weft_kval to =
+            plus(h, at, plus(h, times(h, h->rank, 128 * rows), index_of(h, (int64_t)box * HOPPER_BOX_BYTES)));
+        load_tile(h, to, h->map_b, slot, plus(h, place.n, index_of(h, 64 * box)), plus(h, k0, times(h, h->rank, rows)),
+                  place.batch, all);
     }
 }
 
@@ -68,7 +74,9 @@ typedef struct mover {
     weft_kval consumer, out; /* its number; the offset of its staging */
 } mover;
 
-static weft_kval staging_index(weft_hopper *h, weft_kval consumer, int buffer) { return plus(h, times(h, consumer, h->outs), index_of(h, buffer)); }
+static weft_kval staging_index(weft_hopper *h, weft_kval consumer, int buffer) {
+    return plus(h, times(h, consumer, h->outs), index_of(h, buffer));
+}
 
 /* Coordinates of chunk c of the consumer's part of a tile. */
 static int chunk_coordinates(weft_hopper *h, const mover *mv, weft_tile_place place, int c, weft_kval *out) {
@@ -88,7 +96,8 @@ static void stage_chunk(weft_hopper *h, const mover *mv, weft_tile_place place, 
         return;
     }
     weft_mbarrier_emit(h->k, WEFT_K_mbarrier_expect, h->staged, barrier, HOPPER_CHUNK_BYTES);
-    weft_kval operands[8] = {h->staging, plus(h, mv->out, index_of(h, (int64_t)buffer * HOPPER_CHUNK_BYTES)), h->map_companion, h->staged, barrier};
+    weft_kval operands[8] = {h->staging, plus(h, mv->out, index_of(h, (int64_t)buffer * HOPPER_CHUNK_BYTES)),
+                             h->map_companion, h->staged, barrier};
     int rank = chunk_coordinates(h, mv, place, c, operands + 5);
     weft_k_effect(h->k, WEFT_K_tensor_load, 5 + rank, operands, 0, 0);
 }
@@ -96,10 +105,13 @@ static void stage_chunk(weft_hopper *h, const mover *mv, weft_tile_place place, 
 static void send_chunk(weft_hopper *h, const mover *mv, weft_tile_place place, int c, weft_kval phase) {
     weft_kernel *k = h->k;
     int buffer = c % h->outs;
-    weft_kval parity = weft_k_and(k, weft_k_binary(k, WEFT_K_shr, weft_k_get(k, phase), weft_k_integer(k, WEFT_U32, buffer)), weft_k_integer(k, WEFT_U32, 1));
+    weft_kval parity =
+        weft_k_and(k, weft_k_binary(k, WEFT_K_shr, weft_k_get(k, phase), weft_k_integer(k, WEFT_U32, buffer)),
+                   weft_k_integer(k, WEFT_U32, 1));
     weft_mbarrier_wait(k, h->written, staging_index(h, mv->consumer, buffer), parity);
     weft_k_set(k, phase, weft_k_xor(k, weft_k_get(k, phase), weft_k_integer(k, WEFT_U32, 1 << buffer)));
-    weft_kval operands[6] = {h->map_out, h->staging, plus(h, mv->out, index_of(h, (int64_t)buffer * HOPPER_CHUNK_BYTES))};
+    weft_kval operands[6] = {h->map_out, h->staging,
+                             plus(h, mv->out, index_of(h, (int64_t)buffer * HOPPER_CHUNK_BYTES))};
     int rank = chunk_coordinates(h, mv, place, c, operands + 3);
     weft_k_effect(k, WEFT_K_tensor_store, 3 + rank, operands, 0, 0);
     weft_k_effect(k, WEFT_K_bulk_commit, 0, NULL, 0, 0);
@@ -134,13 +146,15 @@ static void emit_mover(weft_hopper *h, weft_kval consumer) {
 
 static void emit_warpgroup_0(weft_hopper *h, weft_kval thread) {
     weft_kernel *k = h->k;
-    weft_kval warp = weft_k_div(k, thread, index_of(h, 32)), uniform = weft_kernel_emit(k, WEFT_K_warp_uniform, weft_ktype_of(k, warp), 1, &warp, 0, 0);
+    weft_kval warp = weft_k_div(k, thread, index_of(h, 32)),
+              uniform = weft_kernel_emit(k, WEFT_K_warp_uniform, weft_ktype_of(k, warp), 1, &warp, 0, 0);
     weft_kval leader = weft_k_eq(k, weft_k_rem(k, thread, index_of(h, 32)), index_of(h, 0));
     weft_k_if(k, weft_k_and(k, weft_k_eq(k, uniform, index_of(h, 0)), leader));
     emit_producer(h);
     weft_k_end(k);
     if (!h->tensor_store) return;
-    weft_kval moves = weft_k_and(k, weft_k_lt(k, index_of(h, 0), uniform), weft_k_le(k, uniform, index_of(h, h->consumers)));
+    weft_kval moves =
+        weft_k_and(k, weft_k_lt(k, index_of(h, 0), uniform), weft_k_le(k, uniform, index_of(h, h->consumers)));
     weft_k_if(k, weft_k_and(k, moves, leader));
     emit_mover(h, weft_k_sub(k, uniform, index_of(h, 1)));
     weft_k_end(k);
@@ -161,8 +175,10 @@ typedef struct consumer {
 static void release_slot(weft_hopper *h, const consumer *c, weft_kval held) {
     weft_kernel *k = h->k;
     weft_k_if(k, weft_k_lt(k, c->lane, index_of(h, h->cluster)));
-    if (h->cluster > 1) weft_mbarrier_arrive_cta(k, h->ring.empty, weft_k_get(k, held), c->lane);
-    else weft_mbarrier_emit(k, WEFT_K_mbarrier_arrive, h->ring.empty, weft_k_get(k, held), 0);
+    if (h->cluster > 1)
+        weft_mbarrier_arrive_cta(k, h->ring.empty, weft_k_get(k, held), c->lane);
+    else
+        weft_mbarrier_emit(k, WEFT_K_mbarrier_arrive, h->ring.empty, weft_k_get(k, held), 0);
     weft_k_end(k);
 }
 
@@ -171,7 +187,8 @@ static int step_of(const weft_product_side *side) { return side->k_contiguous ? 
 
 static weft_kval make_operand(weft_hopper *h, weft_kval at, const weft_product_side *side) {
     int64_t layout = weft_operand_layout(128, side->k_contiguous ? 16 : HOPPER_BOX_BYTES, 1024);
-    return weft_kernel_emit(h->k, WEFT_K_operand, weft_kvector(WEFT_U64, 1), 2, (weft_kval[]){h->operands, at}, layout, 0);
+    return weft_kernel_emit(h->k, WEFT_K_operand, weft_kvector(WEFT_U64, 1), 2, (weft_kval[]){h->operands, at}, layout,
+                            0);
 }
 
 /* d = the product of this consumer's 64 rows; every slot but the last is released inside. */
@@ -179,16 +196,23 @@ static void emit_main_loop(weft_hopper *h, const consumer *c) {
     weft_kernel *k = h->k;
     const weft_product *p = &h->product;
     int64_t unit = weft_async_unit(h->bn, p->dtype == WEFT_F16 ? WEFT_ASYNC_F16 : WEFT_ASYNC_BF16,
-                                   (p->a.k_contiguous ? 0 : WEFT_ASYNC_A_TRANSPOSED) | (p->b.k_contiguous ? 0 : WEFT_ASYNC_B_TRANSPOSED));
+                                   (p->a.k_contiguous ? 0 : WEFT_ASYNC_A_TRANSPOSED) |
+                                       (p->b.k_contiguous ? 0 : WEFT_ASYNC_B_TRANSPOSED));
     weft_kval held = weft_k_var(k, index_of(h, 0));
     weft_kval step = weft_k_for(k, index_of(h, 0), h->steps, index_of(h, 1), 0);
-    weft_kval slot = weft_ring_slot(k, &c->ring), at = times(h, slot, h->stage_bytes), later = weft_k_ne(k, step, index_of(h, 0));
-    weft_kval a = make_operand(h, plus(h, at, times(h, c->number, 64 * 128)), &p->a), b = make_operand(h, plus(h, at, index_of(h, h->a_bytes)), &p->b);
+    weft_kval slot = weft_ring_slot(k, &c->ring), at = times(h, slot, h->stage_bytes),
+              later = weft_k_ne(k, step, index_of(h, 0));
+    weft_kval a = make_operand(h, plus(h, at, times(h, c->number, 64 * 128)), &p->a),
+              b = make_operand(h, plus(h, at, index_of(h, h->a_bytes)), &p->b);
     weft_ring_wait_full(k, &c->ring);
     weft_k_effect(k, WEFT_K_mma_fence, 0, NULL, 0, 0);
     for (int q = 0; q < HOPPER_BK / 16; q++) {
-        weft_kval operands[6] = {c->d, index_of(h, 0), weft_k_add(k, a, weft_k_integer(k, WEFT_U64, (int64_t)q * step_of(&p->a))), index_of(h, 0),
-                                 weft_k_add(k, b, weft_k_integer(k, WEFT_U64, (int64_t)q * step_of(&p->b))), q ? WEFT_KNONE : later};
+        weft_kval operands[6] = {c->d,
+                                 index_of(h, 0),
+                                 weft_k_add(k, a, weft_k_integer(k, WEFT_U64, (int64_t)q * step_of(&p->a))),
+                                 index_of(h, 0),
+                                 weft_k_add(k, b, weft_k_integer(k, WEFT_U64, (int64_t)q * step_of(&p->b))),
+                                 q ? WEFT_KNONE : later};
         weft_k_effect(k, WEFT_K_mma_async, 6, operands, unit, 0);
     }
     weft_k_effect(k, WEFT_K_mma_commit, 0, NULL, 0, 0);
@@ -205,16 +229,21 @@ static void emit_main_loop(weft_hopper *h, const consumer *c) {
 
 /* -- epilogue */
 
-static weft_kval pair_of(weft_kernel *k, weft_kval x, weft_kval y) { return weft_k_insert(k, weft_k_splat(k, x, 2), 1, y); }
+static weft_kval pair_of(weft_kernel *k, weft_kval x, weft_kval y) {
+    return weft_k_insert(k, weft_k_splat(k, x, 2), 1, y);
+}
 
 /* The index of a yielded value at flat row `row` of one batch and a column pair. */
-static void index_at(weft_hopper *h, const weft_value *yield, weft_kval batch, weft_kval row, weft_lane_index column, weft_lane_index *out) {
+static void index_at(weft_hopper *h, const weft_value *yield, weft_kval batch, weft_kval row, weft_lane_index column,
+                     weft_lane_index *out) {
     weft_dim n = h->product.n, m = h->product.m;
     int rank = yield->type.rank;
     weft_kval line = h->product.batch == 1 ? row : plus(h, weft_k_mul(h->k, batch, weft_k_extent(h->k, m)), row);
     if (rank >= 2 && weft_dim_known_equal(h->k->dims, yield->type.dims[rank - 1], n)) {
-        if (rank == 2) out[0] = weft_lane_scalar(line);
-        else weft_index_unflatten(h->index, rank - 1, yield->type.dims, weft_lane_scalar(line), 1, out);
+        if (rank == 2)
+            out[0] = weft_lane_scalar(line);
+        else
+            weft_index_unflatten(h->index, rank - 1, yield->type.dims, weft_lane_scalar(line), 1, out);
         out[rank - 1] = column;
         return;
     }
@@ -236,7 +265,8 @@ static void bind_accumulators(weft_hopper *h, const consumer *c, int reg) {
 }
 
 static weft_kval unpack(weft_hopper *h, weft_kval word, int half) {
-    return weft_kernel_emit(h->k, WEFT_K_unpack, weft_kvector(WEFT_F32, 1), 1, &word, (int64_t)h->out_dtype | half << 8, 0);
+    return weft_kernel_emit(h->k, WEFT_K_unpack, weft_kvector(WEFT_F32, 1), 1, &word, (int64_t)h->out_dtype | half << 8,
+                            0);
 }
 
 /* Two neighbours of result 0 as one packed word. */
@@ -250,14 +280,17 @@ static weft_kval packed_pair(weft_hopper *h, const consumer *c, int reg, const w
         bind_accumulators(h, c, reg);
         if (h->companion >= 0) {
             weft_kval bits = weft_k_get_at(k, c->fragment, index_of(h, word));
-            weft_index_bind(h->index, weft_fusion_block(h->request->fusion)->arguments[h->companion], pair_of(k, unpack(h, bits, 0), unpack(h, bits, 1)));
+            weft_index_bind(h->index, weft_fusion_block(h->request->fusion)->arguments[h->companion],
+                            pair_of(k, unpack(h, bits, 0), unpack(h, bits, 1)));
         }
         x = weft_index_value(h->index, value, at, 2, WEFT_KNONE);
     }
     const weft_kinstr *rounded = weft_kernel_get(k, x);
-    if (rounded->op == WEFT_K_convert && weft_ktype_of(k, weft_koperand(k, rounded, 0)).elem == h->out_dtype) { /* rounded already: join the bits */
+    if (rounded->op == WEFT_K_convert &&
+        weft_ktype_of(k, weft_koperand(k, rounded, 0)).elem == h->out_dtype) { /* rounded already: join the bits */
         weft_kval bits = weft_k_convert(k, weft_k_bitcast(k, weft_koperand(k, rounded, 0), WEFT_U16), WEFT_U32);
-        return weft_k_or(k, weft_k_extract(k, bits, 0), weft_k_binary(k, WEFT_K_shl, weft_k_extract(k, bits, 1), weft_k_integer(k, WEFT_U32, 16)));
+        return weft_k_or(k, weft_k_extract(k, bits, 0),
+                         weft_k_binary(k, WEFT_K_shl, weft_k_extract(k, bits, 1), weft_k_integer(k, WEFT_U32, 16)));
     }
     weft_kval halves[2] = {weft_k_extract(k, x, 0), weft_k_extract(k, x, 1)};
     return weft_kernel_emit(k, WEFT_K_pack, weft_kvector(WEFT_U32, 1), 2, halves, h->out_dtype, 0);
@@ -274,26 +307,35 @@ static void send_through_staging(weft_hopper *h, consumer *c, weft_tile_place pl
     weft_kernel *k = h->k;
     const weft_value *value = before_rounding(weft_fusion_yield(h->request->fusion, 0));
     weft_kval one = weft_k_integer(k, WEFT_U32, 1), rows[2];
-    for (int i = 0; i < 2; i++) rows[i] = clamp(h, plus(h, plus(h, m0, c->row_lane), index_of(h, 8 * i)), h->product.m, h->bm * h->cluster, 1);
+    for (int i = 0; i < 2; i++)
+        rows[i] = clamp(h, plus(h, plus(h, m0, c->row_lane), index_of(h, 8 * i)), h->product.m, h->bm * h->cluster, 1);
     for (int chunk = 0; chunk < h->bn / 64; chunk++) {
         int buffer = chunk % h->outs;
         weft_kval barrier = staging_index(h, c->number, buffer), phase = weft_k_get(k, c->ready_phase);
-        weft_mbarrier_wait(k, h->staged, barrier, weft_k_and(k, weft_k_binary(k, WEFT_K_shr, phase, weft_k_integer(k, WEFT_U32, buffer)), one));
+        weft_mbarrier_wait(
+            k, h->staged, barrier,
+            weft_k_and(k, weft_k_binary(k, WEFT_K_shr, phase, weft_k_integer(k, WEFT_U32, buffer)), one));
         weft_k_set(k, c->ready_phase, weft_k_xor(k, phase, weft_k_integer(k, WEFT_U32, 1 << buffer)));
         for (int j = 0; j < 4; j++) {
             weft_kval block = weft_k_xor(k, plus(h, c->half, index_of(h, 2 * j)), c->swizzle);
-            weft_kval at = plus(h, c->row_at, plus(h, index_of(h, (int64_t)buffer * HOPPER_CHUNK_BYTES), times(h, block, 16)));
-            if (h->companion >= 0) weft_k_effect(k, WEFT_K_frag_load, 4, (weft_kval[]){c->fragment, index_of(h, 0), h->staging, at}, WEFT_FRAGMENT_X4, 0);
+            weft_kval at =
+                plus(h, c->row_at, plus(h, index_of(h, (int64_t)buffer * HOPPER_CHUNK_BYTES), times(h, block, 16)));
+            if (h->companion >= 0)
+                weft_k_effect(k, WEFT_K_frag_load, 4, (weft_kval[]){c->fragment, index_of(h, 0), h->staging, at},
+                              WEFT_FRAGMENT_X4, 0);
             weft_kval column = WEFT_KNONE;
             for (int word = 0; word < 4; word++) { /* word: columns 8 * (word / 2), rows 8 * (word % 2) */
                 int reg = 32 * chunk + 8 * j + 2 * word;
                 weft_place_pair constant = weft_layout_at(&c->layout, reg, 0, 0);
-                if (word % 2 == 0) column = clamp(h, plus(h, plus(h, place.n, c->column_lane), index_of(h, constant.column)), h->product.n, h->bn, 2);
+                if (word % 2 == 0)
+                    column = clamp(h, plus(h, plus(h, place.n, c->column_lane), index_of(h, constant.column)),
+                                   h->product.n, h->bn, 2);
                 weft_lane_index index[WEFT_MAX_RANK];
                 index_at(h, value, place.batch, rows[constant.row / 8], weft_lane_range(column, 2), index);
                 weft_k_set_at(k, c->packed, index_of(h, word), packed_pair(h, c, reg, index, word));
             }
-            weft_k_effect(k, WEFT_K_frag_store, 4, (weft_kval[]){c->packed, index_of(h, 0), h->staging, at}, WEFT_FRAGMENT_X4, 0);
+            weft_k_effect(k, WEFT_K_frag_store, 4, (weft_kval[]){c->packed, index_of(h, 0), h->staging, at},
+                          WEFT_FRAGMENT_X4, 0);
         }
         weft_k_effect(k, WEFT_K_fence_async, 0, NULL, 0, 0);
         weft_k_effect(k, WEFT_K_warp_sync, 0, NULL, 0, 0);
@@ -350,8 +392,10 @@ static void emit_consumer(weft_hopper *h, weft_kval thread) {
     weft_tile_place place = weft_raster_place(k, &h->raster, tile);
     weft_kval m0 = plus(h, plus(h, place.m, times(h, h->rank, h->bm)), times(h, c.number, 64));
     emit_main_loop(h, &c);
-    if (h->tensor_store) send_through_staging(h, &c, place, m0);
-    else send_directly(h, &c, place, m0);
+    if (h->tensor_store)
+        send_through_staging(h, &c, place, m0);
+    else
+        send_directly(h, &c, place, m0);
     weft_index_release(h->index, mark);
     weft_k_end(k);
 }
@@ -370,8 +414,10 @@ static void emit_barriers(weft_hopper *h, weft_kval thread) {
     }
     weft_k_effect(k, WEFT_K_mbarrier_init_fence, 0, NULL, 0, 0);
     weft_k_end(k);
-    if (h->cluster > 1) weft_k_effect(k, WEFT_K_cluster_sync, 0, NULL, 0, 0);
-    else weft_k_barrier(k);
+    if (h->cluster > 1)
+        weft_k_effect(k, WEFT_K_cluster_sync, 0, NULL, 0, 0);
+    else
+        weft_k_barrier(k);
 }
 
 weft_status weft_hopper_emit(weft_hopper *h) {
@@ -386,11 +432,13 @@ weft_status weft_hopper_emit(weft_hopper *h) {
     weft_dtype index = k->capability->index_dtype;
     weft_kval thread = weft_k_thread(k), block = weft_k_block(k);
     weft_kval grid = weft_kernel_emit(k, WEFT_K_grid, weft_kvector(index, 1), 0, NULL, 0, 0);
-    h->rank = h->cluster > 1 ? weft_kernel_emit(k, WEFT_K_cluster_rank, weft_kvector(index, 1), 0, NULL, 0, 0) : index_of(h, 0);
+    h->rank = h->cluster > 1 ? weft_kernel_emit(k, WEFT_K_cluster_rank, weft_kvector(index, 1), 0, NULL, 0, 0)
+                             : index_of(h, 0);
     h->first = weft_k_div(k, block, index_of(h, h->cluster));
     h->stride = weft_k_div(k, grid, index_of(h, h->cluster));
     h->steps = weft_k_extent(k, weft_dim_divide_ceil(k->dims, h->product.k, HOPPER_BK));
-    h->raster = weft_raster_create(k, h->product.m, h->product.n, h->product.batch, h->bm * h->cluster, h->bn, h->group);
+    h->raster =
+        weft_raster_create(k, h->product.m, h->product.n, h->product.batch, h->bm * h->cluster, h->bn, h->group);
     emit_barriers(h, thread);
     int take = h->consumers > 1 ? 232 : 0, give = h->consumers > 1 ? 40 : 0;
     weft_k_effect(k, WEFT_K_role, 0, NULL, 1, give);
@@ -398,6 +446,8 @@ weft_status weft_hopper_emit(weft_hopper *h) {
     weft_k_effect(k, WEFT_K_role, 0, NULL, h->consumers, take);
     emit_consumer(h, thread);
     weft_k_end(k);
-    if (h->cluster > 1) weft_k_effect(k, WEFT_K_cluster_sync, 0, NULL, 0, 0); /* no block leaves while its peer may write to its memory */
+    if (h->cluster > 1)
+        weft_k_effect(k, WEFT_K_cluster_sync, 0, NULL, 0,
+                      0); /* no block leaves while its peer may write to its memory */
     return NULL;
 }

@@ -199,17 +199,20 @@ static void find_side(const weft_build_request *request, const weft_value *value
         weft_axes_stride(request->graph, &out_side->contract, &out_side->access, &out_side->contract_stride);
 }
 
-static weft_dtype sum_type(const weft_node *dot) {
-    weft_dtype wanted = weft_node_dtype(dot, WEFT_ATTR_accumulate, WEFT_INVALID),
-               operand = weft_operand_type(dot, 0)->dtype;
-    if (wanted == WEFT_INVALID)
-        wanted = weft_dtype_is_float(operand) && weft_dtype_bits(operand) <= 32 ? WEFT_F32
-                 : weft_dtype_bits(operand) <= 8                                ? WEFT_I32
-                                                                                : operand;
-    switch (weft_dtype_kind_of(wanted)) {
-    case WEFT_KIND_FLOAT: return weft_dtype_bits(wanted) <= 32 ? WEFT_F32 : wanted;
-    case WEFT_KIND_SIGNED: return weft_dtype_bits(wanted) <= 32 ? WEFT_I32 : WEFT_I64;
-    case WEFT_KIND_UNSIGNED: return weft_dtype_bits(wanted) <= 32 ? WEFT_U32 : WEFT_U64;
+weft_dtype weft_product_declared_sum(const weft_node *node) {
+    weft_dtype operand = weft_operand_type(node, 0)->dtype;
+    weft_dtype wanted = weft_node_dtype(node, WEFT_ATTR_accumulate, WEFT_INVALID);
+    if (wanted != WEFT_INVALID) return wanted;
+    if (weft_dtype_is_float(operand)) return weft_dtype_bits(operand) <= 32 ? WEFT_F32 : operand;
+    return weft_dtype_bits(operand) <= 8 ? WEFT_I32 : operand;
+}
+
+weft_dtype weft_product_sum(const weft_node *node) {
+    weft_dtype declared = weft_product_declared_sum(node);
+    switch (weft_dtype_kind_of(declared)) {
+    case WEFT_KIND_FLOAT: return weft_dtype_bits(declared) <= 32 ? WEFT_F32 : declared;
+    case WEFT_KIND_SIGNED: return weft_dtype_bits(declared) <= 32 ? WEFT_I32 : WEFT_I64;
+    case WEFT_KIND_UNSIGNED: return weft_dtype_bits(declared) <= 32 ? WEFT_U32 : WEFT_U64;
     case WEFT_KIND_NONE:
     case WEFT_KIND_BOOL:
     case WEFT_KIND_COMPLEX:
@@ -218,11 +221,17 @@ static weft_dtype sum_type(const weft_node *dot) {
     return WEFT_INVALID;
 }
 
+weft_kval weft_product_finish(weft_index_context *c, const weft_node *node, weft_kval sum) {
+    weft_dtype dtype = node->results[0].type.dtype, declared = weft_product_declared_sum(node);
+    if (weft_dtype_is_integer(declared)) sum = weft_k_convert(c->kernel, sum, weft_index_carrier(declared)); /* wraps */
+    return weft_index_round(c, dtype, weft_k_convert(c->kernel, sum, weft_index_carrier(dtype)));
+}
+
 bool weft_matmul_find(const weft_build_request *request, weft_matmul *out_matmul) {
     const weft_node *dot = weft_fusion_find(request->fusion, WEFT_OP_dot_general);
     if (!dot) return false;
     weft_matmul *p = out_matmul;
-    *p = (weft_matmul){.dot = dot, .accumulate = sum_type(dot)};
+    *p = (weft_matmul){.dot = dot, .accumulate = weft_product_sum(dot)};
     find_side(request, dot->operands[0], weft_node_attribute(dot, WEFT_ATTR_lhs_batch),
               weft_node_attribute(dot, WEFT_ATTR_lhs_contract), &p->a);
     find_side(request, dot->operands[1], weft_node_attribute(dot, WEFT_ATTR_rhs_batch),

@@ -196,6 +196,7 @@ static void check(product p) {
     for (int64_t i = 0; i < count; i++) {
         double got = eps ? weft_element_double(p.result, result, i) : (double)weft_element_i64(p.result, result, i),
                want = sums[i];
+        if (p.dtype == WEFT_U16) want = fmod(want, 65536);
         if (p.epilogue) want = fmax(0, 2 * (want + bias.values[i % columns]));
         double bound = eps ? 2 * (acc * (double)(k + 4) * sizes[i] + 2 * eps * (fabs(sums[i]) + fabs(want) + 1)) : 0;
         ck_assert_msg(fabs(got - want) <= bound,
@@ -280,7 +281,8 @@ END_TEST
 START_TEST(dtypes) {
     static const weft_dtype types[][2] = {{WEFT_F64, WEFT_F64},  {WEFT_F16, WEFT_F16}, {WEFT_BF16, WEFT_BF16},
                                           {WEFT_BF16, WEFT_F32}, {WEFT_I8, WEFT_I32},  {WEFT_U8, WEFT_I32},
-                                          {WEFT_I32, WEFT_I32},  {WEFT_I64, WEFT_I64}, {WEFT_F32, WEFT_BF16}};
+                                          {WEFT_U16, WEFT_I32},  {WEFT_I32, WEFT_I32}, {WEFT_I64, WEFT_I64},
+                                          {WEFT_F32, WEFT_BF16}};
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)
         for (int i = 0; i < 3; i++) {
             product p = {.spec = i == 2 ? "bmk,bnk:b" : "mk,kn:",
