@@ -81,7 +81,9 @@ static weft_status read_value(test_case *test, const Onnx__ValueInfoProto *info,
         const Onnx__OptionalProto *value = (const Onnx__OptionalProto *)message;
         if (value->tensor_value) return add_tensor(test, value->tensor_value, input, info->name);
         if (value->sequence_value) return add_sequence(test, value->sequence_value, input, info->name);
-        return WEFT_STATUS(WEFT_UNSUPPORTED, "%s is an empty optional", info->name);
+        size_t length = strlen(test->dims);
+        if (input) snprintf(test->dims + length, sizeof test->dims - length, "%s%s=0", length ? "," : "", info->name);
+        return input ? NULL : WEFT_STATUS(WEFT_UNSUPPORTED, "%s is an empty optional", info->name);
     }
     if (sequence) return add_sequence(test, (const Onnx__SequenceProto *)message, input, info->name);
     return add_tensor(test, (const Onnx__TensorProto *)message, input, info->name);

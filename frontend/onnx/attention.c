@@ -145,9 +145,11 @@ void weft_onnx_import_attention(weft_onnx_node *node) {
     weft_value *mask = full_mask(node, &a, whole ? dtype : wide), *y, *scores = NULL;
     if (mask && weft_value_is_poison(mask)) return;
     if (whole) {
-        /* an explicit causal mask with nothing else is the op's own */
+        /* the op lets the last query see the last key: so does a causal mask when the new keys are as many as queries
+         */
+        weft_dim fresh = weft_dim_subtract(g->dims, a.k->type.dims[2], a.past);
         bool plain_causal = weft_onnx_int(node, "is_causal", 0) && !weft_onnx_has(node, 3) && !weft_onnx_has(node, 6) &&
-                            a.past == 0 && weft_dim_known_equal(g->dims, a.q->type.dims[2], a.k->type.dims[2]);
+                            weft_dim_known_equal(g->dims, a.q->type.dims[2], fresh);
         weft_attention_options options = WEFT_ATTENTION_OPTIONS_INIT;
         options.scale = a.scale, options.soft_cap = weft_onnx_float(node, "softcap", 0), options.causal = plain_causal;
         y = weft_attention(g, a.q, a.k, a.v, plain_causal ? NULL : mask, &options);

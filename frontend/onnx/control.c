@@ -69,7 +69,8 @@ static void explain_branches(weft_onnx_node *node, weft_value *condition) {
     weft_text text;
     weft_text_init(node->import->context->allocator, &text);
     if (only_extents(condition, &text, 0))
-        weft_onnx_problem(node, "the branches differ in type and the condition depends on extents (%s): fix them with dims",
+        weft_onnx_problem(node,
+                          "the branches differ in type and the condition depends on extents (%s): fix them with dims",
                           weft_text_string(&text));
     else
         weft_onnx_need(node, condition, "a branch that cannot be built for these shapes");

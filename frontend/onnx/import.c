@@ -335,7 +335,8 @@ static weft_value *import_tensor_input(weft_onnx_import_state *import, const cha
             shape[i] = dim->dim_value;
             continue;
         }
-        const char *label = !own && names_an_extent(dim->dim_param) ? dim->dim_param
+        const char *label = !own && names_an_extent(dim->dim_param)
+                                ? dim->dim_param
                                 : weft_arena_format(&import->arena, "%s.%zu", name, i);
         if (!label) {
             graph->out_of_memory = true;
@@ -382,9 +383,18 @@ static void import_input(weft_onnx_import_state *import, const Onnx__ValueInfoPr
     const char *name = info->name;
     const Onnx__TypeProto *type = info->type;
     weft_onnx_value *value;
-    /* an optional input is given: whoever leaves it out changes the file */
-    if (type && type->optional_type) type = type->optional_type->elem_type;
-    if (type && type->tensor_type)
+    bool left_out = false;
+    if (type && type->optional_type) {
+        /* an optional input is given unless dims says "x=0" */
+        declared_dim count;
+        bool found = false;
+        weft_status_release(find_declared(import->options->dims, name, &count, &found));
+        type = type->optional_type->elem_type;
+        left_out = found && count.maximum == 0 && !(type && type->sequence_type);
+    }
+    if (left_out)
+        value = weft_onnx_value_none(import);
+    else if (type && type->tensor_type)
         value = import_given_or_tensor(import, name, type->tensor_type, false);
     else if (type && type->sequence_type)
         value = import_sequence_input(import, name, type->sequence_type->elem_type);

@@ -21,7 +21,9 @@ extern "C" {
 typedef struct weft_onnx_options {
     size_t struct_bytes;
     /* Comma-separated: "B=1..64" declares bounds, "T=1..*" has no upper one, "H=32..960/32" is a multiple of 32, "N=4"
-       fixes the extent. Names are the model's dim_params; an unnamed axis k of input x is x.k. Default: none */
+       fixes the extent. Names are the model's dim_params; an unnamed axis k of input x is x.k. For a
+       sequence input x, "x=3" is its length (items enter as x.0, x.1, x.2); "x=0" leaves an optional input x out.
+       Default: none */
     const char *dims;
     int constant_count; /* inputs whose values are known: they are not inputs of the graph any more */
     const char *const *constant_names;
