@@ -196,8 +196,8 @@ uint64_t weft_float_encode(weft_dtype dtype, double value, bool saturate) {
 static uint64_t load_bits(int bits, const void *data, int64_t index) {
     const unsigned char *bytes = data;
     switch (bits) {
-    case 2: return bytes[index >> 2] >> ((index & 3) * 2) & 3u;
-    case 4: return bytes[index >> 1] >> ((index & 1) * 4) & 15u;
+    case 2: return (unsigned)bytes[index >> 2] >> ((index & 3) * 2) & 3u;
+    case 4: return (unsigned)bytes[index >> 1] >> ((index & 1) * 4) & 15u;
     case 8: return bytes[index];
     case 16: {
         uint16_t v;

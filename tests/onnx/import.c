@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/dim.h"
+#include "base/file.h"
 #include "ir/graph.h"
 #include "weft/npy.h"
 #include "weft/onnx.h"
@@ -180,6 +181,19 @@ START_TEST(audit_lists_everything) {
 }
 END_TEST
 
+/* docs/onnx-ops.md is the table as it is now. */
+START_TEST(documentation_is_current) {
+    char *table;
+    weft_file file;
+    expect_ok(weft_onnx_operator_table(context, &table));
+    expect_ok(weft_file_map(WEFT_SOURCE_DIR "/docs/onnx-ops.md", &file));
+    ck_assert_msg(memmem(file.data, file.bytes, table, strlen(table)) != NULL,
+                  "print the operator table into docs/onnx-ops.md");
+    weft_file_unmap(&file);
+    weft_string_release(context, table);
+}
+END_TEST
+
 Suite *import_suite(void) {
     Suite *suite = suite_create("onnx import");
     TCase *tcase = tcase_create("import");
@@ -192,6 +206,7 @@ Suite *import_suite(void) {
     tcase_add_test(tcase, wrong_dims_are_a_status);
     tcase_add_test(tcase, needed_values_are_asked_for);
     tcase_add_test(tcase, audit_lists_everything);
+    tcase_add_test(tcase, documentation_is_current);
     suite_add_tcase(suite, tcase);
     return suite;
 }
