@@ -107,7 +107,8 @@ typedef struct loop {
     const Onnx__GraphProto *body;
     int carried, scans; /* loop-carried values; stacked outputs */
     weft_onnx_value **state;
-    int64_t trips; /* -1: not known */
+    int64_t trips;         /* -1: not known */
+    weft_type *scan_types; /* of one slice of each stacked output, from types_stay */
 } loop;
 
 /* One written-out trip. made: condition, carried, scans. */
@@ -200,6 +201,40 @@ static void loop_while_body(void *self, weft_graph *g, weft_value *const *argume
     results[0] = weft_add(g, arguments[0], weft_scalar_integer(g, WEFT_I64, 1));
     results[1] = weft_reshape(g, tensor_of(l->node, made[0]), 0, NULL);
     for (int i = 0; i < l->carried; i++) results[2 + i] = tensor_of(l->node, made[1 + i]);
+    /* slices of stacked outputs go to their place in a buffer of as many as there can be trips */
+    for (int i = 0; i < l->scans; i++) {
+        weft_value *buffer = arguments[2 + l->carried + i], *slice = tensor_of(l->node, made[1 + l->carried + i]);
+        weft_value *starts[WEFT_MAX_RANK] = {arguments[0]};
+        int64_t front = 0;
+        for (int k = 1; k < buffer->type.rank; k++) starts[k] = weft_scalar_integer(g, WEFT_I64, 0);
+        results[2 + l->carried + i] = weft_dynamic_update_slice(g, buffer, weft_unsqueeze(g, slice, 1, &front), starts);
+    }
+}
+
+/* A loop that ends at run time. Stacked outputs need a largest trip count; they are cut to the trips that were made, an
+   extent that depends on data. */
+static void run_while(loop *l, weft_value *condition, weft_dim bound) {
+    weft_onnx_node *node = l->node;
+    weft_graph *g = node->graph;
+    int count = 2 + l->carried + l->scans;
+    weft_value **operands = weft_onnx_allocate(node->import, (size_t)count + 1, sizeof *operands);
+    weft_value **results = weft_onnx_allocate(node->import, (size_t)count + 1, sizeof *results);
+    if (!operands || !results || !l->scan_types) return;
+    operands[0] = weft_scalar_integer(g, WEFT_I64, 0), operands[1] = condition;
+    for (int i = 0; i < l->carried; i++) operands[2 + i] = l->state[i]->value;
+    for (int i = 0; i < l->scans; i++) {
+        weft_dim shape[WEFT_MAX_RANK] = {bound};
+        for (int k = 0; k < l->scan_types[i].rank; k++) shape[k + 1] = l->scan_types[i].dims[k];
+        operands[2 + l->carried + i] = weft_full(g, l->scan_types[i].dtype, l->scan_types[i].rank + 1, shape, 0);
+    }
+    weft_while(g, count, operands, l->trips, loop_condition, loop_while_body, l, results);
+    for (int i = 0; i < l->carried; i++) weft_onnx_output(node, i, results[2 + i]);
+    if (l->scans == 0) return;
+    weft_dim made;
+    weft_value *done = weft_compare(g, WEFT_LT, weft_iota(g, WEFT_I64, 1, &bound, 0), results[0]);
+    weft_value *kept = weft_reshape(g, weft_onnx_nonzero(node, done, &made), 1, &made);
+    for (int i = 0; i < l->scans; i++)
+        weft_onnx_output(node, l->carried + i, weft_take(g, results[2 + l->carried + i], kept, 0));
 }
 
 /* The body's condition is its condition input passed through (or constant true): then only the trip count ends the
@@ -258,8 +293,15 @@ static bool types_stay(loop *l, weft_value *condition) {
         stay = next && next->kind == WEFT_ONNX_TENSOR && !weft_value_is_poison(next->value) &&
                weft_type_equal(&next->value->type, &l->state[i]->value->type);
     }
+    l->scan_types = weft_onnx_allocate(import, (size_t)l->scans + 1, sizeof *l->scan_types);
+    for (int i = 0; stay && l->scan_types && i < l->scans; i++) {
+        const weft_onnx_value *slice = made[1 + l->carried + i];
+        stay = slice && slice->kind == WEFT_ONNX_TENSOR && !weft_value_is_poison(slice->value) &&
+               slice->value->type.rank < WEFT_MAX_RANK;
+        if (stay) l->scan_types[i] = slice->value->type;
+    }
     weft_graph_place(g, place);
-    while (aside->block->last) weft_node_remove(aside->block->last);
+    weft_onnx_discard(aside->block);
     stay = stay && g->problem_count == problems;
     g->problem_count = problems; /* the walk that counts says it again */
     return stay;
@@ -319,11 +361,8 @@ void weft_onnx_import_loop(weft_onnx_node *node) {
         weft_value *numbers = weft_iota(g, WEFT_I64, 1, &trips, 0);
         weft_scan(g, l.carried, operands, 1, &numbers, trips, false, loop_scan_body, &l, l.scans, results);
         for (int i = 0; i < l.carried + l.scans; i++) weft_onnx_output(node, i, results[i]);
-    } else if (stay && l.scans == 0) {
-        operands[0] = weft_scalar_integer(g, WEFT_I64, 0), operands[1] = condition;
-        for (int i = 0; i < l.carried; i++) operands[2 + i] = l.state[i]->value;
-        weft_while(g, l.carried + 2, operands, l.trips, loop_condition, loop_while_body, &l, results);
-        for (int i = 0; i < l.carried; i++) weft_onnx_output(node, i, results[2 + i]);
+    } else if (stay && (l.scans == 0 || trips != WEFT_DIM_INVALID)) {
+        run_while(&l, condition, trips);
     } else if (limit && trips == WEFT_DIM_INVALID)
         weft_onnx_need(node, limit, "the trip count of a loop with stacked outputs or changing shapes");
     else

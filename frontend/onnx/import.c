@@ -430,16 +430,22 @@ static void import_outputs(weft_onnx_import_state *import, const Onnx__GraphProt
     }
 }
 
+/* Empties a block, regions first: outer values lose the uses inside. */
+void weft_onnx_discard(weft_block *block) {
+    while (block->last) {
+        for (int i = 0; i < block->last->region_count; i++) weft_onnx_discard(block->last->regions[i]->block);
+        weft_node_remove(block->last);
+    }
+}
+
 /* Nodes that nothing uses go: shape arithmetic that became extents, weights that only folded values read. */
 static void sweep(weft_block *block) {
     for (weft_node *node = block->last, *previous; node; node = previous) {
         previous = node->previous;
         bool used = (weft_op_get(node->op)->flags & (WEFT_FLAG_EFFECT | WEFT_FLAG_TERMINATOR)) != 0;
         for (int i = 0; !used && i < node->result_count; i++) used = weft_value_has_uses(&node->results[i]);
-        if (used)
-            for (int i = 0; i < node->region_count; i++) sweep(node->regions[i]->block);
-        else
-            weft_node_remove(node);
+        for (int i = 0; i < node->region_count; i++) (used ? sweep : weft_onnx_discard)(node->regions[i]->block);
+        if (!used) weft_node_remove(node);
     }
 }
 

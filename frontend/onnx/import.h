@@ -120,6 +120,7 @@ weft_onnx_value *weft_onnx_value_none(weft_onnx_import_state *import);
 /* A subgraph in the current block: its inputs are bound to arguments (count of them), its outputs come back. */
 void weft_onnx_import_subgraph(weft_onnx_import_state *import, const Onnx__GraphProto *graph, int count,
                                weft_onnx_value *const *arguments, weft_onnx_value **results);
+void weft_onnx_discard(weft_block *block); /* removes every node, nested ones included */
 weft_value *weft_onnx_constant(weft_onnx_import_state *import, weft_status status, weft_tensor *tensor,
                                const char *name);
 void *weft_onnx_allocate(weft_onnx_import_state *import, size_t count,

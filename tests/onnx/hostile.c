@@ -11,7 +11,7 @@
 #ifdef WEFT_HAVE_ONNX
 #define MODELS WEFT_SOURCE_DIR "/tests/onnx/models/"
 
-static const char *const models[] = {"mlp",       "external",  "shapes", "control", "functions",
+static const char *const models[] = {"mlp",       "external",  "shapes", "control", "stops",  "functions",
                                      "old_forms", "encodings", "resize", "needs",   "unknown"};
 
 static weft_context *context;

@@ -76,7 +76,7 @@ static void check_model(const char *name) {
     weft_graph_release(graph);
 }
 
-static const char *const models[] = {"mlp",       "external",  "shapes",    "control",
+static const char *const models[] = {"mlp",       "external",  "shapes",    "control", "stops",
                                      "functions", "old_forms", "encodings", "resize"};
 
 START_TEST(model_gives_expected_outputs) { check_model(models[_i]); }

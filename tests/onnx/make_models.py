@@ -74,6 +74,18 @@ def control():
          expected=[steps[-1], np.array([s.sum() for s in steps], np.float32)])
 
 
+def stops():
+    """A Loop that ends when a sum passes 10: the stacked output has as many rows as trips."""
+    x = np.array([1.0, 2.0], np.float32)
+    body = h.make_graph([h.make_node("Add", ["a", "x"], ["a2"]), h.make_node("ReduceSum", ["a2"], ["sum"], keepdims=0), h.make_node("Less", ["sum", "ten"], ["c2"]),
+                         h.make_node("Identity", ["a2"], ["row"])], "body",
+                        [value("i", I, []), value("c", T.BOOL, []), value("a", F, [2])],
+                        [value("c2", T.BOOL, []), value("a2", F, [2]), value("row", F, [2])])
+    rows = [x * k for k in range(2, 5)]
+    save("stops", [h.make_node("Loop", ["trips", "", "x"], ["last", "rows"], body=body)], [value("x", F, [2])], [value("last", F, [2]), value("rows", F, None)],
+         [constant("ten", np.float32(10)), constant("trips", np.int64(8))], {"x": x}, expected=[rows[-1], np.stack(rows)])
+
+
 def functions():
     """A model-local function whose body refers to the call's attribute."""
     slope = h.make_node("LeakyRelu", ["a"], ["l"])
@@ -152,6 +164,7 @@ mlp("mlp", False)
 mlp("external", True)
 shapes()
 control()
+stops()
 functions()
 old_forms()
 encodings()
