@@ -1,6 +1,8 @@
 /* Damaged models: truncated, mutated, cyclic, absurdly nested. Each gives a status or a verified graph, never a crash.
    The number of mutations per model is WEFT_MUTATIONS (default 400). */
 #include <check.h>
+#include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,6 +129,47 @@ START_TEST(cycle_and_missing_names) {
 }
 END_TEST
 
+/* -- memory: allocation number `left` and all after it fail */
+
+typedef struct failing {
+    long left;
+    bool failed;
+} failing;
+
+static void *failing_resize(void *self, void *pointer, size_t old_bytes, size_t new_bytes, size_t align_bytes) {
+    failing *state = self;
+    weft_allocator system = weft_allocator_system();
+    if (new_bytes > old_bytes && state->left-- <= 0) {
+        state->failed = true;
+        return NULL;
+    }
+    return system.resize(system.self, pointer, old_bytes, new_bytes, align_bytes);
+}
+
+START_TEST(every_allocation_may_fail) {
+    size_t bytes;
+    unsigned char *data = load(models[_i], &bytes);
+    for (long n = 0;; n += 1 + n / 100) {
+        failing state = {.left = LONG_MAX};
+        weft_context_options options = WEFT_CONTEXT_OPTIONS_INIT;
+        options.allocator = (weft_allocator){&state, failing_resize};
+        weft_context *own;
+        ck_assert_ptr_null(weft_context_create(&options, &own));
+        state.left = n;
+        weft_graph *graph = NULL;
+        weft_status status = weft_onnx_import_memory(own, data, bytes, MODELS, NULL, &graph);
+        bool failed = state.failed;
+        ck_assert_msg(!failed || status != NULL || graph != NULL, "allocation %ld", n);
+        ck_assert_msg((status == NULL) == (graph != NULL), "allocation %ld: a status without or beside a graph", n);
+        weft_status_release(status);
+        weft_graph_release(graph);
+        weft_context_release(own);
+        if (!failed) break;
+    }
+    free(data);
+}
+END_TEST
+
 Suite *hostile_suite(void) {
     Suite *suite = suite_create("onnx hostile");
     TCase *tcase = tcase_create("hostile");
@@ -135,6 +178,7 @@ Suite *hostile_suite(void) {
     tcase_set_timeout(tcase, 240);
     tcase_add_loop_test(tcase, truncated, 0, count);
     tcase_add_loop_test(tcase, mutated, 0, count);
+    tcase_add_loop_test(tcase, every_allocation_may_fail, 0, count);
     tcase_add_test(tcase, nested);
     tcase_add_test(tcase, nothing_at_all);
     tcase_add_test(tcase, cycle_and_missing_names);
