@@ -165,10 +165,14 @@ static bool registers(weft_sim *sim, weft_sim_thread *thread, const weft_kinstr 
         lanes = instr->type.lanes;
         if (!thread->defined[slot])
             return weft_sim_fault(sim, thread, "uninitialised: a register is read before it is set");
+        if (thread->defined[slot] == WEFT_SIM_IN_FLIGHT)
+            return weft_sim_fault(sim, thread, "in flight: a register is read before the mma_wait that defines it");
         memcpy(thread->slots + sim->slot[thread->pc], thread->slots + slot, lanes * sizeof(uint64_t));
         return true;
     }
     weft_kval value = weft_koperand(sim->kernel, instr, 2);
+    if (thread->defined[slot] >= WEFT_SIM_IN_FLIGHT)
+        return weft_sim_fault(sim, thread, "in flight: a register is set while a matrix operation uses it");
     lanes = weft_ktype_of(sim->kernel, value).lanes;
     memcpy(thread->slots + slot, weft_sim_value(sim, thread, value), lanes * sizeof(uint64_t));
     memset(thread->defined + slot, 1, lanes);
@@ -186,16 +190,16 @@ static bool arrive_at_barrier(weft_sim *sim, weft_sim_thread *thread) {
     if (block->barrier_arrived && block->barrier_pc != thread->pc)
         return weft_sim_fault(sim, thread, "divergent barrier: other threads of the block wait at %%%zu",
                               block->barrier_pc);
-    if (!block->barrier_arrived) memset(block->barrier_clock, 0, (size_t)sim->agents * sizeof(uint32_t));
+    if (!block->barrier_arrived) memset(block->barrier_clock, 0, (size_t)sim->clock_words * sizeof(uint32_t));
     block->barrier_pc = thread->pc;
-    weft_sim_join(block->barrier_clock, thread->clock, sim->agents);
+    weft_sim_join(block->barrier_clock, thread->clock, sim->clock_words);
     thread->wait = WEFT_SIM_BARRIER;
     if (++block->barrier_arrived < kernel->threads) return true;
     block->barrier_arrived = 0;
     weft_sim_thread *first = &sim->threads[block->rank * kernel->threads];
     for (int n = 0; n < kernel->threads; n++) {
         weft_sim_thread *other = &first[n];
-        weft_sim_join(other->clock, block->barrier_clock, sim->agents);
+        weft_sim_join(other->clock, block->barrier_clock, sim->clock_words);
         other->clock[other->index]++;
         other->wait = WEFT_SIM_RUNNING;
         other->pc++;
@@ -400,7 +404,7 @@ static bool bind_arguments(weft_sim *sim, const weft_sim_buffer *buffers) {
 static bool make_shared(weft_sim *sim, weft_sim_block *block) {
     const weft_kernel *kernel = sim->kernel;
     block->shared = weft_arena_allocate_array(&sim->group_arena, (size_t)sim->shared_count, sizeof *block->shared);
-    block->barrier_clock = weft_arena_allocate_array(&sim->group_arena, (size_t)sim->agents, sizeof(uint32_t));
+    block->barrier_clock = weft_arena_allocate_array(&sim->group_arena, (size_t)sim->clock_words, sizeof(uint32_t));
     if (!block->shared || !block->barrier_clock) return weft_sim_no_memory(sim);
     for (size_t n = 0; n < kernel->instr_count; n++) {
         const weft_kinstr *instr = &kernel->instrs[n];
@@ -438,7 +442,7 @@ static bool start_group(weft_sim *sim, int64_t first_block) {
         uint8_t *defined = thread->defined;
         uint32_t *clock = thread->clock;
         weft_free(sim->allocator, thread->copies, thread->copy_capacity * sizeof *thread->copies);
-        memset(clock, 0, (size_t)sim->agents * sizeof *clock);
+        memset(clock, 0, (size_t)sim->clock_words * sizeof *clock);
         clock[n] = 1;
         *thread = (weft_sim_thread){.index = n,
                                     .thread = n % kernel->threads,
@@ -458,7 +462,7 @@ static bool make_threads(weft_sim *sim) {
         weft_sim_thread *thread = &sim->threads[n];
         thread->slots = weft_arena_allocate_array(&sim->arena, sim->slot_count, sizeof *thread->slots);
         thread->defined = weft_arena_allocate_array(&sim->arena, sim->slot_count, sizeof *thread->defined);
-        thread->clock = weft_arena_allocate_array(&sim->arena, (size_t)sim->agents, sizeof *thread->clock);
+        thread->clock = weft_arena_allocate_array(&sim->arena, (size_t)sim->clock_words, sizeof *thread->clock);
         if (!thread->slots || !thread->defined || !thread->clock) return weft_sim_no_memory(sim);
     }
     return true;
@@ -488,6 +492,7 @@ weft_status weft_kernel_simulate(const weft_kernel *kernel, const int64_t *symbo
     sim->blocks_in_group = kernel->cluster;
     sim->group_threads = kernel->cluster * kernel->threads;
     sim->agents = sim->group_threads == 1 ? 1 : sim->group_threads * WEFT_SIM_KINDS + weft_sim_hopper_agents(kernel);
+    sim->clock_words = kernel->capability->hopper && sim->group_threads > 1 ? 2 * sim->agents : sim->agents;
     weft_arena_init(allocator, &sim->arena);
     if (!weft_dim_evaluate(kernel->dims, kernel->grid, symbols, &sim->grid))
         sim->status = WEFT_STATUS(WEFT_INVALID_ARGUMENT, "kernel %s: its grid has no value", kernel->name);

@@ -15,7 +15,8 @@ typedef struct weft_sim_options {
     int64_t block_lo, block_hi; /* blocks to run; hi 0 = all */
 } weft_sim_options;
 
-/* buffers: one per argument of the kernel in order (extents: unused). symbols: values of the dim table's symbols.
+/* buffers: one per argument of the kernel in order (extents: unused; a tensor map: a weft_tensor_map of base/program.h
+   whose `buffer` is the number of the argument it maps). symbols: values of the dim table's symbols.
    A fault is an INTERNAL status that names kernel, instruction, thread and block. */
 weft_status weft_kernel_simulate(const weft_kernel *kernel, const int64_t *symbols, const weft_sim_buffer *buffers,
                                  const weft_sim_options *options, weft_allocator allocator) WEFT_MUST_USE;

@@ -41,6 +41,7 @@ typedef struct weft_sim_actor {
     const uint32_t *seen;
     bool atomic;
     const char *what;
+    bool async; /* the asynchronous proxy: sees generic writes only behind a fence_async */
 } weft_sim_actor;
 
 typedef enum weft_sim_wait {
@@ -76,7 +77,9 @@ typedef struct weft_sim_thread {
     uint32_t copy_clock;          /* copies issued so far */
     size_t calls[WEFT_SIM_CALLS]; /* call instructions being executed */
     int call_depth;
-    void *extension; /* simulate_hopper.c */
+    uint32_t matrix_clock, store_clock; /* asynchronous actions issued so far */
+    bool waits;                         /* has arrived at a named or cluster barrier, generation wait_generation */
+    uint32_t wait_generation;
     int64_t steps;
 } weft_sim_thread;
 
@@ -87,7 +90,6 @@ typedef struct weft_sim_block {
     uint32_t *barrier_clock;
     int barrier_arrived, done;
     size_t barrier_pc;
-    void *extension;
 } weft_sim_block;
 
 typedef struct weft_sim {
@@ -97,7 +99,10 @@ typedef struct weft_sim {
     uint64_t random;
     int64_t grid;
     int warp, group_threads, blocks_in_group, agents;
-    int64_t group; /* number of the running one */
+    int clock_words;               /* of a clock: agents, or twice that */
+    struct weft_sim_async *hopper; /* simulate_hopper.c */
+    struct weft_sim_warp *warps;   /* simulate_matrix.c */
+    int64_t group;                 /* number of the running one */
     size_t slot_count;
     uint32_t *slot;   /* first slot of an instruction */
     int32_t *partner; /* of a branch: the next branch or the end; of an end: itself; of test: the end of its while */
@@ -151,6 +156,12 @@ void weft_sim_copies_land(weft_sim *sim, weft_sim_thread *thread); /* some of th
 bool weft_sim_is_collective(weft_kop op);
 bool weft_sim_collective(weft_sim *sim, weft_sim_thread *const *lanes, int count, const weft_kinstr *instr);
 
+/* simulate_matrix.c: asynchronous matrix operations, once a warp */
+bool weft_sim_is_matrix(weft_kop op);
+bool weft_sim_matrix(weft_sim *sim, weft_sim_thread *const *lanes, int count, const weft_kinstr *instr);
+bool weft_sim_matrix_begin(weft_sim *sim);
+bool weft_sim_matrix_end(weft_sim *sim);
+
 /* simulate_hopper.c: asynchronous loads, stores and matrix operations, and the barriers that order them. */
 bool weft_sim_is_hopper(weft_kop op);
 int weft_sim_hopper_agents(const weft_kernel *kernel); /* beyond those of the threads */
@@ -159,10 +170,12 @@ bool weft_sim_group_end(weft_sim *sim);  /* checks that nothing is left under wa
 bool weft_sim_group_land(weft_sim *sim); /* something that was under way lands; false when there is nothing */
 bool weft_sim_hopper(weft_sim *sim, weft_sim_thread *thread, const weft_kinstr *instr, bool *out_passed);
 
-static inline void weft_sim_join(uint32_t *into, const uint32_t *from, int agents) {
-    for (int a = 0; a < agents; a++) into[a] = into[a] > from[a] ? into[a] : from[a];
+static inline void weft_sim_join(uint32_t *into, const uint32_t *from, int words) {
+    for (int a = 0; a < words; a++) into[a] = into[a] > from[a] ? into[a] : from[a];
 }
 /* Agents of one thread: itself, its copies, its bulk stores, its matrix operations. */
+/* States of a register in weft_sim_thread.defined. */
+enum { WEFT_SIM_UNSET, WEFT_SIM_SET, WEFT_SIM_IN_FLIGHT, WEFT_SIM_BEING_READ };
 enum { WEFT_SIM_SELF, WEFT_SIM_COPIES, WEFT_SIM_STORES, WEFT_SIM_MATRIX, WEFT_SIM_KINDS };
 static inline uint32_t weft_sim_agent(const weft_sim *sim, int thread_index, int kind) {
     return (uint32_t)(kind * sim->group_threads + thread_index);

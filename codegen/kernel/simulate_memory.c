@@ -48,6 +48,15 @@ static bool clear_of_write(weft_sim *sim, const weft_sim_thread *thread, const w
     return race(sim, thread, memory, cell, actor, true, cell->writer_group, cell->writer);
 }
 
+static bool proxy_sees(weft_sim *sim, const weft_sim_thread *thread, const weft_sim_memory *memory,
+                       const weft_sim_cell *cell, const weft_sim_actor *actor) {
+    if (!actor->async || !memory->shared || !cell->generic || cell->writer_group != (int32_t)sim->group) return true;
+    if (actor->seen[sim->agents + (int)cell->writer] >= cell->writer_clock) return true;
+    return weft_sim_fault(sim, thread,
+                          "missing fence_async: %s of element %zu of \"%s\" may not see the store of thread %u",
+                          actor->what, (size_t)(cell - memory->cells), memory->name, cell->writer);
+}
+
 static bool clear_of_reads(weft_sim *sim, const weft_sim_thread *thread, const weft_sim_memory *memory,
                            const weft_sim_cell *cell, const weft_sim_actor *actor) {
     if (cell->reader_group == WEFT_SIM_NOBODY) return true;
@@ -116,7 +125,9 @@ bool weft_sim_read(weft_sim *sim, weft_sim_thread *thread, weft_sim_memory *memo
         if (memory->shared && !cell->defined)
             return weft_sim_fault(sim, thread, "uninitialised: %s of element %zu of \"%s\"", actor->what, n,
                                   memory->name);
-        if (!clear_of_write(sim, thread, memory, cell, actor) || !note_read(sim, cell, actor)) return false;
+        if (!clear_of_write(sim, thread, memory, cell, actor) || !proxy_sees(sim, thread, memory, cell, actor))
+            return false;
+        if (!note_read(sim, cell, actor)) return false;
     }
     return true;
 }
@@ -128,13 +139,15 @@ bool weft_sim_write(weft_sim *sim, weft_sim_thread *thread, weft_sim_memory *mem
         weft_sim_cell *cell = &memory->cells[n];
         if (!clear_of_write(sim, thread, memory, cell, actor)) return false;
         /* atomics read and write: two of them never conflict, so their own reads are not kept */
-        if (!clear_of_reads(sim, thread, memory, cell, actor)) return false;
+        if (!clear_of_reads(sim, thread, memory, cell, actor) || !proxy_sees(sim, thread, memory, cell, actor))
+            return false;
         forget_readers(sim, cell);
         cell->writer = actor->agent;
         cell->writer_clock = actor->clock;
         cell->writer_group = (int32_t)sim->group;
         cell->atomic = actor->atomic;
         cell->defined = true;
+        cell->generic = !actor->async;
     }
     return true;
 }
@@ -275,7 +288,7 @@ bool weft_sim_copy_async(weft_sim *sim, weft_sim_thread *thread, const weft_kins
         return weft_sim_no_memory(sim);
     weft_sim_copy copy = {to,      from,  (size_t)to_offset,    (size_t)from_offset, (int)instr->i,
                           !active, false, ++thread->copy_clock, thread->group_open};
-    weft_sim_actor actor = {agent, copy.clock, thread->clock, false, "copy_async"};
+    weft_sim_actor actor = {.agent = agent, .clock = copy.clock, .seen = thread->clock, .what = "copy_async"};
     weft_sim_actor reader = weft_sim_self(thread, "copy_async");
     if (active && !weft_sim_read(sim, thread, from, copy.from_offset, (size_t)copy.bytes, &reader)) return false;
     if (!weft_sim_write(sim, thread, to, copy.to_offset, (size_t)copy.bytes, &actor)) return false;

@@ -323,6 +323,13 @@ bool weft_sim_compute(weft_sim *sim, weft_sim_thread *thread, const weft_kinstr 
     case WEFT_K_reduce_max:
     case WEFT_K_reduce_and:
     case WEFT_K_reduce_or: return reduce(sim, thread, instr, from.lanes, elem, out);
+    case WEFT_K_operand: { /* the instruction, and the byte offset in units of 16 */
+        int64_t offset = (int64_t)*weft_sim_value(sim, thread, weft_koperand(kernel, instr, 1));
+        if (offset < 0 || offset % 16)
+            return weft_sim_fault(sim, thread, "misaligned: an operand at byte %lld", (long long)offset);
+        *out = (uint64_t)(instr - kernel->instrs) << 32 | (uint64_t)offset / 16;
+        return true;
+    }
     case WEFT_K_pack:
         *out = pack((weft_dtype)instr->i, a, weft_sim_value(sim, thread, weft_koperand(kernel, instr, 1)));
         return true;

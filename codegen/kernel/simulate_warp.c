@@ -7,8 +7,8 @@
 #include "codegen/kernel/simulate_internal.h"
 
 bool weft_sim_is_collective(weft_kop op) {
-    return op == WEFT_K_shuffle_xor || op == WEFT_K_warp_sync || op == WEFT_K_frag_load || op == WEFT_K_frag_store ||
-           op == WEFT_K_mma;
+    return weft_sim_is_matrix(op) || op == WEFT_K_shuffle_xor || op == WEFT_K_warp_sync || op == WEFT_K_frag_load ||
+           op == WEFT_K_frag_store || op == WEFT_K_mma;
 }
 
 static bool shuffle(weft_sim *sim, weft_sim_thread *const *lanes, int count, const weft_kinstr *instr) {
@@ -23,8 +23,8 @@ static bool shuffle(weft_sim *sim, weft_sim_thread *const *lanes, int count, con
 }
 
 static bool warp_sync(weft_sim *sim, weft_sim_thread *const *lanes, int count) {
-    for (int n = 1; n < count; n++) weft_sim_join(lanes[0]->clock, lanes[n]->clock, sim->agents);
-    for (int n = 1; n < count; n++) weft_sim_join(lanes[n]->clock, lanes[0]->clock, sim->agents);
+    for (int n = 1; n < count; n++) weft_sim_join(lanes[0]->clock, lanes[n]->clock, sim->clock_words);
+    for (int n = 1; n < count; n++) weft_sim_join(lanes[n]->clock, lanes[0]->clock, sim->clock_words);
     for (int n = 0; n < count; n++) lanes[n]->clock[lanes[n]->index]++;
     return true;
 }
@@ -127,6 +127,10 @@ bool weft_sim_collective(weft_sim *sim, weft_sim_thread *const *lanes, int count
     case WEFT_K_shuffle_xor: return shuffle(sim, lanes, count, instr);
     case WEFT_K_warp_sync: return warp_sync(sim, lanes, count);
     case WEFT_K_mma: return mma(sim, lanes, count, instr);
+    case WEFT_K_mma_fence:
+    case WEFT_K_mma_async:
+    case WEFT_K_mma_commit:
+    case WEFT_K_mma_wait: return weft_sim_matrix(sim, lanes, count, instr);
     default: return frag_move(sim, lanes, count, instr);
     }
 }

@@ -65,5 +65,6 @@ Suite *build_suite(void);
 Suite *simulate_suite(void);
 Suite *verify_suite(void);
 Suite *schedule_suite(void);
+Suite *hopper_suite(void);
 
 #endif
