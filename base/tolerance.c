@@ -12,10 +12,8 @@ typedef struct row {
 
 /* Of f32 and f64. Types that round once from f32 stay within one unit of their own: narrow below. */
 static const row table[WEFT_TOLERANCE_CLASS_COUNT] = {
-    [WEFT_TOLERANCE_EXACT] = {{0, 0}, {0, 0}},
-    [WEFT_TOLERANCE_ARITHMETIC] = {{0.5, 0}, {1, 0}},
-    [WEFT_TOLERANCE_FUNCTION] = {{4, 0}, {6, 0}},
-    [WEFT_TOLERANCE_SUM] = {{1, 1}, {1, 1}},
+    [WEFT_TOLERANCE_EXACT] = {{0, 0}, {0, 0}},    [WEFT_TOLERANCE_ARITHMETIC] = {{0.5, 0}, {1, 0}},
+    [WEFT_TOLERANCE_FUNCTION] = {{4, 0}, {6, 0}}, [WEFT_TOLERANCE_SUM] = {{1, 1}, {1, 1}},
     [WEFT_TOLERANCE_CHAIN] = {{16, 1}, {24, 1}},
 };
 
@@ -54,17 +52,20 @@ double weft_tolerance_spacing(weft_dtype dtype, double value) {
     return ldexp(1, exponent - bits);
 }
 
-bool weft_tolerance_close(weft_tolerance tolerance, weft_dtype dtype, double expected, double actual, double terms, double scale) {
+bool weft_tolerance_close(weft_tolerance tolerance, weft_dtype dtype, double expected, double actual, double terms,
+                          double scale) {
     if (isnan(expected) || isnan(actual)) return isnan(expected) && isnan(actual);
     if (expected == actual) return true;
     if (isinf(expected) && isinf(actual)) return false;
     double unit = dtype == WEFT_F64 || dtype == WEFT_C128 ? 0x1p-53 : 0x1p-24;
-    if (isinf(expected) || isinf(actual)) { /* one side overflowed: the other must be as near to it as the tolerance says */
+    if (isinf(expected) ||
+        isinf(actual)) { /* one side overflowed: the other must be as near to it as the tolerance says */
         double finite = fabs(isinf(expected) ? actual : expected);
         double pushed = finite + (tolerance.ulp + 1) * weft_tolerance_spacing(dtype, finite);
         bool edge = isinf(weft_float_decode(dtype, weft_float_encode(dtype, pushed, false)));
         return tolerance.ulp > 0 && edge && (expected > 0) == (actual > 0);
     }
-    double allowed = tolerance.ulp * weft_tolerance_spacing(dtype, expected) + tolerance.accumulation * terms * unit * scale;
+    double allowed =
+        tolerance.ulp * weft_tolerance_spacing(dtype, expected) + tolerance.accumulation * terms * unit * scale;
     return fabs(expected - actual) <= allowed;
 }

@@ -30,6 +30,7 @@ weft_tolerance weft_tolerance_get(weft_tolerance_class class, weft_dtype dtype, 
 double weft_tolerance_spacing(weft_dtype dtype, double value);
 /* Equal within the tolerance; NaN equals NaN, infinities equal themselves. terms: elements of one sum (1 otherwise);
    scale: bound on their magnitude. */
-bool weft_tolerance_close(weft_tolerance tolerance, weft_dtype dtype, double expected, double actual, double terms, double scale);
+bool weft_tolerance_close(weft_tolerance tolerance, weft_dtype dtype, double expected, double actual, double terms,
+                          double scale);
 
 #endif

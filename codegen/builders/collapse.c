@@ -1,10 +1,10 @@
 /* Which neighbouring axes of a value may be counted as one.
 
    Bit i of weft_index_mergeable(value) says that axes i and i + 1 may be replaced by a single axis of their product,
-   because every access below the value sees them so: the position in the run then stands in its last axis that is longer
-   than 1, and the others are 0 (addresses are linear, so the loads do not notice). It turns reshapes into nothing and lets loops run over few axes.
-   Invariant: an axis whose own number matters (iota, pad, concat, slices, index maps) is never merged.
-   Read next: index_move.c (reshape), pointwise.c. */
+   because every access below the value sees them so: the position in the run then stands in its last axis that is
+   longer than 1, and the others are 0 (addresses are linear, so the loads do not notice). It turns reshapes into
+   nothing and lets loops run over few axes. Invariant: an axis whose own number matters (iota, pad, concat, slices,
+   index maps) is never merged. Read next: index_move.c (reshape), pointwise.c. */
 #include <string.h>
 
 #include "codegen/builders/index_internal.h"
@@ -16,7 +16,9 @@ struct weft_index_merge {
 
 static uint32_t all_bits(int rank) { return rank < 2 ? 0 : ((uint32_t)1 << (rank - 1)) - 1; }
 
-static bool same(weft_index_context *c, weft_dim a, weft_dim b) { return a == b || weft_dim_known_equal(c->graph->dims, a, b); }
+static bool same(weft_index_context *c, weft_dim a, weft_dim b) {
+    return a == b || weft_dim_known_equal(c->graph->dims, a, b);
+}
 
 static bool has(uint32_t bits, int i) { return bits >> i & 1; }
 
@@ -65,9 +67,15 @@ static uint32_t reshape_bits(weft_index_context *c, const weft_node *node, uint3
         weft_dim a = x->dims[i++], b = y->dims[j++], q;
         while (!same(c, a, b)) {
             bool numbers = a >= 0 && b >= 0, b_smaller = numbers ? b < a : weft_dim_divide_exact(table, a, b, &q);
-            if (b_smaller && j < y->rank) b = weft_dim_multiply(table, b, y->dims[j++]);
-            else if (!b_smaller && i < x->rank) a = weft_dim_multiply(table, a, x->dims[i++]);
-            else { i = x->rank; j = y->rank; break; }
+            if (b_smaller && j < y->rank)
+                b = weft_dim_multiply(table, b, y->dims[j++]);
+            else if (!b_smaller && i < x->rank)
+                a = weft_dim_multiply(table, a, x->dims[i++]);
+            else {
+                i = x->rank;
+                j = y->rank;
+                break;
+            }
         }
         if (i >= x->rank) j = y->rank; /* trailing ones */
         if (j >= y->rank) i = x->rank;
@@ -80,7 +88,8 @@ static uint32_t reshape_bits(weft_index_context *c, const weft_node *node, uint3
 }
 
 static uint32_t pad_bits(const weft_node *node, uint32_t bits) {
-    const weft_dim *low = weft_node_attribute(node, WEFT_ATTR_low)->as.dims, *high = weft_node_attribute(node, WEFT_ATTR_high)->as.dims;
+    const weft_dim *low = weft_node_attribute(node, WEFT_ATTR_low)->as.dims,
+                   *high = weft_node_attribute(node, WEFT_ATTR_high)->as.dims;
     const int64_t *interior = weft_node_attribute(node, WEFT_ATTR_interior)->as.ints;
     for (int i = 0; i < node->results[0].type.rank; i++)
         if (low[i] != 0 || high[i] != 0 || interior[i] != 0) bits = without_axis(bits, i);
@@ -115,11 +124,14 @@ static uint32_t concat_bits(weft_index_context *c, const weft_node *node) {
 }
 
 static uint32_t window_bits(const weft_node *node, uint32_t bits) {
-    const int64_t *window = weft_node_attribute(node, WEFT_ATTR_window)->as.ints, *stride = weft_node_attribute(node, WEFT_ATTR_stride)->as.ints;
+    const int64_t *window = weft_node_attribute(node, WEFT_ATTR_window)->as.ints,
+                  *stride = weft_node_attribute(node, WEFT_ATTR_stride)->as.ints;
     const int64_t *base = weft_node_attribute(node, WEFT_ATTR_base_dilation)->as.ints;
-    const weft_dim *low = weft_node_attribute(node, WEFT_ATTR_low)->as.dims, *high = weft_node_attribute(node, WEFT_ATTR_high)->as.dims;
+    const weft_dim *low = weft_node_attribute(node, WEFT_ATTR_low)->as.dims,
+                   *high = weft_node_attribute(node, WEFT_ATTR_high)->as.dims;
     for (int i = 0; i < node->results[0].type.rank; i++)
-        if (window[i] != 1 || stride[i] != 1 || base[i] != 1 || low[i] != 0 || high[i] != 0) bits = without_axis(bits, i);
+        if (window[i] != 1 || stride[i] != 1 || base[i] != 1 || low[i] != 0 || high[i] != 0)
+            bits = without_axis(bits, i);
     return bits;
 }
 
@@ -129,8 +141,10 @@ static uint32_t gather_bits(weft_index_context *c, const weft_node *node) {
     const weft_attribute *collapsed = weft_node_attribute(node, WEFT_ATTR_collapsed_axes);
     const weft_dim *sizes = weft_node_attribute(node, WEFT_ATTR_sizes)->as.dims;
     const weft_type *x = weft_operand_type(node, 0), *indices = weft_operand_type(node, 1);
-    uint32_t of_x = weft_index_mergeable(c, node->operands[0]), of_indices = weft_index_mergeable(c, node->operands[1]), bits = 0;
-    int source[WEFT_MAX_RANK], rank = node->results[0].type.rank, index_axis = (int)weft_node_int(node, WEFT_ATTR_index_axis, 0);
+    uint32_t of_x = weft_index_mergeable(c, node->operands[0]), of_indices = weft_index_mergeable(c, node->operands[1]),
+             bits = 0;
+    int source[WEFT_MAX_RANK], rank = node->results[0].type.rank,
+                               index_axis = (int)weft_node_int(node, WEFT_ATTR_index_axis, 0);
     for (int j = 0; j < rank; j++) source[j] = -1;
     for (int i = 0, next = 0; i < x->rank; i++) {
         bool dropped = false;

@@ -1,6 +1,7 @@
 /* Builder "cumulative": running sum, product, max, min, and, or along one axis. x [outer, n, inner] -> the same shape.
    One item is a line, or a vector of neighbouring lines when the axis is not the last. The running value is kept in the
-   carrier and rounded when it is stored, as the interpreter does. Single scans do not split: the order of sums is fixed. */
+   carrier and rounded when it is stored, as the interpreter does. Single scans do not split: the order of sums is
+   fixed. */
 #include "codegen/builders/stage.h"
 
 typedef struct scan {
@@ -34,7 +35,8 @@ static void scan_lines(scan *s, weft_lane_index *index, weft_kval mask) {
     weft_kval real = weft_k_var(k, weft_index_identity(c, s->kind, part, s->lanes)), imaginary = WEFT_KNONE;
     if (pair) imaginary = weft_k_var(k, weft_k_splat(k, weft_index_zero(c, part), s->lanes));
     size_t mark = weft_index_mark(c);
-    weft_kval extent = weft_ix_extent(c, s->x->dims[s->axis]), step = weft_k_for(k, weft_k_index(k, 0), extent, weft_k_index(k, 1), 0);
+    weft_kval extent = weft_ix_extent(c, s->x->dims[s->axis]),
+              step = weft_k_for(k, weft_k_index(k, 0), extent, weft_k_index(k, 1), 0);
     weft_kval at = step;
     if (s->reverse) at = weft_k_sub(k, weft_k_sub(k, extent, weft_k_index(k, 1)), step);
     index[s->axis] = weft_lane_scalar(at);

@@ -1,5 +1,5 @@
-/* The evaluator's frame: context, memory of what was evaluated, dispatch. Invariant: an entry is visible code, so that a
-   hit may be used at the insertion point; marks and releases keep it so. Read next: index_point.c, index_move.c. */
+/* The evaluator's frame: context, memory of what was evaluated, dispatch. Invariant: an entry is visible code, so that
+   a hit may be used at the insertion point; marks and releases keep it so. Read next: index_point.c, index_move.c. */
 #include <stdio.h>
 #include <string.h>
 
@@ -28,8 +28,8 @@ void weft_index_problem(weft_index_context *c, weft_code code, const char *forma
 weft_status weft_index_init(const weft_build_request *request, weft_kernel *kernel, weft_index_context *out_context) {
     const weft_node *fusion = request->fusion;
     const weft_block *block = weft_fusion_block(fusion);
-    *out_context = (weft_index_context){.request = request, .graph = request->graph, .kernel = kernel,
-                                        .arena = request->arena, .fusion = fusion};
+    *out_context = (weft_index_context){
+        .request = request, .graph = request->graph, .kernel = kernel, .arena = request->arena, .fusion = fusion};
     weft_index_context *c = out_context;
     c->operands = weft_arena_allocate_array(c->arena, (size_t)block->argument_count + 1, sizeof *c->operands);
     c->results = weft_arena_allocate_array(c->arena, (size_t)fusion->result_count + 1, sizeof *c->results);
@@ -124,8 +124,12 @@ void weft_index_bind(weft_index_context *c, const weft_value *value, weft_kval r
 }
 
 static weft_point outer_point(const weft_value *value, int lanes, weft_kval mask) {
-    return (weft_point){.rank = value->type.rank, .lanes = lanes, .dims = value->type.dims, .edge = mask,
-                        .scalar = WEFT_KNONE, .vector = WEFT_KNONE};
+    return (weft_point){.rank = value->type.rank,
+                        .lanes = lanes,
+                        .dims = value->type.dims,
+                        .edge = mask,
+                        .scalar = WEFT_KNONE,
+                        .vector = WEFT_KNONE};
 }
 
 static weft_point axes_point(const weft_value *value, const weft_lane_index *index, int lanes, weft_kval mask) {
@@ -171,10 +175,12 @@ static weft_parts zero_parts(weft_index_context *c, weft_dtype dtype) {
 
 bool weft_index_has_value(weft_op op) {
     if (weft_op_get(op)->flags & WEFT_FLAG_ELEMENTWISE) return true;
-    static const weft_op ops[] = {WEFT_OP_constant, WEFT_OP_iota, WEFT_OP_dim, WEFT_OP_reshape, WEFT_OP_transpose,
-                                  WEFT_OP_broadcast, WEFT_OP_slice, WEFT_OP_reverse, WEFT_OP_pad, WEFT_OP_concat,
-                                  WEFT_OP_dynamic_slice, WEFT_OP_dynamic_update_slice, WEFT_OP_gather, WEFT_OP_reduce,
-                                  WEFT_OP_reduce_window, WEFT_OP_arg_reduce, WEFT_OP_rng_bits, WEFT_OP_yield};
+    static const weft_op ops[] = {WEFT_OP_constant,   WEFT_OP_iota,          WEFT_OP_dim,
+                                  WEFT_OP_reshape,    WEFT_OP_transpose,     WEFT_OP_broadcast,
+                                  WEFT_OP_slice,      WEFT_OP_reverse,       WEFT_OP_pad,
+                                  WEFT_OP_concat,     WEFT_OP_dynamic_slice, WEFT_OP_dynamic_update_slice,
+                                  WEFT_OP_gather,     WEFT_OP_reduce,        WEFT_OP_reduce_window,
+                                  WEFT_OP_arg_reduce, WEFT_OP_rng_bits,      WEFT_OP_yield};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         if (ops[i] == op) return true;
     return false;

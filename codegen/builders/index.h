@@ -35,7 +35,7 @@
 
 /* One axis of an index for all lanes: lane l is at base + l * stride. */
 typedef struct weft_lane_index {
-    weft_kval base;  /* scalar of the kernel's index dtype; or a vector of one index per lane, stride then unused */
+    weft_kval base; /* scalar of the kernel's index dtype; or a vector of one index per lane, stride then unused */
     int64_t stride;
     int64_t divisor; /* base is known to be a multiple of this; 0 or 1: nothing known */
 } weft_lane_index;
@@ -43,7 +43,9 @@ typedef struct weft_lane_index {
 /* All lanes at the same place. */
 static inline weft_lane_index weft_lane_scalar(weft_kval base) { return (weft_lane_index){base, 0, 1}; }
 /* Lanes side by side from base, a multiple of divisor. */
-static inline weft_lane_index weft_lane_range(weft_kval base, int64_t divisor) { return (weft_lane_index){base, 1, divisor}; }
+static inline weft_lane_index weft_lane_range(weft_kval base, int64_t divisor) {
+    return (weft_lane_index){base, 1, divisor};
+}
 
 typedef struct weft_index_context {
     const weft_build_request *request;
@@ -51,8 +53,8 @@ typedef struct weft_index_context {
     weft_kernel *kernel;
     weft_arena *arena;
     const weft_node *fusion;
-    weft_kval *operands; /* buffers by operand number; WEFT_KNONE when the region does not use it */
-    weft_kval *results;  /* buffers by result number */
+    weft_kval *operands;              /* buffers by operand number; WEFT_KNONE when the region does not use it */
+    weft_kval *results;               /* buffers by result number */
     struct weft_index_entry *entries; /* evaluated and bound values, newest last */
     size_t entry_count, entry_capacity;
     struct weft_index_merge *merges; /* axis analysis: collapse.c */
@@ -63,7 +65,8 @@ typedef struct weft_index_context {
 
 /* Makes the kernel's buffer arguments: operands that the region uses, then results. Everything the context allocates
    lives in request->arena. */
-weft_status weft_index_init(const weft_build_request *request, weft_kernel *kernel, weft_index_context *out_context) WEFT_MUST_USE;
+weft_status weft_index_init(const weft_build_request *request, weft_kernel *kernel,
+                            weft_index_context *out_context) WEFT_MUST_USE;
 /* The first problem, else weft_kernel_verify. Call it once, at the end of the kernel. */
 weft_status weft_index_finish(weft_index_context *c) WEFT_MUST_USE;
 
@@ -80,7 +83,8 @@ weft_dtype weft_index_carrier(weft_dtype dtype);
 /* Rounds or wraps a carrier to a number of dtype: an F32 accumulator that becomes a bf16 result. */
 weft_kval weft_index_round(weft_index_context *c, weft_dtype dtype, weft_kval value);
 
-/* value at index (rank entries), `lanes` lanes; mask: BOOL with `lanes` lanes or WEFT_KNONE. The carrier of its dtype. */
+/* value at index (rank entries), `lanes` lanes; mask: BOOL with `lanes` lanes or WEFT_KNONE. The carrier of its dtype.
+ */
 weft_kval weft_index_value(weft_index_context *c, const weft_value *value, const weft_lane_index *index, int lanes,
                            weft_kval mask);
 /* The same at a row-major position: no axes are computed unless an op asks for them. */
@@ -109,27 +113,31 @@ void weft_index_store_flat(weft_index_context *c, int result, weft_lane_index po
 void weft_index_emit(weft_index_context *c, int result, const weft_lane_index *index, int lanes, weft_kval mask);
 void weft_index_emit_flat(weft_index_context *c, int result, weft_lane_index position, int lanes, weft_kval mask);
 
-/* Bit i: axes i and i + 1 of value may be counted as one: everything below it is indifferent. Then an index may hold the
-   position in the whole run at its last axis longer than 1, and 0 elsewhere: weft_index_unflatten_merged makes such. */
+/* Bit i: axes i and i + 1 of value may be counted as one: everything below it is indifferent. Then an index may hold
+   the position in the whole run at its last axis longer than 1, and 0 elsewhere: weft_index_unflatten_merged makes
+   such. */
 uint32_t weft_index_mergeable(weft_index_context *c, const weft_value *value);
 
-/* Loads operand-like memory: buffer (operand, result, temporary or shared of dtype's storage) at a row-major position. */
-weft_kval weft_index_load(weft_index_context *c, weft_kval buffer, weft_dtype dtype, weft_lane_index position, int lanes,
-                          weft_kval mask);
-void weft_index_store_buffer(weft_index_context *c, weft_kval buffer, weft_dtype dtype, weft_lane_index position, int lanes,
-                             weft_kval mask, weft_kval value);
-/* Element type of buffers that store dtype: U8 for the 4- and 2-bit types, F32 and F64 (two per element) for complex. */
+/* Loads operand-like memory: buffer (operand, result, temporary or shared of dtype's storage) at a row-major position.
+ */
+weft_kval weft_index_load(weft_index_context *c, weft_kval buffer, weft_dtype dtype, weft_lane_index position,
+                          int lanes, weft_kval mask);
+void weft_index_store_buffer(weft_index_context *c, weft_kval buffer, weft_dtype dtype, weft_lane_index position,
+                             int lanes, weft_kval mask, weft_kval value);
+/* Element type of buffers that store dtype: U8 for the 4- and 2-bit types, F32 and F64 (two per element) for complex.
+ */
 weft_dtype weft_index_storage(weft_dtype dtype);
 
 /* lane < limit for lanes at index: BOOL with `lanes` lanes. */
 weft_kval weft_index_below(weft_index_context *c, weft_lane_index index, int lanes, weft_kval limit);
 /* Row-major position of an index in a shape. */
-weft_lane_index weft_index_position(weft_index_context *c, int rank, const weft_dim *dims, const weft_lane_index *index, int lanes);
+weft_lane_index weft_index_position(weft_index_context *c, int rank, const weft_dim *dims, const weft_lane_index *index,
+                                    int lanes);
 /* The axes of a row-major position. */
 void weft_index_unflatten(weft_index_context *c, int rank, const weft_dim *dims, weft_lane_index position, int lanes,
                           weft_lane_index *out_index);
 /* The same, runs of merged axes left whole. */
-void weft_index_unflatten_merged(weft_index_context *c, int rank, const weft_dim *dims, uint32_t merge, weft_lane_index position,
-                                 int lanes, weft_lane_index *out_index);
+void weft_index_unflatten_merged(weft_index_context *c, int rank, const weft_dim *dims, uint32_t merge,
+                                 weft_lane_index position, int lanes, weft_lane_index *out_index);
 
 #endif

@@ -56,7 +56,8 @@ weft_parts weft_index_dynamic_update_slice(weft_index_context *c, const weft_nod
     for (int i = 0; i < point->rank; i++) {
         if (weft_dim_known_equal(c->graph->dims, point->dims[i], update->dims[i])) continue;
         weft_kval start = scalar_start(c, node, 2 + i, point->dims[i], update->dims[i], point);
-        weft_lane_index at = weft_lane_add(c, point->axis[i], weft_lane_negate(c, weft_lane_scalar(start)), point->lanes);
+        weft_lane_index at =
+            weft_lane_add(c, point->axis[i], weft_lane_negate(c, weft_lane_scalar(start)), point->lanes);
         weft_kval below = weft_lane_compare(c, WEFT_K_lt, at, weft_ix_extent(c, update->dims[i]), point->lanes);
         weft_kval above = weft_lane_compare(c, WEFT_K_lt, weft_lane_negate(c, at), weft_k_index(k, 1), point->lanes);
         weft_kval inside = weft_k_and(k, below, above);
@@ -75,7 +76,8 @@ static bool contains(const weft_attribute *list, int64_t value) {
 
 /* The point of index component `component` in the indices: result axes that are no offset, in order, with index_axis
    put in between. An index_axis equal to the rank is a trailing axis of extent 1 that is not written. */
-static weft_point component_point(weft_index_context *c, const weft_node *node, const weft_point *point, int component) {
+static weft_point component_point(weft_index_context *c, const weft_node *node, const weft_point *point,
+                                  int component) {
     const weft_type *indices = weft_operand_type(node, 1);
     const weft_attribute *offset = weft_node_attribute(node, WEFT_ATTR_offset_axes);
     int index_axis = (int)weft_node_int(node, WEFT_ATTR_index_axis, 0), from = 0;

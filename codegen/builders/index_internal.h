@@ -45,7 +45,8 @@ weft_parts weft_parts_splat(weft_index_context *c, weft_parts parts, int lanes);
 /* index_point.c */
 weft_kval weft_ix(weft_index_context *c, weft_kop op, weft_kval a, weft_kval b); /* index arithmetic, each once */
 weft_kval weft_ix_extent(weft_index_context *c, weft_dim extent);
-weft_kval weft_lane_vector(weft_index_context *c, weft_lane_index index, int lanes); /* one index per lane; 1 lane: scalar */
+weft_kval weft_lane_vector(weft_index_context *c, weft_lane_index index,
+                           int lanes); /* one index per lane; 1 lane: scalar */
 bool weft_lane_invariant(const weft_index_context *c, weft_lane_index index, int lanes);
 bool weft_lane_is_vector(const weft_index_context *c, weft_lane_index index);
 weft_lane_index weft_lane_constant(weft_index_context *c, int64_t value);
@@ -68,7 +69,8 @@ weft_kval weft_lane_compare(weft_index_context *c, weft_kop op, weft_lane_index 
 
 /* index_memory.c */
 weft_parts weft_index_load_point(weft_index_context *c, weft_kval buffer, weft_dtype dtype, weft_point point);
-void weft_index_store_point(weft_index_context *c, weft_kval buffer, weft_dtype dtype, weft_point point, weft_parts value);
+void weft_index_store_point(weft_index_context *c, weft_kval buffer, weft_dtype dtype, weft_point point,
+                            weft_parts value);
 int64_t weft_index_float_limit(weft_dtype dtype, double *out_maximum);
 weft_kval weft_index_to_bits(weft_index_context *c, weft_dtype dtype, weft_kval value);
 weft_kval weft_index_from_bits(weft_index_context *c, weft_dtype dtype, weft_kval bits);
@@ -91,7 +93,8 @@ typedef struct weft_choice {
     const weft_value *value;
     weft_point point;
 } weft_choice;
-weft_parts weft_index_choose(weft_index_context *c, weft_kval condition, int lanes, const weft_choice *yes, const weft_choice *no);
+weft_parts weft_index_choose(weft_index_context *c, weft_kval condition, int lanes, const weft_choice *yes,
+                             const weft_choice *no);
 
 /* index_reduce.c: loops in place */
 weft_parts weft_index_reduce(weft_index_context *c, const weft_node *node, weft_point *point);
@@ -99,7 +102,8 @@ weft_parts weft_index_reduce_window(weft_index_context *c, const weft_node *node
 weft_parts weft_index_arg_reduce(weft_index_context *c, const weft_node *node, weft_point *point);
 /* Combines two carriers of dtype: kind sum product max min and or. No rounding to dtype. */
 weft_kval weft_index_combine(weft_index_context *c, const char *kind, weft_dtype dtype, weft_kval a, weft_kval b);
-weft_parts weft_index_combine_parts(weft_index_context *c, const char *kind, weft_dtype dtype, weft_parts a, weft_parts b);
+weft_parts weft_index_combine_parts(weft_index_context *c, const char *kind, weft_dtype dtype, weft_parts a,
+                                    weft_parts b);
 weft_kval weft_index_identity(weft_index_context *c, const char *kind, weft_dtype dtype, int lanes);
 weft_kval weft_index_combine_lanes(weft_index_context *c, const char *kind, weft_dtype dtype, weft_kval vector);
 

@@ -1,6 +1,6 @@
 /* Elementwise ops on carriers. Each op computes in the carrier's type and rounds to its dtype once (numerics contract:
-   f16 and bf16 in F32, one rounding per op); integer ops are total: division by zero gives all bits set, shifts past the
-   width give zeros or the sign. Elementary functions: codegen/kernel/math.h. Read next: index_move.c. */
+   f16 and bf16 in F32, one rounding per op); integer ops are total: division by zero gives all bits set, shifts past
+   the width give zeros or the sign. Elementary functions: codegen/kernel/math.h. Read next: index_move.c. */
 #include <string.h>
 
 #include "codegen/builders/index_internal.h"
@@ -19,7 +19,9 @@ weft_kval weft_index_select(weft_index_context *c, weft_kval mask, weft_kval a, 
 
 static weft_kval is_nan(weft_kernel *k, weft_kval value) { return weft_k_ne(k, value, value); }
 
-static weft_kval invert(weft_kernel *k, weft_kval predicate) { return weft_k_xor(k, predicate, weft_k_integer(k, WEFT_BOOL, 1)); }
+static weft_kval invert(weft_kernel *k, weft_kval predicate) {
+    return weft_k_xor(k, predicate, weft_k_integer(k, WEFT_BOOL, 1));
+}
 
 /* -- one operand */
 
@@ -64,7 +66,8 @@ static weft_kval unary_integer(weft_index_context *c, weft_op op, weft_dtype dty
     }
     case WEFT_OP_neg: return weft_k_sub(k, weft_k_integer(k, elem(k, value), 0), value);
     case WEFT_OP_sign: return sign_of(k, dtype, value);
-    case WEFT_OP_not: return dtype == WEFT_BOOL ? invert(k, value) : weft_k_xor(k, value, weft_k_integer(k, elem(k, value), -1));
+    case WEFT_OP_not:
+        return dtype == WEFT_BOOL ? invert(k, value) : weft_k_xor(k, value, weft_k_integer(k, elem(k, value), -1));
     case WEFT_OP_popcount: return popcount(c, dtype, value);
     default:
         weft_index_problem(c, WEFT_UNSUPPORTED, "%s of %s", weft_op_get(op)->name, weft_dtype_name(dtype));
@@ -120,7 +123,8 @@ static weft_kval remainder_integer(weft_kernel *k, weft_dtype dtype, weft_kval a
 /* Square and multiply, wrapping; a negative exponent leaves 1 / a: 0 but for 1 and -1. */
 static weft_kval power_integer(weft_kernel *k, weft_dtype dtype, weft_kval a, weft_kval b) {
     weft_dtype e = elem(k, a);
-    int lanes = weft_ktype_of(k, a).lanes > weft_ktype_of(k, b).lanes ? weft_ktype_of(k, a).lanes : weft_ktype_of(k, b).lanes;
+    int lanes =
+        weft_ktype_of(k, a).lanes > weft_ktype_of(k, b).lanes ? weft_ktype_of(k, a).lanes : weft_ktype_of(k, b).lanes;
     a = weft_k_splat(k, a, lanes);
     b = weft_k_splat(k, b, lanes);
     weft_kval zero = weft_k_integer(k, e, 0), one = weft_k_integer(k, e, 1);
@@ -154,7 +158,8 @@ static weft_kval shift(weft_kernel *k, weft_op op, weft_dtype dtype, weft_kval a
         weft_dtype s = e == WEFT_U64 ? WEFT_I64 : e == WEFT_U32 ? WEFT_I32 : e == WEFT_U16 ? WEFT_I16 : WEFT_I8;
         weft_kval up = weft_k_integer(k, s, weft_dtype_bits(e) - bits), as = weft_k_bitcast(k, a, s);
         int lanes = weft_ktype_of(k, as).lanes;
-        as = weft_k_binary(k, WEFT_K_shr, weft_k_binary(k, WEFT_K_shl, as, weft_k_splat(k, up, lanes)), weft_k_splat(k, up, lanes));
+        as = weft_k_binary(k, WEFT_K_shr, weft_k_binary(k, WEFT_K_shl, as, weft_k_splat(k, up, lanes)),
+                           weft_k_splat(k, up, lanes));
         return weft_k_bitcast(k, weft_k_binary(k, WEFT_K_shr, as, weft_k_bitcast(k, amount, s)), e);
     }
     weft_kval zero = weft_k_integer(k, e, 0), amount = weft_k_select(k, inside, b, zero), result;
@@ -258,8 +263,8 @@ int64_t weft_index_float_limit(weft_dtype dtype, double *out_maximum) {
     static const struct {
         weft_dtype dtype;
         double maximum;
-    } limits[] = {{WEFT_F8E4M3FN, 448},  {WEFT_F8E4M3FNUZ, 240}, {WEFT_F8E5M2, 57344}, {WEFT_F8E5M2FNUZ, 57344},
-                  {WEFT_F4E2M1FN, 6},    {WEFT_F8E8M0FNU, 0x1p127}};
+    } limits[] = {{WEFT_F8E4M3FN, 448},     {WEFT_F8E4M3FNUZ, 240}, {WEFT_F8E5M2, 57344},
+                  {WEFT_F8E5M2FNUZ, 57344}, {WEFT_F4E2M1FN, 6},     {WEFT_F8E8M0FNU, 0x1p127}};
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
         if (limits[i].dtype == dtype) return *out_maximum = limits[i].maximum, weft_dtype_bits(dtype);
     return 0;
@@ -273,7 +278,8 @@ static weft_kval saturate_float(weft_kernel *k, weft_dtype to, weft_kval value) 
     weft_dtype e = elem(k, value);
     weft_kval limit = weft_k_float(k, e, maximum), magnitude = weft_k_unary(k, WEFT_K_abs, value);
     weft_kval over = weft_k_lt(k, limit, magnitude);
-    if (to == WEFT_F8E8M0FNU) over = weft_k_and(k, over, weft_k_lt(k, magnitude, weft_k_float(k, e, (double)__builtin_inff())));
+    if (to == WEFT_F8E8M0FNU)
+        over = weft_k_and(k, over, weft_k_lt(k, magnitude, weft_k_float(k, e, (double)__builtin_inff())));
     weft_kval clamped = weft_k_binary(k, WEFT_K_copysign, weft_k_splat(k, limit, weft_ktype_of(k, value).lanes), value);
     return weft_k_select(k, over, clamped, value);
 }
@@ -290,7 +296,8 @@ static weft_kval float_to_integer(weft_index_context *c, weft_dtype to, weft_kva
     return is_signed ? weft_k_max(k, result, weft_k_integer(k, e, -high - 1)) : result;
 }
 
-static weft_kval integer_to_float(weft_index_context *c, weft_dtype from, weft_dtype to, weft_kval value, bool saturate) {
+static weft_kval integer_to_float(weft_index_context *c, weft_dtype from, weft_dtype to, weft_kval value,
+                                  bool saturate) {
     weft_kernel *k = c->kernel;
     if (to == WEFT_F32 || to == WEFT_F64) return weft_k_convert(k, value, to);
     /* a narrower float: through F64 where F32 would round first */
@@ -320,11 +327,13 @@ static weft_kval convert_real(weft_index_context *c, weft_dtype from, weft_dtype
 }
 
 weft_parts weft_index_convert(weft_index_context *c, weft_dtype from, weft_dtype to, bool saturate, weft_parts value) {
-    bool was_complex = weft_dtype_kind_of(from) == WEFT_KIND_COMPLEX, is_complex = weft_dtype_kind_of(to) == WEFT_KIND_COMPLEX;
+    bool was_complex = weft_dtype_kind_of(from) == WEFT_KIND_COMPLEX,
+         is_complex = weft_dtype_kind_of(to) == WEFT_KIND_COMPLEX;
     weft_dtype part = weft_index_carrier(from), wanted = is_complex ? weft_index_carrier(to) : to;
     weft_kval real = convert_real(c, was_complex ? part : from, wanted, saturate, value.part[0]);
     if (!is_complex) return weft_parts_one(real);
-    weft_kval imaginary = was_complex ? convert_real(c, part, wanted, saturate, value.part[1]) : weft_index_zero(c, wanted);
+    weft_kval imaginary =
+        was_complex ? convert_real(c, part, wanted, saturate, value.part[1]) : weft_index_zero(c, wanted);
     return (weft_parts){{real, imaginary}};
 }
 
@@ -342,7 +351,8 @@ static weft_parts bitcast(weft_index_context *c, weft_dtype from, weft_dtype to,
         bits = weft_index_to_bits(c, from, value.part[0]);
     }
     if (weft_dtype_kind_of(to) != WEFT_KIND_COMPLEX) return weft_parts_one(weft_index_from_bits(c, to, bits));
-    weft_kval low = weft_k_convert(k, bits, WEFT_U32), high = weft_k_convert(k, weft_k_binary(k, WEFT_K_shr, bits, half), WEFT_U32);
+    weft_kval low = weft_k_convert(k, bits, WEFT_U32),
+              high = weft_k_convert(k, weft_k_binary(k, WEFT_K_shr, bits, half), WEFT_U32);
     return (weft_parts){{weft_k_bitcast(k, low, WEFT_F32), weft_k_bitcast(k, high, WEFT_F32)}};
 }
 
@@ -350,7 +360,8 @@ static weft_parts bitcast(weft_index_context *c, weft_dtype from, weft_dtype to,
 
 static weft_parts select_parts(weft_index_context *c, const weft_node *node, const weft_point *point) {
     weft_kval mask = weft_index_one(c, node->operands[0], point);
-    weft_parts a = weft_index_evaluate(c, node->operands[1], *point), b = weft_index_evaluate(c, node->operands[2], *point);
+    weft_parts a = weft_index_evaluate(c, node->operands[1], *point),
+               b = weft_index_evaluate(c, node->operands[2], *point);
     weft_parts result = {{WEFT_KNONE, WEFT_KNONE}};
     for (int i = 0; i < 2; i++)
         if (a.part[i] != WEFT_KNONE) result.part[i] = weft_index_select(c, mask, a.part[i], b.part[i]);

@@ -1,7 +1,7 @@
 /* Carriers and memory: what a dtype looks like in registers and in buffers, and the loads and stores between the two.
-   Invariant: a carrier always holds a number of its dtype. Access forms: lanes side by side = one vector access, all lanes
-   at one place = a scalar, anything else = gather or scatter. 4- and 2-bit elements are shifted out of bytes, from the
-   low bits up; a store writes whole bytes. Read next: index_math.c. */
+   Invariant: a carrier always holds a number of its dtype. Access forms: lanes side by side = one vector access, all
+   lanes at one place = a scalar, anything else = gather or scatter. 4- and 2-bit elements are shifted out of bytes,
+   from the low bits up; a store writes whole bytes. Read next: index_math.c. */
 #include "codegen/builders/index_internal.h"
 
 weft_dtype weft_index_carrier(weft_dtype dtype) {
@@ -37,7 +37,8 @@ static weft_kval integer_like(weft_kernel *k, weft_kval like, int64_t value) {
 /* Wraps an I8 or U8 carrier to `bits`. */
 static weft_kval wrap_narrow(weft_kernel *k, weft_dtype dtype, weft_kval value) {
     int bits = weft_dtype_bits(dtype);
-    if (weft_dtype_kind_of(dtype) == WEFT_KIND_UNSIGNED) return weft_k_and(k, value, integer_like(k, value, (1 << bits) - 1));
+    if (weft_dtype_kind_of(dtype) == WEFT_KIND_UNSIGNED)
+        return weft_k_and(k, value, integer_like(k, value, (1 << bits) - 1));
     weft_kval shift = integer_like(k, value, 8 - bits);
     return weft_k_binary(k, WEFT_K_shr, weft_k_binary(k, WEFT_K_shl, value, shift), shift);
 }
@@ -48,7 +49,8 @@ static weft_kval round_f4(weft_kernel *k, weft_kval value) {
     weft_kval fine = weft_k_mul(k, weft_k_unary(k, WEFT_K_round, weft_k_mul(k, a, two)), half);
     weft_kval middle = weft_k_unary(k, WEFT_K_round, a);
     weft_kval coarse = weft_k_mul(k, weft_k_unary(k, WEFT_K_round, weft_k_mul(k, a, half)), two);
-    weft_kval big = weft_k_select(k, weft_k_lt(k, a, float_like(k, a, 4)), middle, weft_k_min(k, coarse, float_like(k, a, 6)));
+    weft_kval big =
+        weft_k_select(k, weft_k_lt(k, a, float_like(k, a, 4)), middle, weft_k_min(k, coarse, float_like(k, a, 6)));
     weft_kval magnitude = weft_k_select(k, weft_k_lt(k, a, two), fine, big);
     weft_kval result = weft_k_binary(k, WEFT_K_copysign, magnitude, value);
     return weft_k_select(k, weft_k_eq(k, value, value), result, float_like(k, value, 0));
@@ -84,7 +86,8 @@ static weft_kval encode_f4(weft_kernel *k, weft_kval value) {
     weft_kval code = weft_k_select(k, weft_k_lt(k, a, four), weft_k_add(k, a, two), coarse);
     code = weft_k_select(k, weft_k_lt(k, a, two), weft_k_mul(k, a, two), code);
     weft_kval bits = weft_k_bitcast(k, value, WEFT_U32);
-    weft_kval sign = weft_k_and(k, weft_k_binary(k, WEFT_K_shr, bits, integer_like(k, bits, 28)), integer_like(k, bits, 8));
+    weft_kval sign =
+        weft_k_and(k, weft_k_binary(k, WEFT_K_shr, bits, integer_like(k, bits, 28)), integer_like(k, bits, 8));
     return weft_k_convert(k, weft_k_or(k, weft_k_convert(k, code, WEFT_U32), sign), WEFT_U8);
 }
 
@@ -95,7 +98,8 @@ static weft_kval decode_f4(weft_kernel *k, weft_kval code) {
     weft_kval big = weft_k_select(k, weft_k_lt(k, c, float_like(k, c, 6)), weft_k_sub(k, c, two),
                                   weft_k_mul(k, weft_k_sub(k, c, four), two));
     weft_kval magnitude = weft_k_select(k, weft_k_lt(k, c, four), weft_k_mul(k, c, float_like(k, c, 0.5)), big);
-    weft_kval sign = weft_k_binary(k, WEFT_K_shl, weft_k_and(k, wide, integer_like(k, wide, 8)), integer_like(k, wide, 28));
+    weft_kval sign =
+        weft_k_binary(k, WEFT_K_shl, weft_k_and(k, wide, integer_like(k, wide, 8)), integer_like(k, wide, 28));
     return weft_k_bitcast(k, weft_k_or(k, weft_k_bitcast(k, magnitude, WEFT_U32), sign), WEFT_F32);
 }
 
@@ -126,7 +130,8 @@ static weft_dtype unsigned_of(int bits) {
 weft_kval weft_index_to_bits(weft_index_context *c, weft_dtype dtype, weft_kval value) {
     weft_kernel *k = c->kernel;
     int bits = weft_dtype_bits(dtype);
-    if (dtype == WEFT_BOOL) return weft_k_select(k, value, weft_k_integer(k, WEFT_U8, 1), weft_k_integer(k, WEFT_U8, 0));
+    if (dtype == WEFT_BOOL)
+        return weft_k_select(k, value, weft_k_integer(k, WEFT_U8, 1), weft_k_integer(k, WEFT_U8, 0));
     if (bits < 8) return encode_narrow(k, dtype, value);
     return weft_k_bitcast(k, narrow(k, dtype, value), unsigned_of(bits));
 }
@@ -154,7 +159,8 @@ static weft_kval load_storage(weft_index_context *c, weft_kval buffer, weft_dtyp
     weft_kernel *k = c->kernel;
     bool invariant = weft_lane_invariant(c, position, point->lanes);
     int lanes = invariant ? 1 : point->lanes;
-    weft_kval mask = weft_point_mask(c, point, lanes), other = mask == WEFT_KNONE ? WEFT_KNONE : weft_index_zero(c, storage);
+    weft_kval mask = weft_point_mask(c, point, lanes),
+              other = mask == WEFT_KNONE ? WEFT_KNONE : weft_index_zero(c, storage);
     if (invariant) return weft_k_load(k, buffer, position.base, 1, mask, other);
     if (weft_lane_is_vector(c, position) || position.stride != 1)
         return weft_k_load(k, buffer, weft_lane_vector(c, position, lanes), lanes, mask, other);
@@ -171,7 +177,8 @@ static weft_kval load_narrow(weft_index_context *c, weft_kval buffer, weft_dtype
     weft_kval byte = weft_k_binary(k, WEFT_K_shr, at, integer_like(k, at, per_byte == 2 ? 1 : 2));
     weft_kval shift = weft_k_mul(k, weft_k_and(k, at, integer_like(k, at, per_byte - 1)), integer_like(k, at, bits));
     weft_kval mask = weft_point_mask(c, point, lanes);
-    weft_kval stored = weft_k_load(k, buffer, byte, lanes, mask, mask == WEFT_KNONE ? WEFT_KNONE : weft_k_integer(k, WEFT_U8, 0));
+    weft_kval stored =
+        weft_k_load(k, buffer, byte, lanes, mask, mask == WEFT_KNONE ? WEFT_KNONE : weft_k_integer(k, WEFT_U8, 0));
     weft_kval code = weft_k_binary(k, WEFT_K_shr, stored, weft_k_convert(k, shift, WEFT_U8));
     return decode_narrow(k, dtype, weft_k_and(k, code, integer_like(k, code, (1 << bits) - 1)));
 }
@@ -182,7 +189,8 @@ weft_parts weft_index_load_point(weft_index_context *c, weft_kval buffer, weft_d
     if (weft_dtype_kind_of(dtype) == WEFT_KIND_COMPLEX) {
         weft_lane_index real = weft_lane_multiply(c, point.flat, 2, point.lanes);
         weft_lane_index imaginary = weft_lane_add(c, real, weft_lane_constant(c, 1), point.lanes);
-        return (weft_parts){{load_storage(c, buffer, storage, real, &point), load_storage(c, buffer, storage, imaginary, &point)}};
+        return (weft_parts){
+            {load_storage(c, buffer, storage, real, &point), load_storage(c, buffer, storage, imaginary, &point)}};
     }
     if (weft_dtype_bits(dtype) < 8) return weft_parts_one(load_narrow(c, buffer, dtype, &point));
     return weft_parts_one(widen(c->kernel, dtype, load_storage(c, buffer, storage, point.flat, &point)));
@@ -196,13 +204,15 @@ static void store_storage(weft_index_context *c, weft_kval buffer, weft_dtype st
     weft_kval index = side_by_side ? position.base : weft_lane_vector(c, position, point->lanes);
     size_t before = k->instr_count;
     weft_k_store(k, buffer, index, mask, value);
-    if (side_by_side && k->instr_count > before && weft_kernel_get(k, (weft_kval)k->instr_count - 1)->op == WEFT_K_store)
+    if (side_by_side && k->instr_count > before &&
+        weft_kernel_get(k, (weft_kval)k->instr_count - 1)->op == WEFT_K_store)
         align_access(c, (weft_kval)k->instr_count - 1, storage, position);
 }
 
 /* Whole bytes: lane i * per_byte + j supplies bits j of byte i; lanes that are off supply zeros, so that the padding of
    the last byte is zero. */
-static void store_narrow(weft_index_context *c, weft_kval buffer, weft_dtype dtype, const weft_point *point, weft_kval value) {
+static void store_narrow(weft_index_context *c, weft_kval buffer, weft_dtype dtype, const weft_point *point,
+                         weft_kval value) {
     weft_kernel *k = c->kernel;
     int bits = weft_dtype_bits(dtype), per_byte = 8 / bits, bytes = point->lanes / per_byte;
     if (point->lanes % per_byte || weft_lane_is_vector(c, point->flat) || point->flat.stride != 1 ||
@@ -227,13 +237,15 @@ static void store_narrow(weft_index_context *c, weft_kval buffer, weft_dtype dty
     weft_k_store(k, buffer, weft_k_binary(k, WEFT_K_shr, point->flat.base, shift), on, packed);
 }
 
-void weft_index_store_point(weft_index_context *c, weft_kval buffer, weft_dtype dtype, weft_point point, weft_parts value) {
+void weft_index_store_point(weft_index_context *c, weft_kval buffer, weft_dtype dtype, weft_point point,
+                            weft_parts value) {
     weft_point_flat(c, &point);
     weft_dtype storage = weft_index_storage(dtype);
     if (weft_dtype_kind_of(dtype) == WEFT_KIND_COMPLEX) {
         weft_lane_index real = weft_lane_multiply(c, point.flat, 2, point.lanes);
         store_storage(c, buffer, storage, real, &point, value.part[0]);
-        store_storage(c, buffer, storage, weft_lane_add(c, real, weft_lane_constant(c, 1), point.lanes), &point, value.part[1]);
+        store_storage(c, buffer, storage, weft_lane_add(c, real, weft_lane_constant(c, 1), point.lanes), &point,
+                      value.part[1]);
     } else if (weft_dtype_bits(dtype) < 8) {
         store_narrow(c, buffer, dtype, &point, value.part[0]);
     } else {
@@ -242,18 +254,23 @@ void weft_index_store_point(weft_index_context *c, weft_kval buffer, weft_dtype 
 }
 
 static weft_point memory_point(weft_lane_index position, int lanes, weft_kval mask) {
-    return (weft_point){.rank = 1, .lanes = lanes, .has_flat = true, .flat = position, .edge = mask,
-                        .scalar = WEFT_KNONE, .vector = WEFT_KNONE};
+    return (weft_point){.rank = 1,
+                        .lanes = lanes,
+                        .has_flat = true,
+                        .flat = position,
+                        .edge = mask,
+                        .scalar = WEFT_KNONE,
+                        .vector = WEFT_KNONE};
 }
 
-weft_kval weft_index_load(weft_index_context *c, weft_kval buffer, weft_dtype dtype, weft_lane_index position, int lanes,
-                          weft_kval mask) {
+weft_kval weft_index_load(weft_index_context *c, weft_kval buffer, weft_dtype dtype, weft_lane_index position,
+                          int lanes, weft_kval mask) {
     weft_parts parts = weft_index_load_point(c, buffer, dtype, memory_point(position, lanes, mask));
     return weft_parts_splat(c, parts, lanes).part[0];
 }
 
-void weft_index_store_buffer(weft_index_context *c, weft_kval buffer, weft_dtype dtype, weft_lane_index position, int lanes,
-                             weft_kval mask, weft_kval value) {
+void weft_index_store_buffer(weft_index_context *c, weft_kval buffer, weft_dtype dtype, weft_lane_index position,
+                             int lanes, weft_kval mask, weft_kval value) {
     value = weft_parts_splat(c, weft_parts_one(value), lanes).part[0];
     weft_index_store_point(c, buffer, dtype, memory_point(position, lanes, mask), weft_parts_one(value));
 }

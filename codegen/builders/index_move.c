@@ -18,11 +18,13 @@ static weft_parts evaluate_under(weft_index_context *c, const weft_choice *choic
 
 static void set_parts(weft_index_context *c, const weft_kval *variables, weft_parts parts) {
     for (int i = 0; i < 2; i++)
-        if (variables[i] != WEFT_KNONE && parts.part[i] != WEFT_KNONE) weft_k_set(c->kernel, variables[i], parts.part[i]);
+        if (variables[i] != WEFT_KNONE && parts.part[i] != WEFT_KNONE)
+            weft_k_set(c->kernel, variables[i], parts.part[i]);
 }
 
 /* All lanes take the same side: a branch, so that the other side is not read at all. */
-static weft_parts choose_branch(weft_index_context *c, weft_kval condition, int lanes, const weft_choice *yes, const weft_choice *no) {
+static weft_parts choose_branch(weft_index_context *c, weft_kval condition, int lanes, const weft_choice *yes,
+                                const weft_choice *no) {
     weft_kernel *k = c->kernel;
     weft_dtype dtype = yes->value->type.dtype, carrier = weft_index_carrier(dtype);
     bool simple = no->value->type.rank == 0; /* a fill value: no branch of its own */
@@ -51,7 +53,8 @@ static weft_parts choose_branch(weft_index_context *c, weft_kval condition, int 
     return result;
 }
 
-weft_parts weft_index_choose(weft_index_context *c, weft_kval condition, int lanes, const weft_choice *yes, const weft_choice *no) {
+weft_parts weft_index_choose(weft_index_context *c, weft_kval condition, int lanes, const weft_choice *yes,
+                             const weft_choice *no) {
     int64_t truth;
     if (weft_k_is_constant(c->kernel, condition, &truth)) {
         const weft_choice *taken = truth ? yes : no;
@@ -108,7 +111,8 @@ static bool merged_throughout(uint32_t merge, reshape_group g) {
     return true;
 }
 
-static void map_group(weft_index_context *c, const weft_type *from, uint32_t merge, weft_point *to, reshape_group g, weft_lane_index *axis) {
+static void map_group(weft_index_context *c, const weft_type *from, uint32_t merge, weft_point *to, reshape_group g,
+                      weft_lane_index *axis) {
     int from_count = g.from_end - g.from, to_count = g.to_end - g.to;
     if (from_count == 1 && to_count == 1) {
         axis[g.from] = to->axis[g.to];
@@ -118,7 +122,8 @@ static void map_group(weft_index_context *c, const weft_type *from, uint32_t mer
     if (from_count == 1)
         axis[g.from] = position;
     else
-        weft_index_unflatten_merged(c, from_count, from->dims + g.from, merge >> g.from, position, to->lanes, axis + g.from);
+        weft_index_unflatten_merged(c, from_count, from->dims + g.from, merge >> g.from, position, to->lanes,
+                                    axis + g.from);
 }
 
 static weft_point reshape_point(weft_index_context *c, const weft_value *operand, weft_point *to) {
@@ -220,8 +225,10 @@ static int64_t lower_bound(const weft_index_context *c, weft_dim dim, int64_t *o
 }
 
 /* Axis i of pad: the operand's index, and the condition under which there is one. */
-static weft_lane_index pad_axis(weft_index_context *c, const weft_node *node, int i, weft_point *point, weft_kval *condition) {
-    weft_dim low = weft_node_attribute(node, WEFT_ATTR_low)->as.dims[i], high = weft_node_attribute(node, WEFT_ATTR_high)->as.dims[i];
+static weft_lane_index pad_axis(weft_index_context *c, const weft_node *node, int i, weft_point *point,
+                                weft_kval *condition) {
+    weft_dim low = weft_node_attribute(node, WEFT_ATTR_low)->as.dims[i],
+             high = weft_node_attribute(node, WEFT_ATTR_high)->as.dims[i];
     int64_t interior = weft_node_attribute(node, WEFT_ATTR_interior)->as.ints[i], low_max, high_max;
     weft_dim extent = weft_operand_type(node, 0)->dims[i];
     lower_bound(c, low, &low_max);
@@ -232,7 +239,8 @@ static weft_lane_index pad_axis(weft_index_context *c, const weft_node *node, in
     weft_kval zero = weft_k_index(c->kernel, 0);
     if (low_max > 0) {
         weft_kval before = weft_lane_compare(c, WEFT_K_lt, at, zero, point->lanes);
-        *condition = and_condition(c, *condition, weft_k_xor(c->kernel, before, weft_k_integer(c->kernel, WEFT_BOOL, 1)));
+        *condition =
+            and_condition(c, *condition, weft_k_xor(c->kernel, before, weft_k_integer(c->kernel, WEFT_BOOL, 1)));
     }
     if (interior > 0) {
         int64_t limit = INT64_MAX;
@@ -241,7 +249,8 @@ static weft_lane_index pad_axis(weft_index_context *c, const weft_node *node, in
         at = weft_lane_divide(c, at, interior + 1, point->lanes, limit);
     }
     if (high_max > 0 || interior > 0)
-        *condition = and_condition(c, *condition, weft_lane_compare(c, WEFT_K_lt, at, weft_ix_extent(c, extent), point->lanes));
+        *condition =
+            and_condition(c, *condition, weft_lane_compare(c, WEFT_K_lt, at, weft_ix_extent(c, extent), point->lanes));
     return at;
 }
 
@@ -256,7 +265,8 @@ static weft_parts pad(weft_index_context *c, const weft_node *node, weft_point *
 }
 
 /* Operands [first, ...) of a concat; offset = where `first` begins. */
-static weft_parts concat_from(weft_index_context *c, const weft_node *node, int first, weft_dim offset, weft_point *point) {
+static weft_parts concat_from(weft_index_context *c, const weft_node *node, int first, weft_dim offset,
+                              weft_point *point) {
     int axis = (int)weft_node_int(node, WEFT_ATTR_axis, 0);
     weft_dim_table *table = c->graph->dims;
     weft_parts result = {{WEFT_KNONE, WEFT_KNONE}};
@@ -319,7 +329,8 @@ static weft_parts element_of(weft_index_context *c, const weft_tensor *tensor, i
     weft_kernel *k = c->kernel;
     weft_dtype carrier = weft_index_carrier(tensor->dtype);
     if (weft_dtype_kind_of(tensor->dtype) == WEFT_KIND_COMPLEX) {
-        double re = weft_element_double(carrier, tensor->data, 2 * index), im = weft_element_double(carrier, tensor->data, 2 * index + 1);
+        double re = weft_element_double(carrier, tensor->data, 2 * index),
+               im = weft_element_double(carrier, tensor->data, 2 * index + 1);
         return (weft_parts){{weft_k_float(k, carrier, re), weft_k_float(k, carrier, im)}};
     }
     if (weft_dtype_is_float(tensor->dtype))
@@ -332,9 +343,10 @@ static bool is_splat(const weft_tensor *tensor) {
     if (tensor->element_count <= 1) return true;
     if (bits < 8) { /* compare decoded */
         for (int64_t i = 1; i < tensor->element_count; i++)
-            if (weft_dtype_is_float(tensor->dtype)
-                    ? weft_element_double(tensor->dtype, tensor->data, i) != weft_element_double(tensor->dtype, tensor->data, 0)
-                    : weft_element_i64(tensor->dtype, tensor->data, i) != weft_element_i64(tensor->dtype, tensor->data, 0))
+            if (weft_dtype_is_float(tensor->dtype) ? weft_element_double(tensor->dtype, tensor->data, i) !=
+                                                         weft_element_double(tensor->dtype, tensor->data, 0)
+                                                   : weft_element_i64(tensor->dtype, tensor->data, i) !=
+                                                         weft_element_i64(tensor->dtype, tensor->data, 0))
                 return false;
         return true;
     }
@@ -363,7 +375,8 @@ static weft_parts constant(weft_index_context *c, const weft_node *node, weft_po
         weft_kval here = weft_lane_compare(c, WEFT_K_eq, point->flat, weft_k_index(k, i), point->lanes);
         weft_parts element = element_of(c, tensor, i);
         for (int p = 0; p < 2; p++)
-            if (result.part[p] != WEFT_KNONE) result.part[p] = weft_index_select(c, here, element.part[p], result.part[p]);
+            if (result.part[p] != WEFT_KNONE)
+                result.part[p] = weft_index_select(c, here, element.part[p], result.part[p]);
     }
     return result;
 }

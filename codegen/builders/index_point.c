@@ -1,5 +1,5 @@
-/* Arithmetic on lane indices and points. Affine stays affine: only what cannot be written as base + lane * stride becomes
-   a vector of indices. Invariant: index arithmetic is emitted once per scope (the context remembers op(a, b)).
+/* Arithmetic on lane indices and points. Affine stays affine: only what cannot be written as base + lane * stride
+   becomes a vector of indices. Invariant: index arithmetic is emitted once per scope (the context remembers op(a, b)).
    Read next: index_memory.c. */
 #include "codegen/builders/index_internal.h"
 
@@ -88,7 +88,8 @@ static int64_t divisor_of(int64_t value) { return value == 0 ? (int64_t)1 << 30 
 weft_lane_index weft_lane_add(weft_index_context *c, weft_lane_index a, weft_lane_index b, int lanes) {
     int64_t divisor = divisor_of(gcd(weft_lane_divisor(c, a), weft_lane_divisor(c, b)));
     if (weft_lane_is_vector(c, a) || weft_lane_is_vector(c, b))
-        return (weft_lane_index){weft_k_add(c->kernel, weft_lane_vector(c, a, lanes), weft_lane_vector(c, b, lanes)), 0, 1};
+        return (weft_lane_index){weft_k_add(c->kernel, weft_lane_vector(c, a, lanes), weft_lane_vector(c, b, lanes)), 0,
+                                 1};
     return (weft_lane_index){weft_ix(c, WEFT_K_add, a.base, b.base), a.stride + b.stride, divisor};
 }
 
@@ -123,12 +124,14 @@ static bool stays_inside(const weft_index_context *c, weft_lane_index a, weft_di
 }
 
 /* Vector division in 32 bits where the dividend's limit allows: twice the lanes, and far cheaper than 64. */
-static weft_kval vector_divide(weft_index_context *c, weft_kop op, weft_lane_index a, weft_dim extent, int lanes, int64_t limit) {
+static weft_kval vector_divide(weft_index_context *c, weft_kop op, weft_lane_index a, weft_dim extent, int lanes,
+                               int64_t limit) {
     weft_kernel *k = c->kernel;
     weft_kval wide = weft_lane_vector(c, a, lanes), by = weft_ix_extent(c, extent);
     bool narrow = k->capability->index_dtype == WEFT_I64 && limit < INT32_MAX / 2;
     if (!narrow) return weft_k_binary(k, op, wide, weft_k_splat(k, by, lanes));
-    weft_kval result = weft_k_binary(k, op, weft_k_convert(k, wide, WEFT_I32), weft_k_splat(k, weft_k_convert(k, by, WEFT_I32), lanes));
+    weft_kval result = weft_k_binary(k, op, weft_k_convert(k, wide, WEFT_I32),
+                                     weft_k_splat(k, weft_k_convert(k, by, WEFT_I32), lanes));
     return weft_k_convert(k, result, WEFT_I64);
 }
 
@@ -183,15 +186,17 @@ weft_lane_index weft_index_position(weft_index_context *c, int rank, const weft_
     return position;
 }
 
-void weft_index_unflatten_merged(weft_index_context *c, int rank, const weft_dim *dims, uint32_t merge, weft_lane_index position,
-                                 int lanes, weft_lane_index *out_index) {
+void weft_index_unflatten_merged(weft_index_context *c, int rank, const weft_dim *dims, uint32_t merge,
+                                 weft_lane_index position, int lanes, weft_lane_index *out_index) {
     weft_dim groups[WEFT_MAX_RANK] = {0};
     weft_lane_index index[WEFT_MAX_RANK];
     int count = 0, last[WEFT_MAX_RANK] = {0};
     for (int i = 0; i < rank; i++) {
         bool joins = i > 0 && (merge >> (i - 1) & 1);
-        if (joins) groups[count - 1] = weft_dim_multiply(c->graph->dims, groups[count - 1], dims[i]);
-        else groups[count++] = dims[i];
+        if (joins)
+            groups[count - 1] = weft_dim_multiply(c->graph->dims, groups[count - 1], dims[i]);
+        else
+            groups[count++] = dims[i];
         if (!joins || dims[i] != 1) last[count - 1] = i;
         out_index[i] = weft_lane_constant(c, 0);
     }

@@ -1,6 +1,6 @@
-/* Reductions as loops in place: the value of reduce, arg_reduce and reduce_window at one index of the result, lanes along
-   the kept axes. Sums run in the carrier in index order and round to the dtype once, at the end.
-   Row kernels with lanes along the reduced axis: reduce.c. Read next: pointwise.c. */
+/* Reductions as loops in place: the value of reduce, arg_reduce and reduce_window at one index of the result, lanes
+   along the kept axes. Sums run in the carrier in index order and round to the dtype once, at the end. Row kernels with
+   lanes along the reduced axis: reduce.c. Read next: pointwise.c. */
 #include <string.h>
 
 #include "codegen/builders/index_internal.h"
@@ -58,9 +58,12 @@ weft_kval weft_index_combine_lanes(weft_index_context *c, const char *kind, weft
     weft_op op = combiner(kind, dtype);
     weft_ktype type = weft_ktype_of(k, vector);
     if (type.lanes == 1) return vector;
-    weft_kop reduce = op == WEFT_OP_add ? WEFT_K_reduce_add : op == WEFT_OP_mul ? WEFT_K_reduce_mul
-                    : op == WEFT_OP_max ? WEFT_K_reduce_max : op == WEFT_OP_min ? WEFT_K_reduce_min
-                    : op == WEFT_OP_and ? WEFT_K_reduce_and : WEFT_K_reduce_or;
+    weft_kop reduce = op == WEFT_OP_add   ? WEFT_K_reduce_add
+                      : op == WEFT_OP_mul ? WEFT_K_reduce_mul
+                      : op == WEFT_OP_max ? WEFT_K_reduce_max
+                      : op == WEFT_OP_min ? WEFT_K_reduce_min
+                      : op == WEFT_OP_and ? WEFT_K_reduce_and
+                                          : WEFT_K_reduce_or;
     weft_kval result = weft_k_reduce(k, reduce, vector);
     bool extreme = op == WEFT_OP_max || op == WEFT_OP_min;
     if (!extreme || !weft_dtype_is_float((weft_dtype)type.elem)) return result;
@@ -68,7 +71,8 @@ weft_kval weft_index_combine_lanes(weft_index_context *c, const char *kind, weft
     return weft_k_select(k, any, weft_k_float(k, (weft_dtype)type.elem, (double)__builtin_nanf("")), result);
 }
 
-weft_parts weft_index_combine_parts(weft_index_context *c, const char *kind, weft_dtype dtype, weft_parts a, weft_parts b) {
+weft_parts weft_index_combine_parts(weft_index_context *c, const char *kind, weft_dtype dtype, weft_parts a,
+                                    weft_parts b) {
     if (weft_dtype_kind_of(dtype) != WEFT_KIND_COMPLEX)
         return weft_parts_one(weft_index_combine(c, kind, dtype, a.part[0], b.part[0]));
     weft_kernel *k = c->kernel;
@@ -97,7 +101,8 @@ static weft_parts current(weft_index_context *c, const accumulators *a) {
     return parts;
 }
 
-static void accumulate(weft_index_context *c, const char *kind, weft_dtype dtype, const accumulators *a, weft_parts value) {
+static void accumulate(weft_index_context *c, const char *kind, weft_dtype dtype, const accumulators *a,
+                       weft_parts value) {
     weft_parts sum = weft_index_combine_parts(c, kind, dtype, current(c, a), value);
     for (int i = 0; i < 2; i++)
         if (a->variables[i] != WEFT_KNONE) weft_k_set(c->kernel, a->variables[i], sum.part[i]);
@@ -126,7 +131,8 @@ weft_parts weft_index_reduce(weft_index_context *c, const weft_node *node, weft_
             at.axis[i] = point->axis[kept++];
             continue;
         }
-        at.axis[i] = weft_lane_scalar(weft_k_for(k, weft_k_index(k, 0), weft_ix_extent(c, x->dims[i]), weft_k_index(k, 1), 0));
+        at.axis[i] =
+            weft_lane_scalar(weft_k_for(k, weft_k_index(k, 0), weft_ix_extent(c, x->dims[i]), weft_k_index(k, 1), 0));
         loops++;
     }
     accumulate(c, kind, x->dtype, &a, weft_index_evaluate(c, node->operands[0], at));
@@ -136,13 +142,14 @@ weft_parts weft_index_reduce(weft_index_context *c, const weft_node *node, weft_
 }
 
 /* One axis of a window: the element's index, and a condition where it may fall on padding. */
-static weft_lane_index window_axis(weft_index_context *c, const weft_node *node, int i, weft_lane_index result, weft_kval step,
-                                   int lanes, weft_kval *condition) {
+static weft_lane_index window_axis(weft_index_context *c, const weft_node *node, int i, weft_lane_index result,
+                                   weft_kval step, int lanes, weft_kval *condition) {
     weft_kernel *k = c->kernel;
     int64_t stride = weft_node_attribute(node, WEFT_ATTR_stride)->as.ints[i];
     int64_t dilation = weft_node_attribute(node, WEFT_ATTR_dilation)->as.ints[i];
     int64_t base = weft_node_attribute(node, WEFT_ATTR_base_dilation)->as.ints[i];
-    weft_dim low = weft_node_attribute(node, WEFT_ATTR_low)->as.dims[i], high = weft_node_attribute(node, WEFT_ATTR_high)->as.dims[i];
+    weft_dim low = weft_node_attribute(node, WEFT_ATTR_low)->as.dims[i],
+             high = weft_node_attribute(node, WEFT_ATTR_high)->as.dims[i];
     weft_dim_table *table = c->graph->dims;
     int64_t least, most_low, most_high;
     weft_dim_bounds(table, low, &least, &most_low);
@@ -163,7 +170,8 @@ static weft_lane_index window_axis(weft_index_context *c, const weft_node *node,
         at = weft_lane_divide(c, at, base, lanes, INT64_MAX);
     }
     if (most_high > 0 || base > 1) {
-        weft_kval below = weft_lane_compare(c, WEFT_K_lt, at, weft_ix_extent(c, weft_operand_type(node, 0)->dims[i]), lanes);
+        weft_kval below =
+            weft_lane_compare(c, WEFT_K_lt, at, weft_ix_extent(c, weft_operand_type(node, 0)->dims[i]), lanes);
         inside = inside == WEFT_KNONE ? below : weft_k_and(k, inside, below);
     }
     if (inside != WEFT_KNONE) *condition = *condition == WEFT_KNONE ? inside : weft_k_and(k, *condition, inside);
@@ -186,7 +194,8 @@ weft_parts weft_index_reduce_window(weft_index_context *c, const weft_node *node
     for (int i = 0; i < x->rank; i++) {
         weft_kval step = WEFT_KNONE;
         if (window[i] > 1) {
-            step = weft_k_for(k, weft_k_index(k, 0), weft_k_index(k, window[i]), weft_k_index(k, 1), window[i] <= WINDOW_UNROLL ? -1 : 0);
+            step = weft_k_for(k, weft_k_index(k, 0), weft_k_index(k, window[i]), weft_k_index(k, 1),
+                              window[i] <= WINDOW_UNROLL ? -1 : 0);
             loops++;
         }
         at.axis[i] = window_axis(c, node, i, point->axis[i], step, point->lanes, &condition);
@@ -209,9 +218,11 @@ weft_parts weft_index_reduce_window(weft_index_context *c, const weft_node *node
 }
 
 /* Does `value` replace `best`? A NaN replaces a number and is never replaced: the first NaN wins. */
-static weft_kval replaces(weft_index_context *c, const weft_node *node, weft_dtype dtype, weft_kval value, weft_kval best) {
+static weft_kval replaces(weft_index_context *c, const weft_node *node, weft_dtype dtype, weft_kval value,
+                          weft_kval best) {
     weft_kernel *k = c->kernel;
-    bool largest = !strcmp(weft_node_string(node, WEFT_ATTR_kind, "max"), "max"), last = weft_node_int(node, WEFT_ATTR_select_last, 0);
+    bool largest = !strcmp(weft_node_string(node, WEFT_ATTR_kind, "max"), "max"),
+         last = weft_node_int(node, WEFT_ATTR_select_last, 0);
     const char *direction = largest ? last ? "ge" : "gt" : last ? "le" : "lt";
     weft_kval better = weft_index_compare(c, direction, dtype, value, best);
     if (!weft_dtype_is_float(dtype)) return better;
@@ -233,7 +244,8 @@ weft_parts weft_index_arg_reduce(weft_index_context *c, const weft_node *node, w
     size_t mark = weft_index_mark(c);
     weft_kval step = weft_k_for(k, weft_k_index(k, 1), weft_ix_extent(c, x->dims[axis]), weft_k_index(k, 1), 0);
     at.axis[axis] = weft_lane_scalar(step);
-    weft_kval value = weft_parts_splat(c, weft_index_evaluate(c, node->operands[0], at), lanes).part[0], old = weft_k_get(k, best);
+    weft_kval value = weft_parts_splat(c, weft_index_evaluate(c, node->operands[0], at), lanes).part[0],
+              old = weft_k_get(k, best);
     weft_kval take = replaces(c, node, x->dtype, value, old);
     weft_k_set(k, best, weft_k_select(k, take, value, old));
     weft_k_set(k, where, weft_k_select(k, take, weft_k_splat(k, step, lanes), weft_k_get(k, where)));

@@ -1,7 +1,7 @@
-/* Builders "cholesky" and "triangular_solve" on the last two axes; leading axes are a batch, and one matrix (cholesky) or
-   one right-hand side (solve) is an item. Work happens in f64 temporaries where the target has f64, so that the result
-   rounds once; else in the carrier.
-   Source: Golub and Van Loan, Matrix Computations, 4th edition, algorithms 4.2.1 and 3.1.1. */
+/* Builders "cholesky" and "triangular_solve" on the last two axes; leading axes are a batch, and one matrix (cholesky)
+   or one right-hand side (solve) is an item. Work happens in f64 temporaries where the target has f64, so that the
+   result rounds once; else in the carrier. Source: Golub and Van Loan, Matrix Computations, 4th edition,
+   algorithms 4.2.1 and 3.1.1. */
 #include "codegen/builders/stage.h"
 
 typedef struct solver {
@@ -27,7 +27,9 @@ static weft_kval element(solver *s, int operand, weft_kval batch, weft_kval i, w
     return weft_k_convert(s->c.kernel, weft_index_value(&s->c, x, index, 1, WEFT_KNONE), s->work);
 }
 
-static weft_kval load(solver *s, weft_kval at) { return weft_k_load(s->c.kernel, s->memory, at, 1, WEFT_KNONE, WEFT_KNONE); }
+static weft_kval load(solver *s, weft_kval at) {
+    return weft_k_load(s->c.kernel, s->memory, at, 1, WEFT_KNONE, WEFT_KNONE);
+}
 
 static void store_result(solver *s, weft_kval batch, weft_kval i, weft_kval j, weft_kval value) {
     const weft_type *type = &s->c.fusion->results[0].type;
@@ -126,7 +128,8 @@ static weft_status build_cholesky(const weft_build_request *request, weft_kernel
 /* One right-hand side: substitution, forward or backward. Element i of the solution is at base + i * step. */
 static void substitute(solver *s, weft_kval batch, weft_kval line, weft_kval base, weft_kval step, weft_kval n) {
     weft_kernel *k = s->c.kernel;
-    bool left = weft_node_int(s->node, WEFT_ATTR_left_side, 1) != 0, unit = weft_node_int(s->node, WEFT_ATTR_unit_diagonal, 0) != 0;
+    bool left = weft_node_int(s->node, WEFT_ATTR_left_side, 1) != 0,
+         unit = weft_node_int(s->node, WEFT_ATTR_unit_diagonal, 0) != 0;
     bool transposed = (weft_node_int(s->node, WEFT_ATTR_transpose_a, 0) != 0) != !left;
     bool forward = (weft_node_int(s->node, WEFT_ATTR_lower, 1) != 0) != transposed;
     weft_kval zero = weft_k_index(k, 0), one = weft_k_index(k, 1), last = weft_k_sub(k, n, one);
@@ -143,8 +146,10 @@ static void substitute(solver *s, weft_kval batch, weft_kval line, weft_kval bas
     weft_kval value = weft_k_get(k, sum);
     if (!unit) value = weft_k_div(k, value, element(s, 0, batch, i, i));
     weft_k_store(k, s->memory, weft_k_add(k, base, weft_k_mul(k, i, step)), WEFT_KNONE, value);
-    if (left) store_result(s, batch, i, line, value);
-    else store_result(s, batch, line, i, value);
+    if (left)
+        store_result(s, batch, i, line, value);
+    else
+        store_result(s, batch, line, i, value);
     weft_index_release(&s->c, mark);
     weft_k_end(k);
 }
@@ -157,9 +162,12 @@ static weft_status build_solve(const weft_build_request *request, weft_kernel_pl
     weft_dim_table *table = request->graph->dims;
     const weft_type *b = weft_operand_type(s.node, 1);
     bool left = weft_node_int(s.node, WEFT_ATTR_left_side, 1) != 0;
-    weft_dim rows = b->dims[b->rank - 2], columns = b->dims[b->rank - 1], lines = left ? columns : rows, n = left ? rows : columns;
-    weft_items items = weft_items_begin(&s.c, weft_dim_multiply(table, batch_count(&s), lines), weft_items_per_block(request, weft_dim_multiply(table, n, n)));
-    weft_kval count = weft_k_extent(k, lines), batch = weft_k_div(k, items.item, count), line = weft_k_rem(k, items.item, count);
+    weft_dim rows = b->dims[b->rank - 2], columns = b->dims[b->rank - 1], lines = left ? columns : rows,
+             n = left ? rows : columns;
+    weft_items items = weft_items_begin(&s.c, weft_dim_multiply(table, batch_count(&s), lines),
+                                        weft_items_per_block(request, weft_dim_multiply(table, n, n)));
+    weft_kval count = weft_k_extent(k, lines), batch = weft_k_div(k, items.item, count),
+              line = weft_k_rem(k, items.item, count);
     weft_kval size = weft_k_extent(k, weft_dim_multiply(table, rows, columns)), base = weft_k_mul(k, batch, size);
     weft_kval step = left ? weft_k_extent(k, columns) : weft_k_index(k, 1);
     base = weft_k_add(k, base, left ? line : weft_k_mul(k, line, weft_k_extent(k, columns)));
@@ -169,4 +177,5 @@ static weft_status build_solve(const weft_build_request *request, weft_kernel_pl
 }
 
 const weft_builder weft_builder_cholesky = {"cholesky", weft_single_accepts, weft_single_propose, build_cholesky};
-const weft_builder weft_builder_triangular_solve = {"triangular_solve", weft_single_accepts, weft_single_propose, build_solve};
+const weft_builder weft_builder_triangular_solve = {"triangular_solve", weft_single_accepts, weft_single_propose,
+                                                    build_solve};

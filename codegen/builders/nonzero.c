@@ -22,7 +22,8 @@ static void walk(weft_index_context *c, const weft_node *node) {
     weft_dim bound = weft_type_count(c->graph, &x->type);
     bool one_thread = k->threads > 1;
     if (one_thread) weft_k_if(k, weft_k_eq(k, weft_k_thread(k), weft_k_index(k, 0)));
-    weft_kval one = weft_k_index(k, 1), zero = weft_k_index(k, 0), extent = weft_k_extent(k, bound), count = weft_k_var(k, zero);
+    weft_kval one = weft_k_index(k, 1), zero = weft_k_index(k, 0), extent = weft_k_extent(k, bound),
+              count = weft_k_var(k, zero);
     size_t mark = weft_index_mark(c);
     weft_kval i = weft_k_for(k, zero, extent, one, 0);
     weft_lane_index position = weft_lane_scalar(i), axes[WEFT_MAX_RANK];
@@ -39,7 +40,8 @@ static void walk(weft_index_context *c, const weft_node *node) {
     weft_k_end(k);
     weft_index_release(c, mark);
     weft_k_end(k);
-    weft_index_store_flat(c, 1, weft_lane_scalar(zero), 1, WEFT_KNONE, weft_k_convert(k, weft_k_get(k, count), WEFT_I64));
+    weft_index_store_flat(c, 1, weft_lane_scalar(zero), 1, WEFT_KNONE,
+                          weft_k_convert(k, weft_k_get(k, count), WEFT_I64));
     if (one_thread) weft_k_end(k);
 }
 
@@ -48,7 +50,9 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
     WEFT_TRY(weft_plan_init(request, 2, 0, out_plan), "nonzero");
     out_plan->launch_count = 0;
     weft_dim count = weft_type_count(request->graph, &node->results[0].type);
-    if (count != 0) WEFT_TRY(weft_flat_launch(request, out_plan, "_zeros", count, weft_fusion_lanes(request), zeros, NULL), "nonzero");
+    if (count != 0)
+        WEFT_TRY(weft_flat_launch(request, out_plan, "_zeros", count, weft_fusion_lanes(request), zeros, NULL),
+                 "nonzero");
     weft_kernel *k = weft_plan_kernel(request, "");
     if (!k) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: kernel", request->name);
     weft_index_context c;

@@ -7,7 +7,8 @@ weft_status weft_plan_init(const weft_build_request *request, int launches, int 
     *out_plan = (weft_kernel_plan){.launch_count = launches, .temp_count = temps};
     out_plan->launches = weft_arena_allocate_array(request->arena, (size_t)launches + 1, sizeof *out_plan->launches);
     out_plan->temps = weft_arena_allocate_array(request->arena, (size_t)temps + 1, sizeof *out_plan->temps);
-    if (!out_plan->launches || !out_plan->temps) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: kernel plan", request->name);
+    if (!out_plan->launches || !out_plan->temps)
+        return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: kernel plan", request->name);
     return NULL;
 }
 
@@ -35,12 +36,15 @@ int weft_fusion_element_bytes(const weft_node *fusion) {
     for (const weft_node *node = block->first; node; node = node->next) {
         if (node->op == WEFT_OP_yield) continue;
         for (int i = 0; i < node->result_count + node->operand_count; i++) {
-            const weft_type *type = i < node->result_count ? &node->results[i].type : weft_operand_type(node, i - node->result_count);
+            const weft_type *type =
+                i < node->result_count ? &node->results[i].type : weft_operand_type(node, i - node->result_count);
             if (type->rank == 0 && node->op != WEFT_OP_reduce) continue;
             weft_dtype_kind kind = weft_dtype_kind_of(type->dtype);
             int bytes = element_bytes(type->dtype);
-            if (kind == WEFT_KIND_FLOAT || kind == WEFT_KIND_COMPLEX) floats = bytes > floats ? bytes : floats;
-            else others = bytes > others ? bytes : others;
+            if (kind == WEFT_KIND_FLOAT || kind == WEFT_KIND_COMPLEX)
+                floats = bytes > floats ? bytes : floats;
+            else
+                others = bytes > others ? bytes : others;
         }
     }
     for (int i = 0; i < fusion->result_count; i++) { /* a region that only passes values on */
@@ -73,6 +77,20 @@ int weft_fusion_lanes(const weft_build_request *request) {
     return lanes < 1 ? 1 : lanes;
 }
 
+bool weft_fusion_fits_index(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability) {
+    if (capability->index_dtype == WEFT_I64) return true;
+    for (int i = 0; i < fusion->operand_count + fusion->result_count; i++) {
+        const weft_type *type =
+            i < fusion->operand_count ? weft_operand_type(fusion, i) : &fusion->results[i - fusion->operand_count].type;
+        weft_dim count = weft_dtype_kind_of(type->dtype) == WEFT_KIND_COMPLEX ? 2 : 1;
+        for (int a = 0; a < type->rank; a++) count = weft_dim_multiply(graph->dims, count, type->dims[a]);
+        int64_t low, high;
+        weft_dim_bounds(graph->dims, count, &low, &high);
+        if (low > INT32_MAX) return false;
+    }
+    return true;
+}
+
 bool weft_fusion_is_empty(const weft_build_request *request) {
     for (int i = 0; i < request->fusion->result_count; i++)
         if (weft_type_count(request->graph, &request->fusion->results[i].type) != 0) return false;
@@ -102,7 +120,9 @@ weft_dim weft_dim_at_least_one(weft_dim_table *table, weft_dim dim) { return wef
 int weft_propose_default(const weft_build_request *request, const char *builder, weft_schedule *out_schedules) {
     bool cpu = weft_capability_is_cpu(request->capability);
     int lanes = weft_fusion_lanes(request), bytes = weft_fusion_element_bytes(request->fusion);
-    out_schedules[0] = (weft_schedule){.builder = builder, .vector = lanes, .threads = cpu ? 1 : 256,
+    out_schedules[0] = (weft_schedule){.builder = builder,
+                                       .vector = lanes,
+                                       .threads = cpu ? 1 : 256,
                                        .block_elements = cpu ? (64 << 10) / bytes : 256 * lanes};
     return 1;
 }
@@ -136,7 +156,8 @@ weft_dim weft_items_per_block(const weft_build_request *request, weft_dim work) 
     return weft_dim_at_least_one(table, weft_dim_divide_floor(table, elements, weft_dim_at_least_one(table, work)));
 }
 
-void weft_line_index(weft_index_context *c, int rank, const weft_dim *dims, int axis, weft_kval line, weft_lane_index *out_index) {
+void weft_line_index(weft_index_context *c, int rank, const weft_dim *dims, int axis, weft_kval line,
+                     weft_lane_index *out_index) {
     weft_dim others[WEFT_MAX_RANK] = {0};
     weft_lane_index index[WEFT_MAX_RANK];
     int count = 0;
@@ -154,13 +175,17 @@ weft_dim weft_line_count(const weft_build_request *request, int rank, const weft
     return count;
 }
 
-bool weft_single_accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability, const char **out_reason) {
-    (void)graph;
-    weft_op op = weft_op_find(weft_node_string(fusion, WEFT_ATTR_anchor, ""), strlen(weft_node_string(fusion, WEFT_ATTR_anchor, "")));
+bool weft_single_accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability,
+                         const char **out_reason) {
+    if (!weft_fusion_fits_index(graph, fusion, capability))
+        return *out_reason = "more elements than 32-bit indices reach", false;
+    weft_op op = weft_op_find(weft_node_string(fusion, WEFT_ATTR_anchor, ""),
+                              strlen(weft_node_string(fusion, WEFT_ATTR_anchor, "")));
     const weft_node *node = op == WEFT_OP_COUNT ? NULL : weft_fusion_find(fusion, op);
     if (!node) return *out_reason = "the region lacks the op of its anchor", false;
     for (const weft_node *other = weft_fusion_block(fusion)->first; other; other = other->next)
-        if (other != node && !weft_index_has_value(other->op)) return *out_reason = "another op of the region has no value at an index", false;
+        if (other != node && !weft_index_has_value(other->op))
+            return *out_reason = "another op of the region has no value at an index", false;
     for (int i = 0; i < fusion->result_count; i++) {
         const weft_value *value = weft_fusion_yield(fusion, i);
         if (value->node != node || value->index != i) return *out_reason = "a result is not the op's own", false;

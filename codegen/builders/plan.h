@@ -5,14 +5,17 @@
 #include "codegen/builders/index.h"
 
 /* A plan with zeroed launches and temporaries. */
-weft_status weft_plan_init(const weft_build_request *request, int launches, int temps, weft_kernel_plan *out_plan) WEFT_MUST_USE;
+weft_status weft_plan_init(const weft_build_request *request, int launches, int temps,
+                           weft_kernel_plan *out_plan) WEFT_MUST_USE;
 /* A kernel named after the request and a suffix ("" for the only one). NULL = out of memory. */
 weft_kernel *weft_plan_kernel(const weft_build_request *request, const char *suffix);
 /* Launch `launch` is this kernel, always. */
-weft_status weft_plan_set(const weft_build_request *request, weft_kernel_plan *plan, int launch, weft_kernel *kernel) WEFT_MUST_USE;
+weft_status weft_plan_set(const weft_build_request *request, weft_kernel_plan *plan, int launch,
+                          weft_kernel *kernel) WEFT_MUST_USE;
 
 /* The pointwise builder: also what other builders fall back to for regions that have a value at an index. */
-bool weft_pointwise_accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability, const char **out_reason);
+bool weft_pointwise_accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability,
+                            const char **out_reason);
 weft_status weft_pointwise_build(const weft_build_request *request, weft_kernel_plan *out_plan) WEFT_MUST_USE;
 
 /* A builder whose only schedule is "what fits the capability": fills the first candidate. */
@@ -25,6 +28,8 @@ int weft_fusion_element_bytes(const weft_node *fusion);
 bool weft_fusion_stores_narrow(const weft_node *fusion);
 /* Lanes of one vector for such elements: a power of two, at least 1. */
 int weft_fusion_lanes(const weft_build_request *request);
+/* No tensor is known to have more elements than the target's indices reach. */
+bool weft_fusion_fits_index(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability);
 /* All results empty for sure: nothing to launch. */
 bool weft_fusion_is_empty(const weft_build_request *request);
 /* An index of the last kept piece: lanes of the tail go one by one, or under a mask where masked memory is cheap. */
@@ -45,14 +50,19 @@ void weft_items_end(weft_index_context *c, const weft_items *items);
 /* About block_elements of work a block, when an item is `work` elements: items per block. */
 weft_dim weft_items_per_block(const weft_build_request *request, weft_dim work);
 /* The index of line `line` of a shape along `axis`: all axes but that one; index[axis] is left alone. */
-void weft_line_index(weft_index_context *c, int rank, const weft_dim *dims, int axis, weft_kval line, weft_lane_index *out_index);
+void weft_line_index(weft_index_context *c, int rank, const weft_dim *dims, int axis, weft_kval line,
+                     weft_lane_index *out_index);
 /* Lines along an axis: product of the other extents. */
 weft_dim weft_line_count(const weft_build_request *request, int rank, const weft_dim *dims, int axis);
 
 /* A builder of one op: the only node of the region that has it. */
-static inline const weft_node *weft_single_node(const weft_build_request *request, weft_op op) { return weft_fusion_find(request->fusion, op); }
-/* accepts hook: every result is yielded by the op that the anchor names; the rest of the region has values at an index. */
-bool weft_single_accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability, const char **out_reason);
+static inline const weft_node *weft_single_node(const weft_build_request *request, weft_op op) {
+    return weft_fusion_find(request->fusion, op);
+}
+/* accepts hook: every result is yielded by the op that the anchor names; the rest of the region has values at an index.
+ */
+bool weft_single_accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability,
+                         const char **out_reason);
 int weft_single_propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules);
 
 #endif

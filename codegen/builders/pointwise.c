@@ -1,26 +1,27 @@
 /* Builder "pointwise": every result element is computed on its own. Also the builder of single ops whose value at an
    index needs no help from its neighbours: reduce_window, arg_reduce, rng_bits, dynamic_update_slice, gather.
 
-   Iteration space: the results' shape with neighbouring axes merged where all accesses allow it (collapse.c); rows = all
-   groups but the last, columns = the last group, contiguous for the stores. CPU: a block is a rectangle of about
+   Iteration space: the results' shape with neighbouring axes merged where all accesses allow it (collapse.c); rows =
+   all groups but the last, columns = the last group, contiguous for the stores. CPU: a block is a rectangle of about
    block_elements, vectors along columns, the tail masked or one by one. GPU: one thread makes one vector.
-   Results of different shapes but equal element counts share one row-major position; others get a launch of their own. Read next: index.h, collapse.c, plan.h. */
+   Results of different shapes but equal element counts share one row-major position; others get a launch of their own.
+   Read next: index.h, collapse.c, plan.h. */
 #include "codegen/builders/plan.h"
 
 typedef struct pointwise {
     weft_index_context c;
     const weft_build_request *request;
     int result_count;
-    int *results;          /* of one element count */
+    int *results; /* of one element count */
     weft_kernel *k;
-    bool flat;             /* positions, no axes */
+    bool flat; /* positions, no axes */
     int rank, lanes;
-    const weft_dim *dims;  /* of all results, unless flat */
+    const weft_dim *dims; /* of all results, unless flat */
     uint32_t merge;
     weft_dim rows, columns;
-    int column_axis;       /* where the column's index stands */
-    int row_count;         /* axes before the columns' group */
-    bool tiled;            /* CPU: walk the rows of a tile for each vector of columns (strided loads) */
+    int column_axis; /* where the column's index stands */
+    int row_count;   /* axes before the columns' group */
+    bool tiled;      /* CPU: walk the rows of a tile for each vector of columns (strided loads) */
     weft_kval row_first, row_last;
 } pointwise;
 
@@ -62,7 +63,8 @@ static void choose_space(pointwise *p) {
 }
 
 /* All results at columns column .. column + lanes - 1 of one row. */
-static void emit_point(pointwise *p, const weft_lane_index *row, weft_kval column, int64_t divisor, int lanes, weft_kval mask) {
+static void emit_point(pointwise *p, const weft_lane_index *row, weft_kval column, int64_t divisor, int lanes,
+                       weft_kval mask) {
     weft_index_context *c = &p->c;
     size_t mark = weft_index_mark(c);
     weft_lane_index at = weft_lane_range(column, divisor), index[WEFT_MAX_RANK];
@@ -142,7 +144,8 @@ static void build_cpu(pointwise *p, int64_t elements) {
     weft_dim piece = p->tiled ? TILE_COLUMNS : elements, per_block = p->tiled ? TILE_ROWS : 1;
     weft_dim pieces = weft_dim_divide_ceil(table, p->columns, piece);
     if (p->rows != 1 && !p->tiled)
-        per_block = weft_dim_at_least_one(table, weft_dim_divide_floor(table, elements, weft_dim_at_least_one(table, p->columns)));
+        per_block = weft_dim_at_least_one(
+            table, weft_dim_divide_floor(table, elements, weft_dim_at_least_one(table, p->columns)));
     k->grid = weft_dim_multiply(table, weft_dim_divide_ceil(table, p->rows, per_block), pieces);
     weft_kval block = weft_k_block(k), row_block = block, column_block = block;
     if (p->rows != 1) {
@@ -177,7 +180,8 @@ static void build_cpu(pointwise *p, int64_t elements) {
     weft_k_end(k);
 }
 
-/* One thread, one vector. Rows whose length is no multiple of the vector would break its alignment: narrower vectors. */
+/* One thread, one vector. Rows whose length is no multiple of the vector would break its alignment: narrower vectors.
+ */
 static void build_gpu(pointwise *p, int threads) {
     weft_kernel *k = p->k;
     weft_dim_table *table = p->request->graph->dims;
@@ -186,7 +190,8 @@ static void build_gpu(pointwise *p, int threads) {
         while (p->lanes > 1 && known % p->lanes) p->lanes /= 2;
     }
     k->threads = threads;
-    weft_dim chunks = weft_dim_divide_ceil(table, p->columns, p->lanes), total = weft_dim_multiply(table, p->rows, chunks);
+    weft_dim chunks = weft_dim_divide_ceil(table, p->columns, p->lanes),
+             total = weft_dim_multiply(table, p->rows, chunks);
     k->grid = weft_dim_divide_ceil(table, total, threads);
     weft_kval id = weft_k_add(k, weft_k_mul(k, weft_k_block(k), weft_k_index(k, threads)), weft_k_thread(k));
     weft_k_if(k, weft_k_lt(k, id, weft_k_extent(k, total)));
@@ -283,8 +288,10 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
 }
 
 /* Every op of the region must have a value at an index. */
-bool weft_pointwise_accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability, const char **out_reason) {
-    (void)graph;
+bool weft_pointwise_accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability,
+                            const char **out_reason) {
+    if (!weft_fusion_fits_index(graph, fusion, capability))
+        return *out_reason = "more elements than 32-bit indices reach", false;
     int buffers = fusion->result_count;
     for (int i = 0; i < weft_fusion_block(fusion)->argument_count; i++)
         if (weft_fusion_block(fusion)->arguments[i]->uses) buffers++;
@@ -297,8 +304,10 @@ bool weft_pointwise_accepts(const weft_graph *graph, const weft_node *fusion, co
 }
 
 const weft_builder weft_builder_pointwise = {"pointwise", weft_pointwise_accepts, propose, weft_pointwise_build};
-const weft_builder weft_builder_reduce_window = {"reduce_window", weft_pointwise_accepts, propose, weft_pointwise_build};
-const weft_builder weft_builder_dynamic_update_slice = {"dynamic_update_slice", weft_pointwise_accepts, propose, weft_pointwise_build};
+const weft_builder weft_builder_reduce_window = {"reduce_window", weft_pointwise_accepts, propose,
+                                                 weft_pointwise_build};
+const weft_builder weft_builder_dynamic_update_slice = {"dynamic_update_slice", weft_pointwise_accepts, propose,
+                                                        weft_pointwise_build};
 const weft_builder weft_builder_rng_bits = {"rng_bits", weft_pointwise_accepts, propose, weft_pointwise_build};
 const weft_builder weft_builder_arg_reduce = {"arg_reduce", weft_pointwise_accepts, propose, weft_pointwise_build};
 const weft_builder weft_builder_gather = {"gather", weft_pointwise_accepts, propose, weft_pointwise_build};

@@ -5,7 +5,9 @@
 
 #include <string.h>
 
-static bool same(const weft_graph *graph, weft_dim a, weft_dim b) { return a == b || weft_dim_known_equal(graph->dims, a, b); }
+static bool same(const weft_graph *graph, weft_dim a, weft_dim b) {
+    return a == b || weft_dim_known_equal(graph->dims, a, b);
+}
 
 static bool same_dims(const weft_graph *graph, const weft_type *a, const weft_type *b) {
     if (a->rank != b->rank) return false;
@@ -21,7 +23,8 @@ static bool is_reduced(const weft_node *reduce, int axis) {
     return false;
 }
 
-static bool result_form(const weft_graph *graph, const weft_node *reduce, const weft_type *type, weft_reduce_form *out) {
+static bool result_form(const weft_graph *graph, const weft_node *reduce, const weft_type *type,
+                        weft_reduce_form *out) {
     const weft_type *x = weft_operand_type(reduce, 0);
     if (same_dims(graph, type, x)) return *out = WEFT_REDUCE_FULL, true;
     if (same_dims(graph, type, &reduce->results[0].type)) return *out = WEFT_REDUCE_REDUCED, true;
@@ -42,7 +45,8 @@ static bool same_reduction(const weft_graph *graph, const weft_node *a, const we
 /* A value that depends on a reduction may only reach others through ops that keep rows rows. */
 static bool moves_rows(const weft_graph *graph, const weft_node *node, const weft_node *reduce) {
     weft_reduce_form form, of;
-    if (weft_op_get(node->op)->flags & WEFT_FLAG_ELEMENTWISE) return !result_form(graph, reduce, &node->results[0].type, &form);
+    if (weft_op_get(node->op)->flags & WEFT_FLAG_ELEMENTWISE)
+        return !result_form(graph, reduce, &node->results[0].type, &form);
     if (node->op == WEFT_OP_reduce || node->op == WEFT_OP_yield) return false;
     if (node->op != WEFT_OP_reshape && node->op != WEFT_OP_broadcast) return true;
     if (!result_form(graph, reduce, &node->results[0].type, &form)) return true;
@@ -91,7 +95,8 @@ bool weft_reduction_fits(const weft_graph *graph, const weft_node *fusion) {
     int count = 0;
     bool fits = reduce && !weft_fusion_stores_narrow(fusion);
     weft_reduce_form form;
-    for (int i = 0; fits && i < fusion->result_count; i++) fits = result_form(graph, reduce, &fusion->results[i].type, &form);
+    for (int i = 0; fits && i < fusion->result_count; i++)
+        fits = result_form(graph, reduce, &fusion->results[i].type, &form);
     if (!fits) return false;
     set_levels(block);
     for (const weft_node *node = block->first; node && fits; node = node->next) {
@@ -163,7 +168,8 @@ void weft_axis_set_index(weft_reduction *r, const weft_axis_set *set, weft_kval 
     for (int i = 0; i < set->count; i++) index[set->axis[i]] = own[i];
 }
 
-void weft_reduction_result_index(const weft_reduction *r, int result, const weft_lane_index *index, weft_lane_index *out) {
+void weft_reduction_result_index(const weft_reduction *r, int result, const weft_lane_index *index,
+                                 weft_lane_index *out) {
     int at = 0;
     for (int a = 0; a < r->x->rank; a++)
         if (r->forms[result] != WEFT_REDUCE_REDUCED || !is_reduced(r->nodes[0], a)) out[at++] = index[a];
@@ -183,10 +189,11 @@ void weft_reduction_emit_results(weft_reduction *r, weft_lane_index *index, int 
 /* -- values kept from pass to pass */
 
 static bool is_costly(weft_op op) {
-    static const weft_op ops[] = {WEFT_OP_exp, WEFT_OP_expm1, WEFT_OP_log, WEFT_OP_log1p, WEFT_OP_sin, WEFT_OP_cos,
-                                  WEFT_OP_tan, WEFT_OP_asin, WEFT_OP_acos, WEFT_OP_atan, WEFT_OP_sinh, WEFT_OP_cosh,
-                                  WEFT_OP_asinh, WEFT_OP_acosh, WEFT_OP_atanh, WEFT_OP_tanh, WEFT_OP_logistic,
-                                  WEFT_OP_erf, WEFT_OP_pow, WEFT_OP_rem, WEFT_OP_atan2, WEFT_OP_gather};
+    static const weft_op ops[] = {WEFT_OP_exp,   WEFT_OP_expm1,    WEFT_OP_log,   WEFT_OP_log1p, WEFT_OP_sin,
+                                  WEFT_OP_cos,   WEFT_OP_tan,      WEFT_OP_asin,  WEFT_OP_acos,  WEFT_OP_atan,
+                                  WEFT_OP_sinh,  WEFT_OP_cosh,     WEFT_OP_asinh, WEFT_OP_acosh, WEFT_OP_atanh,
+                                  WEFT_OP_tanh,  WEFT_OP_logistic, WEFT_OP_erf,   WEFT_OP_pow,   WEFT_OP_rem,
+                                  WEFT_OP_atan2, WEFT_OP_gather};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         if (ops[i] == op) return true;
     return false;
@@ -201,7 +208,8 @@ static int64_t scratch_budget(const weft_reduction *r) {
 static bool keep(weft_reduction *r, const weft_value *value, uint32_t passes, int64_t *budget) {
     weft_dim_table *table = r->request->graph->dims;
     if (r->keep_count == WEFT_REDUCE_KEEP_MAX || !(passes & (passes - 1))) return false;
-    if (!same_dims(r->request->graph, &value->type, r->x) || weft_dtype_kind_of(value->type.dtype) != WEFT_KIND_FLOAT) return false;
+    if (!same_dims(r->request->graph, &value->type, r->x) || weft_dtype_kind_of(value->type.dtype) != WEFT_KIND_FLOAT)
+        return false;
     int64_t low, high, bytes = weft_dtype_bits(weft_index_carrier(value->type.dtype)) / 8;
     weft_dim_bounds(table, weft_dim_multiply(table, r->outer.extent, r->lane_extent), &low, &high);
     bool cpu = weft_capability_is_cpu(r->request->capability), open = high == INT64_MAX && cpu; /* sized at launch */
@@ -225,13 +233,16 @@ static void choose_kept(weft_reduction *r) {
         if (node->op == WEFT_OP_reduce)
             for (int i = 0; i < r->count; i++)
                 if (r->nodes[i] == node) passes = (uint32_t)1 << r->level[i];
-        if (node->op != WEFT_OP_yield && is_costly(node->op) && keep(r, &node->results[0], passes, &budget)) passes &= -passes;
+        if (node->op != WEFT_OP_yield && is_costly(node->op) && keep(r, &node->results[0], passes, &budget))
+            passes &= -passes;
         for (int i = 0; i < node->operand_count; i++) {
             const weft_value *operand = node->operands[i];
             uint32_t own = passes;
             if (node->op == WEFT_OP_yield) own = r->forms[i] == WEFT_REDUCE_FULL ? (uint32_t)1 << r->levels : 0;
-            if (!operand->node) of_argument[operand->index] |= own;
-            else operand->node->note = (void *)((uintptr_t)operand->node->note | own);
+            if (!operand->node)
+                of_argument[operand->index] |= own;
+            else
+                operand->node->note = (void *)((uintptr_t)operand->node->note | own);
         }
     }
     for (int i = 0; gpu && i < block->argument_count; i++) keep(r, block->arguments[i], of_argument[i], &budget);
@@ -247,32 +258,37 @@ void weft_reduction_start(weft_reduction *r, int pass, int lanes, weft_kval *out
     for (int i = 0; i < r->count; i++) {
         weft_dtype dtype = r->nodes[i]->results[0].type.dtype;
         bool mine = r->level[i] == pass;
-        out_accumulators[i] = mine ? weft_k_var(r->k, weft_index_identity(&r->c, r->kind[i], dtype, lanes)) : WEFT_KNONE;
+        out_accumulators[i] =
+            mine ? weft_k_var(r->k, weft_index_identity(&r->c, r->kind[i], dtype, lanes)) : WEFT_KNONE;
     }
 }
 
-void weft_reduction_visit(weft_reduction *r, int pass, const weft_lane_index *index, weft_lane_index position, int lanes,
-                          weft_kval mask, const weft_kval *accumulators) {
+void weft_reduction_visit(weft_reduction *r, int pass, const weft_lane_index *index, weft_lane_index position,
+                          int lanes, weft_kval mask, const weft_kval *accumulators) {
     weft_index_context *c = &r->c;
     size_t mark = weft_index_mark(c);
     for (int i = 0; i < r->keep_count; i++) {
         const weft_reduce_keep *kept = &r->keep[i];
         if (kept->pass >= pass) continue;
         weft_dtype carrier = weft_index_carrier(kept->value->type.dtype);
-        weft_index_bind_at(c, kept->value, index, lanes, mask, weft_index_load(c, kept->memory, carrier, position, lanes, mask));
+        weft_index_bind_at(c, kept->value, index, lanes, mask,
+                           weft_index_load(c, kept->memory, carrier, position, lanes, mask));
     }
     for (int i = 0; i < r->count && pass < r->levels; i++) {
         if (r->level[i] != pass) continue;
         weft_dtype dtype = r->nodes[i]->results[0].type.dtype;
         weft_kval value = weft_index_value(c, r->nodes[i]->operands[0], index, lanes, mask);
-        if (mask != WEFT_KNONE && r->rows) value = weft_index_select(c, mask, value, weft_index_identity(c, r->kind[i], dtype, lanes));
-        weft_k_set(r->k, accumulators[i], weft_index_combine(c, r->kind[i], dtype, weft_k_get(r->k, accumulators[i]), value));
+        if (mask != WEFT_KNONE && r->rows)
+            value = weft_index_select(c, mask, value, weft_index_identity(c, r->kind[i], dtype, lanes));
+        weft_k_set(r->k, accumulators[i],
+                   weft_index_combine(c, r->kind[i], dtype, weft_k_get(r->k, accumulators[i]), value));
     }
     for (int i = 0; i < r->keep_count; i++) {
         const weft_reduce_keep *kept = &r->keep[i];
         if (kept->pass != pass) continue;
         weft_kval value = weft_index_value(c, kept->value, index, lanes, mask);
-        weft_index_store_buffer(c, kept->memory, weft_index_carrier(kept->value->type.dtype), position, lanes, mask, value);
+        weft_index_store_buffer(c, kept->memory, weft_index_carrier(kept->value->type.dtype), position, lanes, mask,
+                                value);
     }
     for (int i = 0; i < r->request->fusion->result_count && pass == r->levels; i++)
         if (r->forms[i] == WEFT_REDUCE_FULL) weft_index_emit(c, i, index, lanes, mask);

@@ -4,8 +4,8 @@
    access treats as one are merged, never across kept and reduced. The last group of axes carries the lanes:
    - reduced (rows): a row is reduced along its lanes, row by row;
    - kept (columns): lanes are neighbouring results, the loop runs over the reduced axes.
-   Levels: a reduce that needs the result of another comes a level later; each level is one pass over the row, and a last
-   pass writes results of X's shape. */
+   Levels: a reduce that needs the result of another comes a level later; each level is one pass over the row, and a
+   last pass writes results of X's shape. */
 #ifndef WEFT_CODEGEN_BUILDERS_REDUCE_H
 #define WEFT_CODEGEN_BUILDERS_REDUCE_H
 
@@ -42,11 +42,11 @@ typedef struct weft_reduction {
     const char *kind[WEFT_REDUCTIONS_MAX];
     weft_reduce_form *forms; /* of results */
     bool any_full;
-    bool rows;               /* lanes along a reduced group */
-    int lane_axis;           /* where the lane index stands */
+    bool rows;     /* lanes along a reduced group */
+    int lane_axis; /* where the lane index stands */
     weft_dim lane_extent;
-    weft_axis_set kept;      /* kept axes without the lane group */
-    weft_axis_set outer;     /* reduced axes without the lane group */
+    weft_axis_set kept;  /* kept axes without the lane group */
+    weft_axis_set outer; /* reduced axes without the lane group */
     uint32_t merge;
     const struct split *split; /* of reduce_split.c, while it runs */
     int keep_count;
@@ -54,18 +54,20 @@ typedef struct weft_reduction {
 } weft_reduction;
 
 /* reduce.c */
-weft_status weft_reduction_init(const weft_build_request *request, const char *suffix, weft_reduction *out_reduction) WEFT_MUST_USE;
+weft_status weft_reduction_init(const weft_build_request *request, const char *suffix,
+                                weft_reduction *out_reduction) WEFT_MUST_USE;
 bool weft_reduction_fits(const weft_graph *graph, const weft_node *fusion);
 /* Writes the axes of position `at` of a set into index. */
 void weft_axis_set_index(weft_reduction *r, const weft_axis_set *set, weft_kval at, weft_lane_index *index);
 /* index (of X, reduced axes 0) as the index of result `result`. */
-void weft_reduction_result_index(const weft_reduction *r, int result, const weft_lane_index *index, weft_lane_index *out);
+void weft_reduction_result_index(const weft_reduction *r, int result, const weft_lane_index *index,
+                                 weft_lane_index *out);
 /* Emits results that are not of X's shape at a kept index. */
 void weft_reduction_emit_results(weft_reduction *r, weft_lane_index *index, int lanes, weft_kval mask);
 /* One visit: element values of the reduces of `pass` at index, combined into accumulators[i]; the pass after the last
    level writes full results. position: in the row, for kept values. */
-void weft_reduction_visit(weft_reduction *r, int pass, const weft_lane_index *index, weft_lane_index position, int lanes,
-                          weft_kval mask, const weft_kval *accumulators);
+void weft_reduction_visit(weft_reduction *r, int pass, const weft_lane_index *index, weft_lane_index position,
+                          int lanes, weft_kval mask, const weft_kval *accumulators);
 /* New accumulators for the reduces of a pass, identity in every lane; others WEFT_KNONE. */
 void weft_reduction_start(weft_reduction *r, int pass, int lanes, weft_kval *out_accumulators);
 
@@ -79,7 +81,8 @@ weft_status weft_reduce_split(const weft_build_request *request, int pieces, wef
 typedef struct weft_reduce_range {
     weft_kval outer_lo, outer_hi, lane_lo, lane_hi;
 } weft_reduce_range;
-void weft_reduce_row_pass(weft_reduction *r, int pass, weft_lane_index *index, const weft_reduce_range *range, weft_kval *out_results);
+void weft_reduce_row_pass(weft_reduction *r, int pass, weft_lane_index *index, const weft_reduce_range *range,
+                          weft_kval *out_results);
 /* Lanes and threads for rows on a GPU. */
 void weft_reduce_prepare_gpu(weft_reduction *r);
 
@@ -88,11 +91,13 @@ typedef struct weft_column_group {
     int count, lanes;
     weft_kval column[WEFT_REDUCE_UNROLL_MAX], mask;
 } weft_column_group;
-typedef void (*weft_column_body)(weft_reduction *r, const weft_lane_index *row, weft_kval column, int count, int lanes, weft_kval mask);
-void weft_reduce_column_pass(weft_reduction *r, int pass, weft_lane_index *index, const weft_column_group *g, weft_kval lo,
-                             weft_kval hi, weft_kval (*results)[WEFT_REDUCTIONS_MAX]);
+typedef void (*weft_column_body)(weft_reduction *r, const weft_lane_index *row, weft_kval column, int count, int lanes,
+                                 weft_kval mask);
+void weft_reduce_column_pass(weft_reduction *r, int pass, weft_lane_index *index, const weft_column_group *g,
+                             weft_kval lo, weft_kval hi, weft_kval (*results)[WEFT_REDUCTIONS_MAX]);
 /* Calls body for columns [lo, hi): several vectors at once, single ones, the tail. */
-void weft_reduce_for_columns(weft_reduction *r, const weft_lane_index *row, weft_kval lo, weft_kval hi, weft_column_body body);
+void weft_reduce_for_columns(weft_reduction *r, const weft_lane_index *row, weft_kval lo, weft_kval hi,
+                             weft_column_body body);
 void weft_reduce_row_index(weft_reduction *r, weft_kval row, weft_lane_index *out);
 
 #endif

@@ -4,8 +4,8 @@
 #include "codegen/builders/reduce.h"
 
 /* The reduced axes from lo to hi for `count` vectors of columns; leaves results[u][i] unrounded. */
-void weft_reduce_column_pass(weft_reduction *r, int pass, weft_lane_index *index, const weft_column_group *g, weft_kval lo,
-                             weft_kval hi, weft_kval (*results)[WEFT_REDUCTIONS_MAX]) {
+void weft_reduce_column_pass(weft_reduction *r, int pass, weft_lane_index *index, const weft_column_group *g,
+                             weft_kval lo, weft_kval hi, weft_kval (*results)[WEFT_REDUCTIONS_MAX]) {
     weft_kernel *k = r->k;
     weft_kval accumulators[WEFT_REDUCE_UNROLL_MAX][WEFT_REDUCTIONS_MAX];
     for (int u = 0; u < g->count; u++) weft_reduction_start(r, pass, g->lanes, accumulators[u]);
@@ -16,7 +16,8 @@ void weft_reduce_column_pass(weft_reduction *r, int pass, weft_lane_index *index
         size_t inner = weft_index_mark(&r->c);
         for (int i = 0; i < r->count; i++) {
             const weft_value *value = &r->nodes[i]->results[0];
-            if (r->level[i] < pass) weft_index_bind(&r->c, value, weft_index_round(&r->c, value->type.dtype, results[u][i]));
+            if (r->level[i] < pass)
+                weft_index_bind(&r->c, value, weft_index_round(&r->c, value->type.dtype, results[u][i]));
         }
         index[r->lane_axis] = weft_lane_range(g->column[u], g->lanes);
         weft_reduction_visit(r, pass, index, index[r->lane_axis], g->lanes, g->mask, accumulators[u]);
@@ -29,7 +30,8 @@ void weft_reduce_column_pass(weft_reduction *r, int pass, weft_lane_index *index
             if (r->level[i] == pass) results[u][i] = weft_k_get(k, accumulators[u][i]);
 }
 
-static void emit_columns(weft_reduction *r, const weft_lane_index *row, weft_kval column, int count, int lanes, weft_kval mask) {
+static void emit_columns(weft_reduction *r, const weft_lane_index *row, weft_kval column, int count, int lanes,
+                         weft_kval mask) {
     weft_kernel *k = r->k;
     weft_lane_index index[WEFT_MAX_RANK];
     weft_kval results[WEFT_REDUCE_UNROLL_MAX][WEFT_REDUCTIONS_MAX];
@@ -38,7 +40,8 @@ static void emit_columns(weft_reduction *r, const weft_lane_index *row, weft_kva
     for (int u = 0; u < count; u++) g.column[u] = weft_k_add(k, column, weft_k_index(k, (int64_t)u * lanes));
     weft_kval zero = weft_k_index(k, 0), length = weft_ix_extent(&r->c, r->outer.extent);
     size_t mark = weft_index_mark(&r->c);
-    for (int pass = 0; pass < r->levels + r->any_full; pass++) weft_reduce_column_pass(r, pass, index, &g, zero, length, results);
+    for (int pass = 0; pass < r->levels + r->any_full; pass++)
+        weft_reduce_column_pass(r, pass, index, &g, zero, length, results);
     for (int u = 0; u < count; u++) {
         size_t inner = weft_index_mark(&r->c);
         for (int i = 0; i < r->count; i++) {
@@ -57,8 +60,8 @@ static bool known_empty(const weft_kernel *k, weft_kval lo, weft_kval hi) {
     return weft_k_is_constant(k, lo, &a) && weft_k_is_constant(k, hi, &b) && a >= b;
 }
 
-static void loop(weft_reduction *r, const weft_lane_index *row, weft_kval lo, weft_kval hi, int count, int lanes, bool masked,
-                 weft_column_body body) {
+static void loop(weft_reduction *r, const weft_lane_index *row, weft_kval lo, weft_kval hi, int count, int lanes,
+                 bool masked, weft_column_body body) {
     weft_kernel *k = r->k;
     if (known_empty(k, lo, hi)) return;
     size_t mark = weft_index_mark(&r->c);
@@ -69,7 +72,8 @@ static void loop(weft_reduction *r, const weft_lane_index *row, weft_kval lo, we
     weft_k_end(k);
 }
 
-void weft_reduce_for_columns(weft_reduction *r, const weft_lane_index *row, weft_kval lo, weft_kval hi, weft_column_body body) {
+void weft_reduce_for_columns(weft_reduction *r, const weft_lane_index *row, weft_kval lo, weft_kval hi,
+                             weft_column_body body) {
     weft_kernel *k = r->k;
     weft_kval span = weft_k_sub(k, hi, lo), start = lo, whole = lo;
     int steps[2] = {r->unroll, 1};
@@ -97,7 +101,8 @@ static void build_gpu(weft_reduction *r) {
     int threads = r->request->schedule->threads > 0 ? r->request->schedule->threads : 256;
     r->threads = 1; /* threads do not cooperate */
     k->threads = threads;
-    weft_dim chunks = weft_dim_divide_ceil(table, r->lane_extent, r->lanes), total = weft_dim_multiply(table, r->kept.extent, chunks);
+    weft_dim chunks = weft_dim_divide_ceil(table, r->lane_extent, r->lanes),
+             total = weft_dim_multiply(table, r->kept.extent, chunks);
     k->grid = weft_dim_divide_ceil(table, total, threads);
     weft_kval id = weft_k_add(k, weft_k_mul(k, weft_k_block(k), weft_k_index(k, threads)), weft_k_thread(k));
     weft_k_if(k, weft_k_lt(k, id, weft_k_extent(k, total)));

@@ -1,6 +1,6 @@
 /* Reductions along the last axes: lanes run along the row. Each level is one pass with several independent vector
-   accumulators (CPU) or one per thread (GPU: shuffles, then shared memory), combined in a fixed tree; a last pass writes
-   results of X's shape. Rows are spread over blocks; on GPUs a block is a row. Read next: reduce_columns.c. */
+   accumulators (CPU) or one per thread (GPU: shuffles, then shared memory), combined in a fixed tree; a last pass
+   writes results of X's shape. Rows are spread over blocks; on GPUs a block is a row. Read next: reduce_columns.c. */
 #include "codegen/builders/reduce.h"
 
 typedef struct sweep {
@@ -15,7 +15,8 @@ static bool known_empty(const weft_kernel *k, weft_kval lo, weft_kval hi) {
     return weft_k_is_constant(k, lo, &a) && weft_k_is_constant(k, hi, &b) && a >= b;
 }
 
-static void visit(sweep *s, weft_kval column, int64_t divisor, int lanes, weft_kval mask, const weft_kval *accumulators) {
+static void visit(sweep *s, weft_kval column, int64_t divisor, int lanes, weft_kval mask,
+                  const weft_kval *accumulators) {
     weft_reduction *r = s->r;
     size_t mark = weft_index_mark(&r->c);
     weft_lane_index at = weft_lane_range(column, divisor);
@@ -27,14 +28,16 @@ static void visit(sweep *s, weft_kval column, int64_t divisor, int lanes, weft_k
 }
 
 /* Columns [lo, whole) by `count` vectors at a time. */
-static void vector_loop(sweep *s, weft_kval lo, weft_kval hi, int count, weft_kval (*accumulators)[WEFT_REDUCTIONS_MAX]) {
+static void vector_loop(sweep *s, weft_kval lo, weft_kval hi, int count,
+                        weft_kval (*accumulators)[WEFT_REDUCTIONS_MAX]) {
     weft_reduction *r = s->r;
     weft_kernel *k = r->k;
     if (known_empty(k, lo, hi)) return;
     size_t mark = weft_index_mark(&r->c);
     weft_kval column = weft_k_for(k, lo, hi, weft_k_index(k, (int64_t)count * r->lanes), 0);
     for (int u = 0; u < count; u++)
-        visit(s, weft_k_add(k, column, weft_k_index(k, (int64_t)u * r->lanes)), r->lanes, r->lanes, WEFT_KNONE, accumulators[u]);
+        visit(s, weft_k_add(k, column, weft_k_index(k, (int64_t)u * r->lanes)), r->lanes, r->lanes, WEFT_KNONE,
+              accumulators[u]);
     weft_k_end(k);
     weft_index_release(&r->c, mark);
 }
@@ -73,8 +76,9 @@ static void sweep_cpu(sweep *s, weft_kval lo, weft_kval hi, int unroll, weft_kva
 static weft_kval shuffle(weft_kernel *k, weft_kval value, int distance) {
     weft_dtype elem = (weft_dtype)weft_ktype_of(k, value).elem;
     if (weft_dtype_bits(elem) >= 32) return weft_k_shuffle_xor(k, value, distance);
-    weft_kval wide = elem == WEFT_BOOL ? weft_k_select(k, value, weft_k_integer(k, WEFT_I32, 1), weft_k_integer(k, WEFT_I32, 0))
-                                       : weft_k_convert(k, value, WEFT_I32);
+    weft_kval wide = elem == WEFT_BOOL
+                         ? weft_k_select(k, value, weft_k_integer(k, WEFT_I32, 1), weft_k_integer(k, WEFT_I32, 0))
+                         : weft_k_convert(k, value, WEFT_I32);
     return weft_k_convert(k, weft_k_shuffle_xor(k, wide, distance), elem);
 }
 
@@ -95,17 +99,20 @@ static weft_kval block_combine(weft_reduction *r, int i, weft_kval value) {
     weft_k_barrier(k);
     value = weft_k_load(k, shared, weft_k_index(k, 0), 1, WEFT_KNONE, WEFT_KNONE);
     for (int p = 1; p < parts; p++)
-        value = weft_index_combine(&r->c, r->kind[i], dtype, value, weft_k_load(k, shared, weft_k_index(k, p), 1, WEFT_KNONE, WEFT_KNONE));
+        value = weft_index_combine(&r->c, r->kind[i], dtype, value,
+                                   weft_k_load(k, shared, weft_k_index(k, p), 1, WEFT_KNONE, WEFT_KNONE));
     return value;
 }
 
-static weft_kval combine_all(weft_reduction *r, int i, int unroll, weft_kval (*accumulators)[WEFT_REDUCTIONS_MAX], weft_kval scalar) {
+static weft_kval combine_all(weft_reduction *r, int i, int unroll, weft_kval (*accumulators)[WEFT_REDUCTIONS_MAX],
+                             weft_kval scalar) {
     weft_kernel *k = r->k;
     weft_dtype dtype = r->nodes[i]->results[0].type.dtype;
     weft_kval parts[WEFT_REDUCE_UNROLL_MAX];
     for (int u = 0; u < unroll; u++) parts[u] = weft_k_get(k, accumulators[u][i]);
     for (int half = unroll / 2; half > 0; half /= 2)
-        for (int u = 0; u < half; u++) parts[u] = weft_index_combine(&r->c, r->kind[i], dtype, parts[u], parts[u + half]);
+        for (int u = 0; u < half; u++)
+            parts[u] = weft_index_combine(&r->c, r->kind[i], dtype, parts[u], parts[u + half]);
     weft_kval result = weft_index_combine_lanes(&r->c, r->kind[i], dtype, parts[0]);
     if (scalar != WEFT_KNONE) result = weft_index_combine(&r->c, r->kind[i], dtype, result, weft_k_get(k, scalar));
     return r->threads > 1 ? block_combine(r, i, result) : result;
@@ -122,7 +129,8 @@ static void sweep_gpu(sweep *s, weft_kval lo, weft_kval hi, weft_kval (*accumula
     weft_index_release(&r->c, mark);
 }
 
-void weft_reduce_row_pass(weft_reduction *r, int pass, weft_lane_index *index, const weft_reduce_range *range, weft_kval *out_results) {
+void weft_reduce_row_pass(weft_reduction *r, int pass, weft_lane_index *index, const weft_reduce_range *range,
+                          weft_kval *out_results) {
     weft_kernel *k = r->k;
     bool gpu = r->threads > 1, last = pass == r->levels, scalar_tail = !gpu && !weft_tail_is_masked(r->request);
     int unroll = last || gpu ? 1 : r->unroll;
@@ -157,7 +165,8 @@ static void emit_row(weft_reduction *r, weft_kval row) {
     for (int a = 0; a < r->x->rank; a++) index[a] = weft_lane_scalar(zero);
     size_t mark = weft_index_mark(&r->c);
     weft_axis_set_index(r, &r->kept, row, index);
-    weft_reduce_range range = {zero, weft_ix_extent(&r->c, r->outer.extent), zero, weft_ix_extent(&r->c, r->lane_extent)};
+    weft_reduce_range range = {zero, weft_ix_extent(&r->c, r->outer.extent), zero,
+                               weft_ix_extent(&r->c, r->lane_extent)};
     for (int pass = 0; pass < r->levels; pass++) {
         weft_reduce_row_pass(r, pass, index, &range, results);
         for (int i = 0; i < r->count; i++) {

@@ -1,6 +1,6 @@
-/* Few results and long reductions: a first launch reduces pieces into temporaries, a second combines them in piece order
-   and computes the results. Only for one level and no results of X's shape. Temporary t holds the partial results of
-   reduce t: [pieces][results], carriers. */
+/* Few results and long reductions: a first launch reduces pieces into temporaries, a second combines them in piece
+   order and computes the results. Only for one level and no results of X's shape. Temporary t holds the partial results
+   of reduce t: [pieces][results], carriers. */
 #include "codegen/builders/reduce.h"
 
 enum { PIECE_MIN = 8192 };
@@ -16,9 +16,12 @@ bool weft_reduce_should_split(const weft_reduction *r, int *out_pieces) {
     if (r->levels != 1 || r->any_full) return false;
     int64_t low, results, length, length_max, wanted = parallelism(r->request);
     weft_dim count = r->kept.extent;
-    if (!r->rows) count = weft_dim_multiply(table, count, weft_dim_divide_ceil(table, r->lane_extent, (int64_t)r->lanes * r->unroll));
+    if (!r->rows)
+        count =
+            weft_dim_multiply(table, count, weft_dim_divide_ceil(table, r->lane_extent, (int64_t)r->lanes * r->unroll));
     weft_dim_bounds(table, count, &low, &results);
-    weft_dim_bounds(table, weft_dim_multiply(table, r->outer.extent, r->rows ? r->lane_extent : 1), &length, &length_max);
+    weft_dim_bounds(table, weft_dim_multiply(table, r->outer.extent, r->rows ? r->lane_extent : 1), &length,
+                    &length_max);
     if (results >= wanted || results <= 0) return false;
     int64_t pieces = wanted / results, work = r->rows ? length : length * r->lanes * r->unroll;
     if (pieces > work / PIECE_MIN) pieces = work / PIECE_MIN;
@@ -28,10 +31,12 @@ bool weft_reduce_should_split(const weft_reduction *r, int *out_pieces) {
 }
 
 /* [lo, hi) of piece number `piece`, in multiples of `unit`. */
-static void piece_range(weft_reduction *r, weft_kval piece, int pieces, weft_dim extent, int64_t unit, weft_kval *lo, weft_kval *hi) {
+static void piece_range(weft_reduction *r, weft_kval piece, int pieces, weft_dim extent, int64_t unit, weft_kval *lo,
+                        weft_kval *hi) {
     weft_kernel *k = r->k;
     weft_dim_table *table = r->request->graph->dims;
-    weft_dim size = weft_dim_multiply(table, weft_dim_divide_ceil(table, weft_dim_divide_ceil(table, extent, pieces), unit), unit);
+    weft_dim size =
+        weft_dim_multiply(table, weft_dim_divide_ceil(table, weft_dim_divide_ceil(table, extent, pieces), unit), unit);
     weft_kval width = weft_k_extent(k, size), end = weft_k_extent(k, extent);
     *lo = weft_k_min(k, weft_k_mul(k, piece, width), end);
     *hi = weft_k_min(k, weft_k_add(k, *lo, width), end);
@@ -45,11 +50,13 @@ typedef struct split {
 static void partial_rows(split *s, int pieces) {
     weft_reduction *r = s->r;
     weft_kernel *k = r->k;
-    weft_kval zero = weft_k_index(k, 0), block = weft_k_block(k), count = weft_k_index(k, pieces), results[WEFT_REDUCTIONS_MAX];
+    weft_kval zero = weft_k_index(k, 0), block = weft_k_block(k), count = weft_k_index(k, pieces),
+              results[WEFT_REDUCTIONS_MAX];
     weft_kval row = weft_k_div(k, block, count), piece = weft_k_rem(k, block, count);
     weft_lane_index index[WEFT_MAX_RANK];
     weft_reduce_row_index(r, row, index);
-    weft_reduce_range range = {zero, weft_ix_extent(&r->c, r->outer.extent), zero, weft_ix_extent(&r->c, r->lane_extent)};
+    weft_reduce_range range = {zero, weft_ix_extent(&r->c, r->outer.extent), zero,
+                               weft_ix_extent(&r->c, r->lane_extent)};
     if (r->outer.extent != 1)
         piece_range(r, piece, pieces, r->outer.extent, 1, &range.outer_lo, &range.outer_hi);
     else
@@ -61,7 +68,8 @@ static void partial_rows(split *s, int pieces) {
     if (r->threads > 1) weft_k_end(k);
 }
 
-static void partial_columns(weft_reduction *r, const weft_lane_index *row, weft_kval column, int count, int lanes, weft_kval mask) {
+static void partial_columns(weft_reduction *r, const weft_lane_index *row, weft_kval column, int count, int lanes,
+                            weft_kval mask) {
     weft_kernel *k = r->k;
     const split *s = r->split;
     weft_lane_index index[WEFT_MAX_RANK];
@@ -72,7 +80,8 @@ static void partial_columns(weft_reduction *r, const weft_lane_index *row, weft_
     weft_reduce_column_pass(r, 0, index, &g, s->lo, s->hi, results);
     for (int u = 0; u < count; u++)
         for (int i = 0; i < r->count; i++)
-            weft_k_store(k, s->temps[i], weft_k_add(k, s->base, g.column[u]), mask, weft_k_splat(k, results[u][i], lanes));
+            weft_k_store(k, s->temps[i], weft_k_add(k, s->base, g.column[u]), mask,
+                         weft_k_splat(k, results[u][i], lanes));
 }
 
 static void partials_of_columns(split *s, int pieces) {
@@ -98,7 +107,8 @@ static void partials_of_columns(split *s, int pieces) {
     s->base = weft_k_add(k, s->base, weft_k_mul(k, row_number, weft_k_extent(k, r->lane_extent)));
     size_t mark = weft_index_mark(&r->c);
     weft_kval first = weft_k_mul(k, weft_k_thread(k), weft_k_index(k, r->lanes));
-    weft_kval column = weft_k_for(k, first, weft_k_extent(k, r->lane_extent), weft_k_index(k, (int64_t)r->lanes * k->threads), 0);
+    weft_kval column =
+        weft_k_for(k, first, weft_k_extent(k, r->lane_extent), weft_k_index(k, (int64_t)r->lanes * k->threads), 0);
     partial_columns(r, row, column, 1, r->lanes, WEFT_KNONE);
     weft_k_end(k);
     weft_index_release(&r->c, mark);
@@ -112,7 +122,8 @@ static weft_status build_partials(const weft_build_request *request, int pieces,
     weft_kval temps[WEFT_REDUCTIONS_MAX];
     for (int i = 0; i < r->count; i++) {
         weft_dtype carrier = weft_index_carrier(r->nodes[i]->results[0].type.dtype);
-        temps[i] = weft_kernel_buffer(r->k, WEFT_ARGUMENT_TEMP, i, carrier, true, weft_arena_format(request->arena, "t%d", i));
+        temps[i] =
+            weft_kernel_buffer(r->k, WEFT_ARGUMENT_TEMP, i, carrier, true, weft_arena_format(request->arena, "t%d", i));
         weft_dim results = r->rows ? r->kept.extent : weft_dim_multiply(table, r->kept.extent, r->lane_extent);
         plan->temps[i].bytes = weft_dim_multiply(table, results, (int64_t)pieces * (weft_dtype_bits(carrier) / 8));
     }
@@ -132,7 +143,8 @@ static weft_status build_partials(const weft_build_request *request, int pieces,
 }
 
 /* Results at row-major positions: each reduce is the combination of its pieces in order. */
-static void combine_at(weft_reduction *r, const weft_kval *temps, int pieces, weft_kval position, int lanes, weft_kval mask) {
+static void combine_at(weft_reduction *r, const weft_kval *temps, int pieces, weft_kval position, int lanes,
+                       weft_kval mask) {
     weft_kernel *k = r->k;
     weft_dim_table *table = r->request->graph->dims;
     weft_dim results = r->rows ? r->kept.extent : weft_dim_multiply(table, r->kept.extent, r->lane_extent);
@@ -143,7 +155,8 @@ static void combine_at(weft_reduction *r, const weft_kval *temps, int pieces, we
         weft_kval sum = weft_k_var(k, weft_index_identity(&r->c, r->kind[i], value->type.dtype, lanes));
         weft_kval piece = weft_k_for(k, weft_k_index(k, 0), weft_k_index(k, pieces), weft_k_index(k, 1), 0);
         weft_kval at = weft_k_add(k, weft_k_mul(k, piece, weft_k_extent(k, results)), position);
-        weft_kval part = weft_k_load(k, temps[i], at, lanes, mask, mask == WEFT_KNONE ? WEFT_KNONE : weft_index_zero(&r->c, carrier));
+        weft_kval part = weft_k_load(k, temps[i], at, lanes, mask,
+                                     mask == WEFT_KNONE ? WEFT_KNONE : weft_index_zero(&r->c, carrier));
         weft_k_set(k, sum, weft_index_combine(&r->c, r->kind[i], value->type.dtype, weft_k_get(k, sum), part));
         weft_k_end(k);
         weft_index_bind(&r->c, value, weft_index_round(&r->c, value->type.dtype, weft_k_get(k, sum)));
@@ -161,8 +174,8 @@ static weft_status build_combination(const weft_build_request *request, int piec
     weft_kernel *k = r->k;
     weft_kval temps[WEFT_REDUCTIONS_MAX];
     for (int i = 0; i < r->count; i++)
-        temps[i] = weft_kernel_buffer(k, WEFT_ARGUMENT_TEMP, i, weft_index_carrier(r->nodes[i]->results[0].type.dtype), false,
-                                      weft_arena_format(request->arena, "t%d", i));
+        temps[i] = weft_kernel_buffer(k, WEFT_ARGUMENT_TEMP, i, weft_index_carrier(r->nodes[i]->results[0].type.dtype),
+                                      false, weft_arena_format(request->arena, "t%d", i));
     bool cpu = weft_capability_is_cpu(request->capability);
     k->threads = cpu ? 1 : 128;
     weft_dim results = r->rows ? r->kept.extent : weft_dim_multiply(table, r->kept.extent, r->lane_extent);
@@ -181,7 +194,8 @@ static weft_status build_combination(const weft_build_request *request, int piec
 
 weft_status weft_reduce_split(const weft_build_request *request, int pieces, weft_kernel_plan *out_plan) {
     int count = 0;
-    for (const weft_node *node = weft_fusion_block(request->fusion)->first; node; node = node->next) count += node->op == WEFT_OP_reduce;
+    for (const weft_node *node = weft_fusion_block(request->fusion)->first; node; node = node->next)
+        count += node->op == WEFT_OP_reduce;
     WEFT_TRY(weft_plan_init(request, 2, count, out_plan), "split reduction");
     WEFT_TRY(build_partials(request, pieces, out_plan), "split reduction");
     return build_combination(request, pieces, out_plan);

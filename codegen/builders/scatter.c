@@ -1,11 +1,11 @@
 /* Builder "scatter": y = x with updates combined in, in index order. Two launches, or three when y is staged (stage.h):
    copy x, apply the updates, pack.
 
-   updates [batch..., window...]; batch position b has a start in x (indices), window element w adds to it along the axes
-   that are not inserted. Updates of different window elements never meet when their axes of x are addressed by no index:
-   those axes are the parallel ones (an embedding's features), the rest runs in order inside a lane. When nothing is
-   parallel, each of a few workers owns every n-th element of y and skips the others, so that the order stays.
-   Read next: select_and_scatter.c. */
+   updates [batch..., window...]; batch position b has a start in x (indices), window element w adds to it along the
+   axes that are not inserted. Updates of different window elements never meet when their axes of x are addressed by no
+   index: those axes are the parallel ones (an embedding's features), the rest runs in order inside a lane. When nothing
+   is parallel, each of a few workers owns every n-th element of y and skips the others, so that the order stays. Read
+   next: select_and_scatter.c. */
 #include <string.h>
 
 #include "codegen/builders/stage.h"
@@ -82,7 +82,8 @@ static void apply(scatter *s, const weft_lane_index *index, int lanes, weft_kval
         if (s->window_axis[i] >= 0) at[s->window_axis[i]] = index[i];
     for (int component = 0; component < map->count; component++) {
         int axis = (int)map->as.ints[component];
-        weft_kval start = start_of(s, index, component), extent = weft_k_convert(k, weft_ix_extent(c, s->x->dims[axis]), WEFT_I64);
+        weft_kval start = start_of(s, index, component),
+                  extent = weft_k_convert(k, weft_ix_extent(c, s->x->dims[axis]), WEFT_I64);
         weft_kval offset = weft_k_convert(k, at[axis].base, WEFT_I64);
         weft_kval room = weft_k_lt(k, start, extent); /* before the sum, which then cannot overflow */
         weft_kval sum = weft_k_add(k, start, offset);
@@ -98,12 +99,14 @@ static void apply(scatter *s, const weft_lane_index *index, int lanes, weft_kval
         weft_k_if(k, weft_k_eq(k, owner, me));
     }
     const weft_value *updates = s->node->operands[2];
-    weft_parts value = weft_parts_splat(c, weft_index_evaluate(c, updates, weft_axes_point(updates, index, lanes, mask)), lanes);
+    weft_parts value =
+        weft_parts_splat(c, weft_index_evaluate(c, updates, weft_axes_point(updates, index, lanes, mask)), lanes);
     weft_point point = weft_position_point(s->node->operands[0], position, lanes, mask);
     if (strcmp(s->kind, "set")) {
         weft_parts old = weft_parts_splat(c, weft_index_load_point(c, s->y, s->stage.dtype, point), lanes);
         value = weft_index_combine_parts(c, s->kind, s->x->dtype, old, value);
-        if (!s->stage.staged && value.part[1] == WEFT_KNONE) value.part[0] = weft_index_round(c, s->x->dtype, value.part[0]);
+        if (!s->stage.staged && value.part[1] == WEFT_KNONE)
+            value.part[0] = weft_index_round(c, s->x->dtype, value.part[0]);
     }
     weft_index_store_point(c, s->y, s->stage.dtype, point, value);
     if (s->owners > 1) weft_k_end(k);
@@ -172,7 +175,8 @@ static void emit_updates(scatter *s) {
             if (s->parallel[i]) index[i] = own[i];
         weft_kval column = weft_k_mul(k, weft_k_rem(k, work.item, count), weft_k_index(k, lanes));
         index[lane] = weft_lane_range(column, lanes);
-        if (lanes > 1 && weft_dim_divisor(table, columns) % lanes) mask = weft_index_below(c, index[lane], lanes, weft_ix_extent(c, columns));
+        if (lanes > 1 && weft_dim_divisor(table, columns) % lanes)
+            mask = weft_index_below(c, index[lane], lanes, weft_ix_extent(c, columns));
     }
     apply_in_order(s, index, lanes, mask);
     weft_items_end(c, &work);

@@ -1,7 +1,7 @@
-/* Builder "select_and_scatter": the gradient of max pooling. x, source -> y of x's shape: y is zero but where an element
-   of x is the first largest of a window; it receives the sum of the sources of its windows, windows in row-major order.
-   Axes with a window of 1, stride 1 and no padding (batch, channels) are independent: one item is a position of those.
-   Launches: zeros; windows; packing when y is staged. */
+/* Builder "select_and_scatter": the gradient of max pooling. x, source -> y of x's shape: y is zero but where an
+   element of x is the first largest of a window; it receives the sum of the sources of its windows, windows in
+   row-major order. Axes with a window of 1, stride 1 and no padding (batch, channels) are independent: one item is a
+   position of those. Launches: zeros; windows; packing when y is staged. */
 #include "codegen/builders/stage.h"
 
 typedef struct pooling {
@@ -44,12 +44,14 @@ static void select_element(pooling *p, const weft_lane_index *from, weft_kval wh
         weft_kval step = weft_k_for(k, zero, weft_k_index(k, p->window[i]), weft_k_index(k, 1), 0);
         loops++;
         at[i] = weft_lane_scalar(weft_k_add(k, corner, step));
-        weft_kval fits = weft_k_and(k, weft_k_le(k, zero, at[i].base), weft_k_lt(k, at[i].base, weft_ix_extent(c, p->x->dims[i])));
+        weft_kval fits =
+            weft_k_and(k, weft_k_le(k, zero, at[i].base), weft_k_lt(k, at[i].base, weft_ix_extent(c, p->x->dims[i])));
         inside = inside == WEFT_KNONE ? fits : weft_k_and(k, inside, fits);
     }
     if (inside != WEFT_KNONE) weft_k_if(k, inside);
     weft_kval value = weft_index_value(c, p->node->operands[0], at, 1, WEFT_KNONE), old = weft_k_get(k, best);
-    weft_kval better = weft_k_or(k, weft_k_lt(k, weft_k_get(k, where), zero), weft_index_compare(c, "gt", p->x->dtype, value, old));
+    weft_kval better =
+        weft_k_or(k, weft_k_lt(k, weft_k_get(k, where), zero), weft_index_compare(c, "gt", p->x->dtype, value, old));
     if (weft_dtype_is_float(p->x->dtype))
         better = weft_k_or(k, better, weft_k_and(k, weft_k_ne(k, value, value), weft_k_eq(k, old, old)));
     weft_kval position = weft_index_position(c, p->x->rank, p->x->dims, at, 1).base;
@@ -71,7 +73,8 @@ static void emit_windows(pooling *p) {
         items = weft_dim_multiply(table, items, outer[i]);
         windows = weft_dim_multiply(table, windows, inner[i]);
     }
-    weft_items work = weft_items_begin(c, items, weft_items_per_block(p->request, weft_dim_multiply(table, windows, 8)));
+    weft_items work =
+        weft_items_begin(c, items, weft_items_per_block(p->request, weft_dim_multiply(table, windows, 8)));
     weft_lane_index row[WEFT_MAX_RANK], from[WEFT_MAX_RANK];
     weft_index_unflatten(c, p->x->rank, outer, weft_lane_scalar(work.item), 1, row);
     size_t mark = weft_index_mark(c);
@@ -79,7 +82,8 @@ static void emit_windows(pooling *p) {
     weft_index_unflatten(c, p->x->rank, inner, weft_lane_scalar(step), 1, from);
     for (int i = 0; i < p->x->rank; i++)
         if (p->independent[i]) from[i] = row[i];
-    weft_kval where = weft_k_var(k, weft_k_index(k, -1)), best = weft_k_var(k, weft_index_zero(c, weft_index_carrier(p->x->dtype)));
+    weft_kval where = weft_k_var(k, weft_k_index(k, -1)),
+              best = weft_k_var(k, weft_index_zero(c, weft_index_carrier(p->x->dtype)));
     select_element(p, from, where, best);
     weft_kval at = weft_k_get(k, where);
     weft_k_if(k, weft_k_le(k, weft_k_index(k, 0), at));
@@ -111,7 +115,8 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
         p.independent[i] = p.window[i] == 1 && p.stride[i] == 1 && p.low[i] == 0 && high[i] == 0;
     p.stage = weft_stage_make(request, out_plan, 0, true);
     weft_dim count = weft_type_count(request->graph, p.x);
-    WEFT_TRY(weft_flat_launch(request, out_plan, "_zeros", count, weft_fusion_lanes(request), zeros, &p), "select_and_scatter");
+    WEFT_TRY(weft_flat_launch(request, out_plan, "_zeros", count, weft_fusion_lanes(request), zeros, &p),
+             "select_and_scatter");
     weft_kernel *k = weft_plan_kernel(request, "");
     p.c = weft_arena_allocate(request->arena, sizeof *p.c);
     if (!k || !p.c) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: kernel", request->name);
@@ -123,4 +128,5 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
     return weft_stage_finish(request, out_plan, &p.stage);
 }
 
-const weft_builder weft_builder_select_and_scatter = {"select_and_scatter", weft_single_accepts, weft_single_propose, build};
+const weft_builder weft_builder_select_and_scatter = {"select_and_scatter", weft_single_accepts, weft_single_propose,
+                                                      build};

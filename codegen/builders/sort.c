@@ -26,7 +26,9 @@ static weft_kval comes_before(sorter *s, weft_kval b, weft_kval a) {
     return weft_k_or(k, less, weft_k_and(k, number, nan));
 }
 
-static weft_kval key_at(sorter *s, weft_kval at) { return weft_k_load(s->c.kernel, s->keys, at, 1, WEFT_KNONE, WEFT_KNONE); }
+static weft_kval key_at(sorter *s, weft_kval at) {
+    return weft_k_load(s->c.kernel, s->keys, at, 1, WEFT_KNONE, WEFT_KNONE);
+}
 
 static void fill_line(sorter *s, weft_lane_index *index) {
     weft_kernel *k = s->c.kernel;
@@ -46,7 +48,8 @@ static void merge_runs(sorter *s, weft_kval lo, weft_kval middle, weft_kval hi, 
     weft_kval last_left = weft_k_sub(k, middle, one), last_right = weft_k_sub(k, hi, one);
     weft_kval out = weft_k_for(k, lo, hi, one, 0);
     weft_kval a = weft_k_get(k, left), b = weft_k_get(k, right);
-    weft_kval a_at = weft_k_add(k, from, weft_k_min(k, a, last_left)), b_at = weft_k_add(k, from, weft_k_min(k, b, last_right));
+    weft_kval a_at = weft_k_add(k, from, weft_k_min(k, a, last_left)),
+              b_at = weft_k_add(k, from, weft_k_min(k, b, last_right));
     weft_kval a_key = key_at(s, a_at), b_key = key_at(s, b_at);
     weft_kval a_done = weft_k_le(k, middle, a), b_left = weft_k_lt(k, b, hi);
     weft_kval take_right = weft_k_and(k, b_left, weft_k_or(k, a_done, comes_before(s, b_key, a_key)));
@@ -65,7 +68,8 @@ static weft_kval sort_line(sorter *s) {
     weft_k_while(k);
     weft_k_test(k, weft_k_lt(k, weft_k_get(k, width), s->n));
     weft_kval w = weft_k_get(k, width), from_half = weft_k_get(k, half), to_half = weft_k_sub(k, s->n, from_half);
-    weft_kval twice = weft_k_add(k, w, w), from = weft_k_add(k, s->base, from_half), to = weft_k_add(k, s->base, to_half);
+    weft_kval twice = weft_k_add(k, w, w), from = weft_k_add(k, s->base, from_half),
+              to = weft_k_add(k, s->base, to_half);
     weft_kval lo = weft_k_for(k, zero, s->n, twice, 0);
     weft_kval middle = weft_k_min(k, weft_k_add(k, lo, w), s->n), hi = weft_k_min(k, weft_k_add(k, lo, twice), s->n);
     merge_runs(s, lo, middle, hi, from, to);
@@ -154,7 +158,8 @@ static weft_status build_top_k(const weft_build_request *request, weft_kernel_pl
     return build_sort(request, out_plan, WEFT_OP_top_k);
 }
 
-static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability, const char **out_reason) {
+static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability,
+                    const char **out_reason) {
     if (!weft_single_accepts(graph, fusion, capability, out_reason)) return false;
     if (fusion->result_count > 16) return *out_reason = "more than 16 results", false;
     return true;

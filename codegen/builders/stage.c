@@ -2,13 +2,24 @@
 #include "codegen/builders/stage.h"
 
 weft_point weft_position_point(const weft_value *value, weft_lane_index position, int lanes, weft_kval mask) {
-    return (weft_point){.rank = value->type.rank, .dims = value->type.dims, .lanes = lanes, .has_flat = true, .flat = position,
-                        .edge = mask, .scalar = WEFT_KNONE, .vector = WEFT_KNONE};
+    return (weft_point){.rank = value->type.rank,
+                        .dims = value->type.dims,
+                        .lanes = lanes,
+                        .has_flat = true,
+                        .flat = position,
+                        .edge = mask,
+                        .scalar = WEFT_KNONE,
+                        .vector = WEFT_KNONE};
 }
 
 weft_point weft_axes_point(const weft_value *value, const weft_lane_index *index, int lanes, weft_kval mask) {
-    weft_point point = {.rank = value->type.rank, .dims = value->type.dims, .lanes = lanes, .has_axes = true,
-                        .edge = mask, .scalar = WEFT_KNONE, .vector = WEFT_KNONE};
+    weft_point point = {.rank = value->type.rank,
+                        .dims = value->type.dims,
+                        .lanes = lanes,
+                        .has_axes = true,
+                        .edge = mask,
+                        .scalar = WEFT_KNONE,
+                        .vector = WEFT_KNONE};
     for (int i = 0; i < point.rank; i++) point.axis[i] = index[i];
     return point;
 }
@@ -59,8 +70,8 @@ weft_status weft_stage_finish(const weft_build_request *request, weft_kernel_pla
     return weft_flat_launch(request, plan, suffix, weft_type_count(request->graph, type), lanes, pack, &p);
 }
 
-weft_status weft_flat_launch(const weft_build_request *request, weft_kernel_plan *plan, const char *suffix, weft_dim count,
-                             int lanes, weft_flat_body body, void *self) {
+weft_status weft_flat_launch(const weft_build_request *request, weft_kernel_plan *plan, const char *suffix,
+                             weft_dim count, int lanes, weft_flat_body body, void *self) {
     weft_kernel *k = weft_plan_kernel(request, suffix);
     weft_index_context *c = weft_arena_allocate(request->arena, sizeof *c);
     if (!k || !c) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: kernel", request->name);

@@ -1,4 +1,5 @@
-/* Every elementwise op on every dtype that it takes, at sizes around the vectors, with symbolic extents and specials. */
+/* Every elementwise op on every dtype that it takes, at sizes around the vectors, with symbolic extents and specials.
+ */
 #include <stdio.h>
 
 #include "ir/emit.h"
@@ -95,7 +96,8 @@ static void check_convert(weft_dtype from, weft_dtype to, bool saturate, bool bi
     harness h;
     harness_open(&h, "pointwise");
     char note[64];
-    snprintf(note, sizeof note, "%s %s to %s%s", bits ? "bitcast" : "convert", weft_dtype_name(from), weft_dtype_name(to), saturate ? " saturating" : "");
+    snprintf(note, sizeof note, "%s %s to %s%s", bits ? "bitcast" : "convert", weft_dtype_name(from),
+             weft_dtype_name(to), saturate ? " saturating" : "");
     h.note = note;
     h.native = harness_native(from) && harness_native(to);
     h.special = true;
@@ -115,7 +117,8 @@ START_TEST(conversions) {
         for (int to = 1; to < WEFT_DTYPE_COUNT; to++) {
             if (from == WEFT_STRING || to == WEFT_STRING) continue;
             check_convert((weft_dtype)from, (weft_dtype)to, false, false);
-            if (weft_dtype_is_float((weft_dtype)to) && weft_dtype_bits((weft_dtype)to) <= 8) check_convert((weft_dtype)from, (weft_dtype)to, true, false);
+            if (weft_dtype_is_float((weft_dtype)to) && weft_dtype_bits((weft_dtype)to) <= 8)
+                check_convert((weft_dtype)from, (weft_dtype)to, true, false);
             check_convert((weft_dtype)from, (weft_dtype)to, false, true);
         }
     }
@@ -131,12 +134,16 @@ START_TEST(symbolic) {
             int64_t symbols[2] = {n, m};
             h.symbols = symbols;
             h.note = "symbolic";
-            weft_dim dims[2] = {weft_graph_symbol(h.graph, "N", 0, 1000, 1), weft_graph_symbol(h.graph, "M", 0, INT64_MAX, 1)};
-            weft_value *x = weft_graph_input(h.graph, "x", WEFT_F32, 2, dims), *b = weft_graph_input(h.graph, "b", WEFT_F32, 1, &dims[1]);
+            weft_dim dims[2] = {weft_graph_symbol(h.graph, "N", 0, 1000, 1),
+                                weft_graph_symbol(h.graph, "M", 0, INT64_MAX, 1)};
+            weft_value *x = weft_graph_input(h.graph, "x", WEFT_F32, 2, dims),
+                       *b = weft_graph_input(h.graph, "b", WEFT_F32, 1, &dims[1]);
             weft_value *s = weft_graph_input(h.graph, "s", WEFT_F32, 1, dims);
             int64_t last[1] = {1}, first[1] = {0};
-            weft_value *wide = weft_emit_broadcast(h.graph, b, 2, dims, last), *tall = weft_emit_broadcast(h.graph, s, 2, dims, first);
-            weft_value *y = weft_emit_binary(h.graph, WEFT_OP_add, weft_emit_binary(h.graph, WEFT_OP_mul, x, wide), tall);
+            weft_value *wide = weft_emit_broadcast(h.graph, b, 2, dims, last),
+                       *tall = weft_emit_broadcast(h.graph, s, 2, dims, first);
+            weft_value *y =
+                weft_emit_binary(h.graph, WEFT_OP_add, weft_emit_binary(h.graph, WEFT_OP_mul, x, wide), tall);
             weft_graph_output(h.graph, "y", weft_emit_unary(h.graph, WEFT_OP_tanh, y));
             weft_graph_output(h.graph, "z", weft_emit_unary(h.graph, WEFT_OP_abs, y));
             harness_check(&h);

@@ -8,9 +8,9 @@
 
 #include "base/tensor.h"
 #include "codegen/kernel/simulate.h"
-#include "tests/llvm/loader.h"
 #include "ir/interpret.h"
 #include "ir/verify.h"
+#include "tests/llvm/loader.h"
 
 const char *const harness_targets[3][2] = {{"cpu", "x86-64-v3"}, {"cpu", "x86-64-v4"}, {"cuda", "sm_80"}};
 
@@ -23,7 +23,8 @@ static void require(weft_status status, const harness *h, const char *what) {
 }
 
 void harness_open(harness *h, const char *anchor) {
-    *h = (harness){.anchor = anchor, .class = WEFT_TOLERANCE_EXACT, .terms = 1, .scale = 0, .threads = 2, .native = true};
+    *h = (harness){
+        .anchor = anchor, .class = WEFT_TOLERANCE_EXACT, .terms = 1, .scale = 0, .threads = 2, .native = true};
     require(weft_context_create(NULL, &h->context), h, "context");
     require(weft_graph_create(h->context, "test", &h->graph), h, "graph");
 }
@@ -40,7 +41,8 @@ static uint64_t random_next(uint64_t *state) {
 
 static double random_float(uint64_t *state, bool special) {
     static const double specials[] = {0, -0.0, INFINITY, -INFINITY, NAN, 1, -1, 1e30, -1e-30, 0.5, 65504, 448};
-    if (special && random_next(state) % 4 == 0) return specials[random_next(state) % (sizeof specials / sizeof *specials)];
+    if (special && random_next(state) % 4 == 0)
+        return specials[random_next(state) % (sizeof specials / sizeof *specials)];
     return (double)(int64_t)(random_next(state) % 6001) / 1000 - 3;
 }
 
@@ -93,7 +95,8 @@ static weft_node *wrap(harness *h) {
         if (node->op != WEFT_OP_yield) {
             weft_node *copy = weft_node_clone(g, node, &map);
             ck_assert_ptr_nonnull(copy);
-            for (int r = 0; r < node->result_count; r++) ck_assert(weft_value_map_put(&map, &node->results[r], &copy->results[r]));
+            for (int r = 0; r < node->result_count; r++)
+                ck_assert(weft_value_map_put(&map, &node->results[r], &copy->results[r]));
         }
         if (node == last) break;
     }
@@ -101,7 +104,8 @@ static weft_node *wrap(harness *h) {
     weft_node_create(g, WEFT_OP_yield, (int)g->output_count, yields, 0, NULL, 0, NULL);
     weft_graph_place(g, outside);
     weft_attribute anchor = weft_attr_string(WEFT_ATTR_anchor, h->anchor);
-    weft_node *fusion = weft_node_create(g, WEFT_OP_fusion, body->argument_count, body->arguments, 1, &anchor, 1, &region);
+    weft_node *fusion =
+        weft_node_create(g, WEFT_OP_fusion, body->argument_count, body->arguments, 1, &anchor, 1, &region);
     weft_value_map_deinit(&map);
     free(yields);
     ck_assert_msg(g->problem_count == 0, "%s", g->problem_count ? g->problems[0].text : "");
@@ -147,7 +151,8 @@ bool harness_native(weft_dtype dtype) {
 static bool cpu_can(const weft_capability *capability) {
     if (strcmp(capability->target, "cpu") || !weft_target_find("cpu")) return false;
     if (!strcmp(capability->arch, "x86-64-v3")) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl");
 }
 
 static void launch(harness *h, const weft_plan_launch *launch, const memory *m, bool native) {
@@ -188,7 +193,8 @@ static void launch(harness *h, const weft_plan_launch *launch, const memory *m, 
     ck_abort_msg("no variant of a launch holds");
 }
 
-static void compare(const harness *h, const weft_capability *capability, const char *how, int result, const weft_tensor *expected, const void *actual) {
+static void compare(const harness *h, const weft_capability *capability, const char *how, int result,
+                    const weft_tensor *expected, const void *actual) {
     weft_dtype dtype = expected->dtype, part = dtype == WEFT_C64 ? WEFT_F32 : dtype == WEFT_C128 ? WEFT_F64 : dtype;
     int64_t count = expected->element_count * (part == dtype ? 1 : 2);
     weft_tolerance tolerance = weft_tolerance_get(h->class, part, capability->target);
@@ -196,22 +202,24 @@ static void compare(const harness *h, const weft_capability *capability, const c
         if (weft_dtype_is_float(part)) {
             double a = weft_element_double(part, expected->data, i), b = weft_element_double(part, actual, i);
             ck_assert_msg(weft_tolerance_close(tolerance, part, a, b, h->terms, h->scale),
-                          "%s on %s %s, %s: result %d element %lld: expected %.17g, got %.17g", h->note ? h->note : "", capability->target,
-                          capability->arch, how, result, (long long)i, a, b);
+                          "%s on %s %s, %s: result %d element %lld: expected %.17g, got %.17g", h->note ? h->note : "",
+                          capability->target, capability->arch, how, result, (long long)i, a, b);
         } else {
             int64_t a = weft_element_i64(part, expected->data, i), b = weft_element_i64(part, actual, i);
-            ck_assert_msg(a == b, "%s on %s %s, %s: result %d element %lld: expected %lld, got %lld", h->note ? h->note : "",
-                          capability->target, capability->arch, how, result, (long long)i, (long long)a, (long long)b);
+            ck_assert_msg(a == b, "%s on %s %s, %s: result %d element %lld: expected %lld, got %lld",
+                          h->note ? h->note : "", capability->target, capability->arch, how, result, (long long)i,
+                          (long long)a, (long long)b);
         }
     }
 }
 
-static void check_target(harness *h, const weft_node *fusion, const weft_capability *capability, weft_tensor *const *inputs,
-                         weft_tensor *const *expected) {
+static void check_target(harness *h, const weft_node *fusion, const weft_capability *capability,
+                         weft_tensor *const *inputs, weft_tensor *const *expected) {
     const char *reason = "";
     const weft_builder *builder = weft_builder_find(h->anchor, h->graph, fusion, capability, &reason);
     if (!builder && h->may_refuse) return;
-    ck_assert_msg(builder != NULL, "%s: no builder for %s on %s: %s", h->note ? h->note : "", h->anchor, capability->target, reason);
+    ck_assert_msg(builder != NULL, "%s: no builder for %s on %s: %s", h->note ? h->note : "", h->anchor,
+                  capability->target, reason);
     weft_arena arena;
     weft_arena_init(h->context->allocator, &arena);
     weft_schedule schedule = {0};
@@ -238,7 +246,8 @@ static void check_target(harness *h, const weft_node *fusion, const weft_capabil
         for (int i = 0; i < fusion->result_count; i++) memset(m.results[i], 0xA5, m.result_bytes[i]);
         for (int i = 0; i < plan.temp_count; i++) memset(m.temps[i], 0xA5, m.temp_bytes[i]);
         for (int i = 0; i < plan.launch_count; i++) launch(h, &plan.launches[i], &m, native);
-        for (int i = 0; i < fusion->result_count; i++) compare(h, capability, native ? "native" : "simulated", i, expected[i], m.results[i]);
+        for (int i = 0; i < fusion->result_count; i++)
+            compare(h, capability, native ? "native" : "simulated", i, expected[i], m.results[i]);
     }
     for (int i = 0; i < fusion->result_count; i++) free(m.results[i]);
     for (int i = 0; i < plan.temp_count; i++) free(m.temps[i]);

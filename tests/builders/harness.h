@@ -15,15 +15,16 @@ typedef struct harness {
     const int64_t *symbols; /* values of the graph's symbols; NULL when there are none */
     const char *anchor;
     weft_tolerance_class class;
-    double terms, scale;    /* of sums */
-    bool special;           /* infinities, NaN and extremes among the inputs */
-    bool may_refuse;        /* a capability without a builder is fine */
+    double terms, scale; /* of sums */
+    bool special;        /* infinities, NaN and extremes among the inputs */
+    bool may_refuse;     /* a capability without a builder is fine */
     int threads;
-    bool native;            /* run compiled code too, where this build and this CPU can */
-    const char *note;       /* printed with a failure */
+    bool native;      /* run compiled code too, where this build and this CPU can */
+    const char *note; /* printed with a failure */
 } harness;
 
-/* Compiled code is slow to make: only some dtypes of a sweep run it, all with WEFT_TEST_NATIVE=all in the environment. */
+/* Compiled code is slow to make: only some dtypes of a sweep run it, all with WEFT_TEST_NATIVE=all in the environment.
+ */
 bool harness_native(weft_dtype dtype);
 void harness_open(harness *h, const char *anchor);
 void harness_close(harness *h);

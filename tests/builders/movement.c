@@ -16,11 +16,12 @@ static void check_samples(weft_op op, const char *anchor) {
             h.symbols = values;
             h.native = harness_native((weft_dtype)d);
             char note[64];
-            snprintf(note, sizeof note, "%s %s variant %d", weft_op_get(op)->name, weft_dtype_name((weft_dtype)d), variant);
+            snprintf(note, sizeof note, "%s %s variant %d", weft_op_get(op)->name, weft_dtype_name((weft_dtype)d),
+                     variant);
             h.note = note;
             weft_node *node = weft_sample_node(h.graph, op, (weft_dtype)d, variant);
-            bool large = op == WEFT_OP_constant && variant == 2;  /* never inside a fusion */
-            bool unbound = op == WEFT_OP_iota && variant == 2; /* no input has the symbol */
+            bool large = op == WEFT_OP_constant && variant == 2; /* never inside a fusion */
+            bool unbound = op == WEFT_OP_iota && variant == 2;   /* no input has the symbol */
             if (node && !large && !unbound) harness_check(&h);
             harness_close(&h);
             if (!node) break;
@@ -29,9 +30,9 @@ static void check_samples(weft_op op, const char *anchor) {
 }
 
 START_TEST(samples) {
-    static const weft_op ops[] = {WEFT_OP_constant, WEFT_OP_iota, WEFT_OP_dim, WEFT_OP_reshape, WEFT_OP_transpose,
-                                  WEFT_OP_broadcast, WEFT_OP_slice, WEFT_OP_reverse, WEFT_OP_pad, WEFT_OP_concat,
-                                  WEFT_OP_dynamic_slice, WEFT_OP_gather};
+    static const weft_op ops[] = {WEFT_OP_constant,  WEFT_OP_iota,      WEFT_OP_dim,           WEFT_OP_reshape,
+                                  WEFT_OP_transpose, WEFT_OP_broadcast, WEFT_OP_slice,         WEFT_OP_reverse,
+                                  WEFT_OP_pad,       WEFT_OP_concat,    WEFT_OP_dynamic_slice, WEFT_OP_gather};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) check_samples(ops[i], "pointwise");
     check_samples(WEFT_OP_dynamic_update_slice, "dynamic_update_slice");
     check_samples(WEFT_OP_rng_bits, "rng_bits");
@@ -47,8 +48,10 @@ static void check_layout(int64_t n, int64_t hh, int64_t w, int64_t c, weft_dtype
     h.note = note;
     h.class = WEFT_TOLERANCE_ARITHMETIC;
     weft_dim flat[3] = {n, hh * w, c}, full[4] = {n, hh, w, c};
-    weft_value *x = weft_graph_input(h.graph, "x", dtype, 3, flat), *b = weft_graph_input(h.graph, "b", dtype, 1, &flat[2]);
-    weft_value *y = weft_emit_binary(h.graph, WEFT_OP_add, weft_emit_reshape(h.graph, x, 4, full), weft_emit_broadcast_to(h.graph, b, 4, full));
+    weft_value *x = weft_graph_input(h.graph, "x", dtype, 3, flat),
+               *b = weft_graph_input(h.graph, "b", dtype, 1, &flat[2]);
+    weft_value *y = weft_emit_binary(h.graph, WEFT_OP_add, weft_emit_reshape(h.graph, x, 4, full),
+                                     weft_emit_broadcast_to(h.graph, b, 4, full));
     int64_t permutation[4] = {0, 3, 1, 2};
     weft_graph_output(h.graph, "y", weft_emit_transpose(h.graph, y, permutation));
     harness_check(&h);
@@ -58,7 +61,8 @@ static void check_layout(int64_t n, int64_t hh, int64_t w, int64_t c, weft_dtype
     h.class = WEFT_TOLERANCE_ARITHMETIC;
     x = weft_graph_input(h.graph, "x", dtype, 3, flat);
     b = weft_graph_input(h.graph, "b", dtype, 1, &flat[2]);
-    y = weft_emit_binary(h.graph, WEFT_OP_add, weft_emit_reshape(h.graph, x, 4, full), weft_emit_broadcast_to(h.graph, b, 4, full));
+    y = weft_emit_binary(h.graph, WEFT_OP_add, weft_emit_reshape(h.graph, x, 4, full),
+                         weft_emit_broadcast_to(h.graph, b, 4, full));
     weft_graph_output(h.graph, "y", weft_emit_reshape(h.graph, y, 2, (weft_dim[]){n * hh, w * c}));
     harness_check(&h);
     harness_close(&h);
@@ -89,9 +93,12 @@ START_TEST(transposes) {
         }
         int64_t permutation[2] = {1, 0};
         weft_dtype dtype = i == 2 ? WEFT_BF16 : i == 4 ? WEFT_U8 : WEFT_F32;
-        weft_value *x = weft_graph_input(h.graph, "x", dtype, 2, dims), *b = weft_graph_input(h.graph, "b", dtype, 1, dims);
+        weft_value *x = weft_graph_input(h.graph, "x", dtype, 2, dims),
+                   *b = weft_graph_input(h.graph, "b", dtype, 1, dims);
         weft_value *y = weft_emit_transpose(h.graph, x, permutation);
-        weft_graph_output(h.graph, "y", weft_emit_binary(h.graph, WEFT_OP_mul, y, weft_emit_broadcast_to(h.graph, b, 2, (weft_dim[]){dims[1], dims[0]})));
+        weft_graph_output(h.graph, "y",
+                          weft_emit_binary(h.graph, WEFT_OP_mul, y,
+                                           weft_emit_broadcast_to(h.graph, b, 2, (weft_dim[]){dims[1], dims[0]})));
         harness_check(&h);
         harness_close(&h);
     }

@@ -33,7 +33,8 @@ static void check_kind(const char *kind, weft_dtype dtype, int64_t rows, int64_t
     harness h;
     harness_open(&h, "reduce");
     char note[96];
-    snprintf(note, sizeof note, "%s %s [%lld, %lld] over %d", kind, weft_dtype_name(dtype), (long long)rows, (long long)columns, axis);
+    snprintf(note, sizeof note, "%s %s [%lld, %lld] over %d", kind, weft_dtype_name(dtype), (long long)rows,
+             (long long)columns, axis);
     h.note = note;
     h.special = special;
     h.native = columns > 60;
@@ -76,12 +77,13 @@ START_TEST(split) {
 }
 END_TEST
 
-static void derived(weft_op op, weft_dtype dtype, int64_t rows, int64_t columns, int operands, int64_t axis, bool symbolic, bool prologue) {
+static void derived(weft_op op, weft_dtype dtype, int64_t rows, int64_t columns, int operands, int64_t axis,
+                    bool symbolic, bool prologue) {
     harness h;
     harness_open(&h, "reduce");
     char note[96];
-    snprintf(note, sizeof note, "%s %s [%lld, %lld] axis %lld%s", weft_op_get(op)->name, weft_dtype_name(dtype), (long long)rows,
-             (long long)columns, (long long)axis, symbolic ? " symbolic" : "");
+    snprintf(note, sizeof note, "%s %s [%lld, %lld] axis %lld%s", weft_op_get(op)->name, weft_dtype_name(dtype),
+             (long long)rows, (long long)columns, (long long)axis, symbolic ? " symbolic" : "");
     h.note = note;
     h.class = WEFT_TOLERANCE_CHAIN;
     h.terms = 8 + (double)(axis ? columns : rows) / 4;
@@ -141,7 +143,8 @@ START_TEST(batch_statistics) {
         weft_value *x = weft_graph_input(g, "x", WEFT_F32, 4, kept_last ? nhwc : nchw);
         weft_value *sum = weft_emit_reduce(g, x, "sum", 3, axes);
         weft_value *squares = weft_emit_reduce(g, weft_emit_binary(g, WEFT_OP_mul, x, x), "sum", 3, axes);
-        weft_value *centered = weft_emit_binary(g, WEFT_OP_sub, x, weft_emit_spread(g, weft_emit_binary_scalar(g, WEFT_OP_mul, sum, 0.01), x, 3, axes));
+        weft_value *centered = weft_emit_binary(
+            g, WEFT_OP_sub, x, weft_emit_spread(g, weft_emit_binary_scalar(g, WEFT_OP_mul, sum, 0.01), x, 3, axes));
         weft_graph_output(g, "sum", sum);
         weft_graph_output(g, "squares", squares);
         weft_graph_output(g, "centered", centered);
