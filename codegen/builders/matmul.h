@@ -70,6 +70,9 @@ void weft_axes_index(weft_index_context *c, const weft_axes *axes, uint32_t merg
 /* offset + sum of index * stride over a group, for a scalar position. */
 weft_kval weft_axes_offset(weft_index_context *c, const weft_axes *axes, const weft_access *access, weft_kval position);
 
+/* Axes [first, first + count) of the product's result. */
+weft_axes weft_matmul_result_axes(weft_graph *graph, const weft_matmul *p, int first, int count);
+
 /* Arguments that no instruction reads or writes disappear from a finished kernel. */
 weft_status weft_kernel_drop_unused_buffers(weft_kernel *kernel) WEFT_MUST_USE;
 

@@ -34,17 +34,6 @@ static weft_kval extent(build *b, weft_dim dim) { return weft_k_extent(b->k, dim
 static weft_kval number(build *b, int64_t value) { return weft_k_index(b->k, value); }
 static weft_kval plus(build *b, weft_kval x, int64_t value) { return weft_k_add(b->k, x, number(b, value)); }
 
-static weft_axes result_axes(weft_graph *graph, const weft_matmul *p, int first, int count) {
-    weft_axes axes = {.extent = 1};
-    const weft_type *type = &p->dot->results[0].type;
-    for (int i = first; i < first + count; i++) {
-        axes.axis[axes.count] = i;
-        axes.dims[axes.count++] = type->dims[i];
-        axes.extent = weft_dim_multiply(graph->dims, axes.extent, type->dims[i]);
-    }
-    return axes;
-}
-
 /* -- the register tile */
 
 static weft_kval multiply_add(build *b, weft_kval x, weft_kval y, weft_kval sum) {
@@ -275,9 +264,9 @@ static weft_status multiply(build *b, const char *suffix) {
     weft_kernel *k = b->k;
     for (int i = 0; i < b->request->fusion->result_count; i++)
         b->merge &= weft_index_mergeable(&b->c, weft_fusion_yield(b->request->fusion, i));
-    b->batch_axes = result_axes(b->request->graph, p, 0, p->batch_rank);
-    b->row_axes = result_axes(b->request->graph, p, p->batch_rank, p->m_rank);
-    b->column_axes = result_axes(b->request->graph, p, p->batch_rank + p->m_rank, p->n_rank);
+    b->batch_axes = weft_matmul_result_axes(b->request->graph, p, 0, p->batch_rank);
+    b->row_axes = weft_matmul_result_axes(b->request->graph, p, p->batch_rank, p->m_rank);
+    b->column_axes = weft_matmul_result_axes(b->request->graph, p, p->batch_rank + p->m_rank, p->n_rank);
     b->a = b->a_temp < 0 ? b->c.operands[p->a.access.operand]
                          : weft_kernel_buffer(k, WEFT_ARGUMENT_TEMP, b->a_temp, p->accumulate, false, "a");
     b->b = b->b_temp < 0 ? b->c.operands[p->b.access.operand]
@@ -462,6 +451,7 @@ static weft_status build_matmul(const weft_build_request *request, weft_kernel_p
     if (!weft_matmul_find(request, &p))
         return WEFT_STATUS(WEFT_INTERNAL, "%s: no product in the fusion", request->name);
     if (weft_fusion_is_empty(request)) return weft_plan_init(request, 0, 0, out_plan);
+    if (weft_matmul_takes_dots(request, &p)) return weft_matmul_dots(request, &p, out_plan);
     build b = {.request = request, .p = &p, .a_temp = -1, .b_temp = -1};
     int count = 0;
     if (!reads_b_in_place(request, &p)) b.b_temp = count++;

@@ -27,4 +27,9 @@ void weft_matmul_propose_tiles(const weft_build_request *request, const weft_mat
 weft_matmul_tiles weft_matmul_tiles_of(const weft_build_request *request, const weft_matmul *p,
                                        const weft_schedule *schedule, bool single_row);
 
+/* matmul_dots.c: few rows times columns that lie along k. */
+bool weft_matmul_takes_dots(const weft_build_request *request, const weft_matmul *p);
+weft_status weft_matmul_dots(const weft_build_request *request, const weft_matmul *p,
+                             weft_kernel_plan *out_plan) WEFT_MUST_USE;
+
 #endif

@@ -272,6 +272,17 @@ weft_kval weft_axes_offset(weft_index_context *c, const weft_axes *axes, const w
     return sum;
 }
 
+weft_axes weft_matmul_result_axes(weft_graph *graph, const weft_matmul *p, int first, int count) {
+    weft_axes axes = {.extent = 1};
+    const weft_type *type = &p->dot->results[0].type;
+    for (int i = first; i < first + count; i++) {
+        axes.axis[axes.count] = i;
+        axes.dims[axes.count++] = type->dims[i];
+        axes.extent = weft_dim_multiply(graph->dims, axes.extent, type->dims[i]);
+    }
+    return axes;
+}
+
 weft_status weft_kernel_drop_unused_buffers(weft_kernel *kernel) {
     int *renumbered = weft_arena_allocate_array(kernel->arena, kernel->argument_count + 1, sizeof *renumbered);
     if (!renumbered) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "kernel %s", kernel->name);

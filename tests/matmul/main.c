@@ -222,7 +222,7 @@ START_TEST(edges) {
     static const int ms[] = {1, 2, 5, 9, 17, 28, 31}, ns[] = {1, 15, 16, 33, 47, 48, 49, 97},
                      ks[] = {1, 3, 4, 5, 16, 37};
     for (size_t m = 0; m < sizeof ms / sizeof *ms; m++)
-        for (size_t n = m % 2; n < sizeof ns / sizeof *ns; n += 2) {
+        for (size_t n = m % 3; n < sizeof ns / sizeof *ns; n += 3) {
             product p = {.spec = "mk,kn:",
                          .dtype = WEFT_F32,
                          .result = WEFT_F32,
@@ -278,6 +278,28 @@ START_TEST(layouts) {
 }
 END_TEST
 
+/* Dot products along k: few rows, the second operand is no weight. */
+START_TEST(dots) {
+    static const char *const specs[] = {"mk,nk:", "bmk,bnk:b", "bmk,nbk:b", "mbk,bnk:b"};
+    for (int s = 0; s < 4; s++)
+        for (int m = 1; m <= 5; m++)
+            for (int i = 0; i < 3; i++) {
+                product p = {.spec = specs[s],
+                             .size = {L('b') = 3, L('m') = m, L('k') = (int[]){16, 37, 128}[(i + m) % 3],
+                                      L('n') = (int[]){1, 70, 131}[i]},
+                             .dtype = m == 3   ? WEFT_F64
+                                      : m == 5 ? WEFT_I32
+                                               : WEFT_F32,
+                             .arch = arches[_i],
+                             .threads = 1 + i % 2,
+                             .epilogue = i == 1,
+                             .symbolic = (const char *[]){NULL, "n", "bnk"}[(i + s) % 3]};
+                p.result = p.dtype;
+                check(p);
+            }
+}
+END_TEST
+
 START_TEST(dtypes) {
     static const weft_dtype types[][2] = {{WEFT_F64, WEFT_F64},  {WEFT_F16, WEFT_F16}, {WEFT_BF16, WEFT_BF16},
                                           {WEFT_BF16, WEFT_F32}, {WEFT_I8, WEFT_I32},  {WEFT_U8, WEFT_I32},
@@ -305,6 +327,7 @@ int main(void) {
     tcase_add_loop_test(tests, edges, 0, 2);
     tcase_add_loop_test(tests, symbolic, 0, 2);
     tcase_add_loop_test(tests, layouts, 0, 2);
+    tcase_add_loop_test(tests, dots, 0, 2);
     tcase_add_loop_test(tests, dtypes, 0, 2);
     tcase_set_timeout(tests, 200);
     suite_add_tcase(suite, tests);
