@@ -1,8 +1,8 @@
 /* libweft_bench: one fused graph, compiled for the CUDA device and launched on raw device pointers, so that a program
    which holds a peer's tensors (gpu_peers.py) can time both side by side on one stream.
 
-   The graph goes the compiler's way: passes, builders, kernel IR, CUDA C, NVRTC, driver; only memory comes from outside.
-   One process, one device, one thread. Read next: tests/cuda/cases.h, gpu_peers.py. */
+   The graph goes the compiler's way: passes, builders, kernel IR, CUDA C, NVRTC, driver; only memory comes from
+   outside. One process, one device, one thread. Read next: tests/cuda/cases.h, gpu_peers.py. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -82,16 +82,19 @@ static weft_status slot_of(weft_bench *b, const weft_value *value, void ***out_s
     if (*out_slot) return NULL;
     int64_t elements = 1;
     for (int i = 0; i < value->type.rank; i++) elements *= value->type.dims[i];
-    WEFT_TRY(own_memory(b, (size_t)elements * (size_t)weft_dtype_bits(value->type.dtype) / 8, out_slot), "value %%%d", value->id);
+    WEFT_TRY(own_memory(b, (size_t)elements * (size_t)weft_dtype_bits(value->type.dtype) / 8, out_slot), "value %%%d",
+             value->id);
     if (value->node && value->node->op == WEFT_OP_constant) {
         const weft_tensor *tensor = weft_node_attribute(value->node, WEFT_ATTR_value)->as.tensor;
         WEFT_TRY(bench.device->driver->upload(bench.device, **out_slot, tensor->data, tensor->bytes), "constant");
     }
-    return weft_map_put(&b->memory, &value, sizeof value, *out_slot) ? NULL : WEFT_STATUS(WEFT_OUT_OF_MEMORY, "memory map");
+    return weft_map_put(&b->memory, &value, sizeof value, *out_slot) ? NULL
+                                                                     : WEFT_STATUS(WEFT_OUT_OF_MEMORY, "memory map");
 }
 
 static weft_status evaluate(weft_bench *b, weft_dim dim, int64_t *out_value) {
-    if (!weft_dim_evaluate(b->graph->dims, dim, NULL, out_value)) return WEFT_STATUS(WEFT_INTERNAL, "an extent without a value");
+    if (!weft_dim_evaluate(b->graph->dims, dim, NULL, out_value))
+        return WEFT_STATUS(WEFT_INTERNAL, "an extent without a value");
     return NULL;
 }
 
@@ -109,7 +112,8 @@ static weft_status bind_map(weft_bench *b, bound_launch *bound, const weft_tenso
     return NULL;
 }
 
-static weft_status bind_launch(weft_bench *b, const weft_node *fusion, const weft_kernel_plan *plan, void ***temps, weft_kernel *kernel) {
+static weft_status bind_launch(weft_bench *b, const weft_node *fusion, const weft_kernel_plan *plan, void ***temps,
+                               weft_kernel *kernel) {
     if (b->launch_count == LAUNCHES_MAX) return WEFT_STATUS(WEFT_UNSUPPORTED, "too many launches");
     bound_launch *bound = &b->launches[b->launch_count];
     weft_program_kernel *record = &b->kernels[b->launch_count];
@@ -125,13 +129,15 @@ static weft_status bind_launch(weft_bench *b, const weft_node *fusion, const wef
             WEFT_TRY(evaluate(b, argument->extent, &bound->extents[bound->launch.extent_count++]), "extent");
             continue;
         case WEFT_ARGUMENT_TENSOR_MAP:
-            WEFT_TRY(bind_map(b, bound, &plan->maps[argument->index], bound->launch.map_count++), "kernel %s", kernel->name);
+            WEFT_TRY(bind_map(b, bound, &plan->maps[argument->index], bound->launch.map_count++), "kernel %s",
+                     kernel->name);
             continue;
         }
         bound->launch.buffer_count++;
     }
     WEFT_TRY(evaluate(b, kernel->grid, &bound->launch.grid), "grid");
-    WEFT_TRY(evaluate(b, weft_target_find("cuda")->scratch_bytes(kernel), &bound->launch.scratch_bytes), "shared memory");
+    WEFT_TRY(evaluate(b, weft_target_find("cuda")->scratch_bytes(kernel), &bound->launch.scratch_bytes),
+             "shared memory");
     *record = (weft_program_kernel){.name = kernel->name, .threads = kernel->threads, .cluster = kernel->cluster};
     bound->launch.kernel = b->launch_count;
     b->code[b->launch_count++] = kernel;
@@ -150,7 +156,8 @@ static weft_status bind_plan(weft_bench *b, const weft_node *fusion, const weft_
         const weft_plan_launch *launch = &plan->launches[i];
         for (int v = 0; v < launch->variant_count; v++) { /* extents are numbers: the first that holds */
             bool holds = true;
-            for (int c = 0; c < launch->variants[v].condition_count; c++) holds &= weft_condition_holds(b->graph->dims, &launch->variants[v].conditions[c], NULL);
+            for (int c = 0; c < launch->variants[v].condition_count; c++)
+                holds &= weft_condition_holds(b->graph->dims, &launch->variants[v].conditions[c], NULL);
             if (!holds) continue;
             WEFT_TRY(bind_launch(b, fusion, plan, temps, launch->variants[v].kernel), "launch %d", i);
             break;
@@ -159,13 +166,29 @@ static weft_status bind_plan(weft_bench *b, const weft_node *fusion, const weft_
     return NULL;
 }
 
+/* A reshape beside the kernels shares the memory of its operand: with an output, the output's. */
+static weft_status share_memory(weft_bench *b, const weft_node *node) {
+    const weft_value *from = node->operands[0], *to = &node->results[0];
+    void **slot = weft_map_find(&b->memory, &to, sizeof to);
+    if (slot && weft_map_has(&b->memory, &from, sizeof from))
+        return WEFT_STATUS(WEFT_UNSUPPORTED, "a reshape between two ports");
+    if (!slot) WEFT_TRY(slot_of(b, from, &slot), "reshape");
+    if (!weft_map_put(&b->memory, &from, sizeof from, slot) || !weft_map_put(&b->memory, &to, sizeof to, slot))
+        return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "reshape");
+    return NULL;
+}
+
 /* choice: which of the builder's proposals; past the last = UNSUPPORTED */
 static weft_status build_fusion(weft_bench *b, const weft_node *fusion, int choice, int number) {
     const char *anchor = weft_node_string(fusion, WEFT_ATTR_anchor, ""), *reason = "";
     const weft_builder *builder = weft_builder_find(anchor, b->graph, fusion, bench.capability, &reason);
     if (!builder) return WEFT_STATUS(WEFT_UNSUPPORTED, "no builder for %s: %s", anchor, reason);
-    weft_build_request request = {.graph = b->graph, .fusion = fusion, .capability = bench.capability, .arena = &b->arena,
-                                  .name = weft_arena_format(&b->arena, "%s_%d", anchor, number), .thread_count = bench.capability->multiprocessors};
+    weft_build_request request = {.graph = b->graph,
+                                  .fusion = fusion,
+                                  .capability = bench.capability,
+                                  .arena = &b->arena,
+                                  .name = weft_arena_format(&b->arena, "%s_%d", anchor, number),
+                                  .thread_count = bench.capability->multiprocessors};
     weft_schedule schedules[16];
     int count = builder->propose(&request, 16, schedules);
     if (choice >= count) return WEFT_STATUS(WEFT_OUT_OF_RANGE, "%s proposes %d schedules", builder->name, count);
@@ -173,8 +196,10 @@ static weft_status build_fusion(weft_bench *b, const weft_node *fusion, int choi
     weft_kernel_plan plan;
     WEFT_TRY(builder->build(&request, &plan), "building %s", anchor);
     size_t used = strlen(b->text);
-    snprintf(b->text + used, sizeof b->text - used, "%s%s %dx%d stages %d consumers %d cluster %d", used ? "; " : "", request.schedule->builder ? request.schedule->builder : anchor,
-             request.schedule->tile_m, request.schedule->tile_n, request.schedule->stages, request.schedule->consumers, request.schedule->cluster);
+    snprintf(b->text + used, sizeof b->text - used, "%s%s %dx%d stages %d consumers %d cluster %d", used ? "; " : "",
+             request.schedule->builder ? request.schedule->builder : anchor, request.schedule->tile_m,
+             request.schedule->tile_n, request.schedule->stages, request.schedule->consumers,
+             request.schedule->cluster);
     return bind_plan(b, fusion, &plan);
 }
 
@@ -187,11 +212,15 @@ static weft_status build_graph(weft_bench *b, const char *pipeline, int choice) 
     const weft_node *last = b->graph->body->block->last;
     for (int i = 0; i < last->operand_count; i++) {
         const weft_value *value = last->operands[i];
-        if (!weft_map_put(&b->memory, &value, sizeof value, &b->owned[weft_graph_input_count(b->graph) + i])) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "outputs");
+        if (!weft_map_put(&b->memory, &value, sizeof value, &b->owned[weft_graph_input_count(b->graph) + i]))
+            return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "outputs");
     }
+    for (const weft_node *node = last; node; node = node->previous)
+        if (node->op == WEFT_OP_reshape) WEFT_TRY(share_memory(b, node), "case");
     for (const weft_node *node = b->graph->body->block->first; node; node = node->next) {
-        if (node->op == WEFT_OP_fusion) WEFT_TRY(build_fusion(b, node, choice, number++), "case");
-        else if (node->op != WEFT_OP_constant && node->op != WEFT_OP_yield)
+        if (node->op == WEFT_OP_fusion)
+            WEFT_TRY(build_fusion(b, node, choice, number++), "case");
+        else if (node->op != WEFT_OP_constant && node->op != WEFT_OP_yield && node->op != WEFT_OP_reshape)
             return WEFT_STATUS(WEFT_UNSUPPORTED, "op %s is left beside the kernels", weft_op_get(node->op)->name);
     }
     return NULL;
@@ -199,17 +228,20 @@ static weft_status build_graph(weft_bench *b, const char *pipeline, int choice) 
 
 static weft_status compile(weft_bench *b) {
     double start = seconds_now();
-    WEFT_TRY(weft_target_find("cuda")->compile(bench.context, bench.capability, b->launch_count, b->code, 4, &b->image), "compiling");
+    WEFT_TRY(weft_target_find("cuda")->compile(bench.context, bench.capability, b->launch_count, b->code, 4, &b->image),
+             "compiling");
     b->compile_seconds = seconds_now() - start;
-    b->data = (weft_program_data){.name = "bench", .kernel_count = b->launch_count, .kernels = b->kernels, .target = "cuda"};
+    b->data =
+        (weft_program_data){.name = "bench", .kernel_count = b->launch_count, .kernels = b->kernels, .target = "cuda"};
     weft_binary binary = {bench.capability->arch, b->image.data, b->image.bytes};
     WEFT_TRY(bench.device->driver->load(bench.device, &b->data, &binary, &b->module), "loading");
     for (int i = 0; i < b->launch_count; i++) {
         int registers, local;
         WEFT_TRY(weft_cuda_kernel_info(bench.device, b->module, i, &registers, &local), "kernel %d", i);
         size_t used = strlen(b->text);
-        snprintf(b->text + used, sizeof b->text - used, "; %s: %d registers, %d local bytes, grid %lld, shared %lld", b->kernels[i].name, registers, local,
-                 (long long)b->launches[i].launch.grid, (long long)b->launches[i].launch.scratch_bytes);
+        snprintf(b->text + used, sizeof b->text - used, "; %s: %d registers, %d local bytes, grid %lld, shared %lld",
+                 b->kernels[i].name, registers, local, (long long)b->launches[i].launch.grid,
+                 (long long)b->launches[i].launch.scratch_bytes);
     }
     return NULL;
 }
@@ -221,7 +253,8 @@ WEFT_API int weft_bench_open(int ordinal);
 WEFT_API void weft_bench_close(void);
 WEFT_API int weft_bench_create(const char *name, int count, const int64_t *numbers, int choice, weft_bench **out_bench);
 WEFT_API void weft_bench_release(weft_bench *b);
-WEFT_API int weft_bench_run(weft_bench *b, int input_count, void *const *inputs, int output_count, void *const *outputs, void *stream);
+WEFT_API int weft_bench_run(weft_bench *b, int input_count, void *const *inputs, int output_count, void *const *outputs,
+                            void *stream);
 WEFT_API const char *weft_bench_text(const weft_bench *b);
 WEFT_API double weft_bench_compile_seconds(const weft_bench *b);
 WEFT_API int weft_bench_print(const weft_bench *b, const char *path);
@@ -250,7 +283,8 @@ void weft_bench_close(void) {
 void weft_bench_release(weft_bench *b) {
     if (!b) return;
     if (b->module) bench.device->driver->unload(bench.device, b->module);
-    for (int i = b->port_count; i < b->owned_count; i++) bench.device->driver->free(bench.device, b->owned[i], b->owned_bytes[i]);
+    for (int i = b->port_count; i < b->owned_count; i++)
+        bench.device->driver->free(bench.device, b->owned[i], b->owned_bytes[i]);
     weft_free(bench.context->allocator, b->image.data, b->image.bytes);
     weft_map_deinit(&b->memory);
     weft_arena_deinit(&b->arena);
@@ -271,7 +305,8 @@ int weft_bench_create(const char *name, int count, const int64_t *numbers, int c
         status = weft_graph_finish(b->graph);
         for (int i = 0; !status && i < weft_graph_input_count(b->graph); i++) {
             const weft_value *value = b->graph->body->block->arguments[i];
-            if (!weft_map_put(&b->memory, &value, sizeof value, &b->owned[i])) status = WEFT_STATUS(WEFT_OUT_OF_MEMORY, "case %s", name);
+            if (!weft_map_put(&b->memory, &value, sizeof value, &b->owned[i]))
+                status = WEFT_STATUS(WEFT_OUT_OF_MEMORY, "case %s", name);
         }
     }
     if (!status) status = build_graph(b, strcmp(name, "attention") ? weft_pipeline_standard : "simplify,fuse", choice);
@@ -284,15 +319,18 @@ int weft_bench_create(const char *name, int count, const int64_t *numbers, int c
     return 0;
 }
 
-int weft_bench_run(weft_bench *b, int input_count, void *const *inputs, int output_count, void *const *outputs, void *stream) {
-    weft_cuda_use_stream(bench.device, stream);
+int weft_bench_run(weft_bench *b, int input_count, void *const *inputs, int output_count, void *const *outputs,
+                   void *stream) {
+    /* the CUDA runtime's default stream is NULL there and CU_STREAM_LEGACY, 1, in the driver's calls */
+    weft_cuda_use_stream(bench.device, stream ? stream : (void *)1);
     for (int i = 0; i < input_count; i++) b->owned[i] = inputs[i];
     for (int i = 0; i < output_count; i++) b->owned[input_count + i] = outputs[i];
     for (int n = 0; n < b->launch_count; n++) {
         bound_launch *bound = &b->launches[n];
         for (int i = 0; i < bound->launch.buffer_count; i++) bound->buffers[i] = *bound->slots[i];
         for (int i = 0; i < bound->launch.map_count; i++) bound->maps[i].memory = bound->buffers[bound->map_buffers[i]];
-        bound->launch.buffers = bound->buffers, bound->launch.extents = bound->extents, bound->launch.maps = bound->maps;
+        bound->launch.buffers = bound->buffers, bound->launch.extents = bound->extents,
+        bound->launch.maps = bound->maps;
         if (report(bench.device->driver->launch(bench.device, b->module, &bound->launch))) return 1;
     }
     return 0;

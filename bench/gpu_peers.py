@@ -3,7 +3,7 @@
 Both sides run in this process, on PyTorch's stream, on the same random tensors. Timing is by rounds: every round runs each
 candidate once behind a flush of the L2 cache and a device sleep that lets the host run ahead, so that all candidates see
 the same clocks and none is charged for its launch; the median counts.
-usage: gpu_peers.py LIBRARY OUT.json [part ...]     parts: test gemm fused ragged attention row flat
+usage: gpu_peers.py LIBRARY OUT.json [part ...]     parts: test gemm fused ragged attention decode row flat
 """
 import ctypes, json, math, os, sys, time
 import torch
@@ -212,10 +212,15 @@ def part_test():
     torch.manual_seed(1)
     shapes = [(128, 256, 64), (256, 256, 128), (300, 520, 200), (1, 128, 64), (7, 136, 72), (129, 264, 4096), (255, 248, 1000), (257, 1032, 520), (64, 64, 8),
               (1024, 1024, 1024), (2048, 512, 256)]
+    shapes += [(301, 523, 201), (127, 129, 4100), (65, 258, 77)]
+    for m, n, k, order in ((2304, 4224, 328, 1), (2305, 4222, 130, 0), (2303, 4221, 264, 2)):  # several tiles a block
+        for epilogue in (0, 1):
+            inputs, out = matmul_tensors(m, n, k, order, epilogue, 0)
+            for choice in range(7):
+                check(f"matmul {m}x{n}x{k} order {order} epilogue {epilogue} choice {choice}", "matmul", (m, n, k, order, epilogue, 0), inputs, out,
+                      lambda: matmul_reference(inputs, order, epilogue, torch.arange(m, device="cuda")), 4e-3, choice)
     for m, n, k in shapes:
         for order in (1, 0, 2):
-            if order == 2 and m % 8:
-                continue
             for epilogue in (0, 1):
                 for choice in ((0, 1, 2, 3, 4, 5, 6) if (m, n, k) in ((300, 520, 200), (257, 1032, 520)) and order == 1 else (0,)):
                     inputs, out = matmul_tensors(m, n, k, order, epilogue, 0)
@@ -224,10 +229,24 @@ def part_test():
                           lambda: matmul_reference(inputs, order, epilogue, rows), 4e-3, choice)
     inputs, out = matmul_tensors(384, 520, 200, 1, 0, 1)
     check("matmul f16", "matmul", (384, 520, 200, 1, 0, 1), inputs, out, lambda: matmul_reference(inputs, 1, 0, torch.arange(384, device="cuda")), 1e-3)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    for m, n, k, order in ((300, 523, 201, 0), (64, 64, 64, 1), (129, 257, 33, 2), (1, 1000, 512, 1), (1024, 1024, 1024, 0)):
+        for epilogue in (0, 1):
+            for choice in (0, 1):
+                inputs, out = matmul_tensors(m, n, k, order, epilogue, 2)
+                check(f"matmul f32 {m}x{n}x{k} order {order} epilogue {epilogue} choice {choice}", "matmul", (m, n, k, order, epilogue, 2), inputs, out,
+                      lambda: matmul_reference(inputs, order, epilogue, torch.arange(m, device="cuda")), 1e-5, choice)
+    for n, c, o, size, kernel, stride, pad, groups in ((2, 3, 64, 63, 7, 2, 3, 1), (1, 32, 32, 29, 3, 1, 1, 32), (3, 64, 128, 14, 1, 1, 0, 1), (1, 8, 24, 17, 3, 2, 1, 4)):
+        x, w, bias = torch.randn(n, c, size, size, device="cuda"), torch.randn(o, c // groups, kernel, kernel, device="cuda"), torch.randn(o, device="cuda")
+        want = F.relu(F.conv2d(x.double(), w.double(), bias.double(), stride, pad, 1, groups))
+        out = torch.full(want.shape, float("nan"), device="cuda")
+        for choice in (0, 1):
+            check(f"convolution {n}x{c}x{size} {o} {kernel} stride {stride} groups {groups} choice {choice}", "convolution", (n, c, o, size, kernel, stride, pad, groups),
+                  [x, w, bias], out, lambda: want, 1e-5, choice)
     for b, h, hkv, t, s, d in ((1, 2, 2, 128, 128, 128), (1, 2, 1, 300, 300, 128), (2, 2, 2, 1023, 1023, 128), (1, 32, 8, 512, 512, 128), (1, 2, 2, 200, 333, 128),
-                               (1, 2, 2, 333, 200, 128), (1, 2, 1, 1, 77, 128), (1, 2, 2, 193, 127, 64), (2, 3, 1, 1100, 1023, 64), (1, 12, 12, 196, 196, 64)):
+                               (1, 2, 2, 333, 200, 128), (1, 2, 1, 1, 77, 128), (2, 8, 2, 1, 1000, 128), (2, 6, 6, 1, 129, 64), (1, 2, 2, 193, 127, 64), (2, 3, 1, 1100, 1023, 64), (1, 12, 12, 196, 196, 64)):
         for causal in (0, 1):
-            for choice in range(3 if d == 64 else 2):
+            for choice in range(1 if t == 1 else 3 if d == 64 else 2):
                 numbers = (b, h, hkv, t, s, d, causal, (t + d) % 2)
                 inputs, out = attention_tensors(*numbers)
                 check(f"attention {numbers} choice {choice}", "attention", numbers, inputs, out, lambda: attention_reference(inputs, causal), 6e-3, choice)
@@ -323,6 +342,16 @@ def part_fused():
 
 ATTENTION = [(2, 16, 16, 8192, 128, 1), (2, 16, 16, 8192, 128, 0), (4, 16, 16, 4096, 64, 1), (4, 16, 16, 4096, 64, 0), (32, 12, 12, 1024, 64, 1), (64, 12, 12, 196, 64, 0),
              (4, 32, 8, 4096, 128, 1)]
+DECODE = [(32, 32, 8, 8192, 128), (8, 32, 8, 32768, 128), (128, 16, 16, 2048, 64)]
+
+
+def part_decode():
+    """One query a head: share of the copy rate that the keys and values are read at."""
+    for b, h, hkv, s, d in DECODE:
+        numbers = (b, h, hkv, 1, s, d, 0, 0)
+        inputs, out = attention_tensors(*numbers)
+        time_bandwidth("decode", f"{b}x{h}/{hkv}x{s}x{d}", "attention", numbers, inputs, out, 4 * b * hkv * s * d,
+                       lambda: attention_reference(inputs, 0, None, torch.float32), attention_peers(inputs, False), 6e-3)
 
 
 def part_attention():
@@ -406,7 +435,7 @@ def geomean(part):
 
 
 def main():
-    parts = sys.argv[3:] or ["test", "gemm", "fused", "attention", "row", "flat", "ragged"]
+    parts = sys.argv[3:] or ["test", "gemm", "fused", "attention", "decode", "row", "flat", "ragged"]
     torch.cuda.init()
     torch.zeros(1, device="cuda")
     if library.weft_bench_open(0):
@@ -429,7 +458,7 @@ def main():
     print(f"self-test: {tested} compared, {len(failures)} failed")
     for failure in failures:
         print("  FAILED", failure)
-    print("geomean vs best of torch: " + " ".join(f"{p} {geomean(p)}" for p in ("gemm", "fused", "ragged", "attention", "row", "flat")))
+    print("geomean vs best of torch: " + " ".join(f"{p} {geomean(p)}" for p in ("gemm", "fused", "ragged", "attention", "decode", "row", "flat")))
     return 1 if failures else 0
 
 

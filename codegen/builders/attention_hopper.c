@@ -1,9 +1,11 @@
-/* attention for Hopper, after FlashAttention-3 (Shah et al. 2024): one producer warpgroup, consumers of 64 queries each that
-   take turns at the tensor cores; softmax of one block of keys runs beside the products of another; weights go from
-   accumulators to operands without leaving registers. Persistent, longest tiles first, fixed order: same bits every time.
+/* attention for Hopper, after FlashAttention-3 (Shah et al. 2024): one producer warpgroup, consumers of 64 queries each
+   that take turns at the tensor cores; softmax of one block of keys runs beside the products of another; weights go
+   from accumulators to operands without leaving registers. Persistent, longest tiles first, fixed order: same bits
+   every time.
 
    Accepts bf16 and f16, head dims 64 and 128, causal (a query stands at key position i + S - T) or full, grouped query
-   heads, any lengths. Masks, windows and soft caps go another way. Read next: attention_hopper_consumer.c. */
+   heads, any lengths; one query (decoding) packs the heads of a group into the rows of a tile. Masks, windows and soft
+   caps go another way. Read next: attention_hopper_consumer.c. */
 #include "codegen/builders/attention_hopper.h"
 
 #include <math.h>
@@ -14,14 +16,15 @@
 
 static const weft_node *find_node(const weft_node *fusion) { return weft_fusion_find(fusion, WEFT_OP_attention); }
 
-static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability, const char **out_reason) {
+static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability,
+                    const char **out_reason) {
     const weft_node *node = find_node(fusion);
     *out_reason = "the target has no wgmma";
     if (!capability->hopper || !node) return false;
     const weft_type *q = weft_operand_type(node, 0), *k = weft_operand_type(node, 1), *v = weft_operand_type(node, 2);
     *out_reason = "a mask, a window or a soft cap";
-    if (node->operand_count != 3 || weft_node_float(node, WEFT_ATTR_soft_cap, 0) != 0 || weft_node_int(node, WEFT_ATTR_window_left, -1) >= 0 ||
-        weft_node_int(node, WEFT_ATTR_window_right, -1) >= 0)
+    if (node->operand_count != 3 || weft_node_float(node, WEFT_ATTR_soft_cap, 0) != 0 ||
+        weft_node_int(node, WEFT_ATTR_window_left, -1) >= 0 || weft_node_int(node, WEFT_ATTR_window_right, -1) >= 0)
         return false;
     *out_reason = "operands are not bf16 or f16";
     if ((q->dtype != WEFT_BF16 && q->dtype != WEFT_F16) || k->dtype != q->dtype || v->dtype != q->dtype) return false;
@@ -50,21 +53,30 @@ static int64_t shared_bytes(int consumers, int width, int bn, int stages) {
 static int propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {
     static const struct {
         int width, consumers, bn;
-    } rows[] = {{128, 2, 128}, {64, 3, 128}, {64, 2, 128}, {128, 2, 64}, {64, 2, 64}};
-    int64_t width = weft_operand_type(find_node(request->fusion), 0)->dims[3];
+    } rows[] = {{128, 2, 128}, {64, 3, 128}, {64, 2, 128}, {128, 2, 64}, {64, 2, 64}, {128, 1, 128}, {64, 1, 128}};
+    const weft_type *q = weft_operand_type(find_node(request->fusion), 0);
+    bool decodes = q->dims[2] == 1; /* one consumer: keys come from memory as fast as it can give them */
     int count = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows && count < capacity; i++) {
-        if (rows[i].width != width) continue;
+        if (rows[i].width != q->dims[3] || (rows[i].consumers == 1) != decodes) continue;
         int stages = 4;
-        while (stages > 2 && shared_bytes(rows[i].consumers, rows[i].width, rows[i].bn, stages) > request->capability->shared_bytes) stages--;
-        out_schedules[count++] = (weft_schedule){.builder = "attention-hopper", .tile_m = 64 * rows[i].consumers, .tile_n = rows[i].bn, .threads = 128 * (1 + rows[i].consumers),
-                                                 .stages = stages, .consumers = rows[i].consumers, .cluster = 1};
+        while (stages > 2 &&
+               shared_bytes(rows[i].consumers, rows[i].width, rows[i].bn, stages) > request->capability->shared_bytes)
+            stages--;
+        out_schedules[count++] = (weft_schedule){.builder = "attention-hopper",
+                                                 .tile_m = 64 * rows[i].consumers,
+                                                 .tile_n = rows[i].bn,
+                                                 .threads = 128 * (1 + rows[i].consumers),
+                                                 .stages = stages,
+                                                 .consumers = rows[i].consumers,
+                                                 .cluster = 1};
     }
     return count;
 }
 
 /* [heads of all batches, rows, D] in memory */
-static weft_kval make_map(weft_attention *a, weft_kernel_plan *plan, int buffer, weft_dim rows, weft_dim heads, int box_rows, bool writes, const char *name) {
+static weft_kval make_map(weft_attention *a, weft_kernel_plan *plan, int buffer, weft_dim rows, weft_dim heads,
+                          int box_rows, bool writes, const char *name) {
     weft_dim_table *dims = a->k->dims;
     weft_tensor_map *map = &plan->maps[plan->map_count];
     *map = (weft_tensor_map){.buffer = buffer, .dtype = a->dtype, .rank = 3, .swizzle_bytes = 128};
@@ -79,9 +91,11 @@ static weft_status make_arguments(weft_attention *a, const weft_node *node, weft
     static const char *const names[] = {"q", "k", "v"};
     plan->maps = weft_arena_allocate_array(a->request->arena, 4, sizeof *plan->maps);
     if (!plan->maps) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "attention-hopper");
-    for (int i = 0; i < 3; i++) (void)weft_kernel_buffer(a->k, WEFT_ARGUMENT_OPERAND, node->operands[i]->index, a->dtype, false, names[i]);
+    for (int i = 0; i < 3; i++)
+        (void)weft_kernel_buffer(a->k, WEFT_ARGUMENT_OPERAND, node->operands[i]->index, a->dtype, false, names[i]);
     (void)weft_kernel_buffer(a->k, WEFT_ARGUMENT_RESULT, 0, a->dtype, true, "out");
-    weft_dim key_heads = weft_dim_multiply(a->k->dims, weft_operand_type(node, 1)->dims[0], weft_operand_type(node, 1)->dims[1]);
+    weft_dim key_heads =
+        weft_dim_multiply(a->k->dims, weft_operand_type(node, 1)->dims[0], weft_operand_type(node, 1)->dims[1]);
     a->map_q = make_map(a, plan, 0, a->queries, a->heads, 64, false, "map_q");
     a->map_k = make_map(a, plan, 1, a->keys, key_heads, a->bn, false, "map_k");
     a->map_v = make_map(a, plan, 2, a->keys, key_heads, a->bn, false, "map_v");
@@ -94,14 +108,29 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
     const weft_schedule *s = request->schedule;
     const weft_type *q = weft_operand_type(node, 0), *keys = weft_operand_type(node, 1);
     weft_dim_table *dims = request->graph->dims;
-    weft_attention a = {.request = request, .dtype = q->dtype, .queries = q->dims[2], .keys = keys->dims[2], .heads = weft_dim_multiply(dims, q->dims[0], q->dims[1]),
-                        .width = (int)q->dims[3], .causal = weft_node_int(node, WEFT_ATTR_causal, 0) != 0, .consumers = s->consumers, .bn = s->tile_n, .stages = s->stages};
+    weft_attention a = {.request = request,
+                        .dtype = q->dtype,
+                        .queries = q->dims[2],
+                        .keys = keys->dims[2],
+                        .heads = weft_dim_multiply(dims, q->dims[0], q->dims[1]),
+                        .width = (int)q->dims[3],
+                        .causal = weft_node_int(node, WEFT_ATTR_causal, 0) != 0,
+                        .consumers = s->consumers,
+                        .bn = s->tile_n,
+                        .stages = s->stages};
     if (s->consumers < 1 || s->consumers > 3 || (s->tile_n != 64 && s->tile_n != 128) || s->stages < 2 ||
         shared_bytes(s->consumers, a.width, s->tile_n, s->stages) > request->capability->shared_bytes)
-        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-hopper: schedule %dx%d, %d stages", s->tile_m, s->tile_n, s->stages);
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-hopper: schedule %dx%d, %d stages", s->tile_m, s->tile_n,
+                           s->stages);
     double scale = weft_node_float(node, WEFT_ATTR_scale, 0);
     a.scale = (scale == 0 ? 1 / sqrt((double)a.width) : scale) * 1.4426950408889634;
-    if (!weft_dim_divide_exact(dims, q->dims[1], keys->dims[1], &a.group)) return WEFT_STATUS(WEFT_INTERNAL, "attention-hopper: heads");
+    if (!weft_dim_divide_exact(dims, q->dims[1], keys->dims[1], &a.group))
+        return WEFT_STATUS(WEFT_INTERNAL, "attention-hopper: heads");
+    if (a.queries ==
+        1) { /* the heads of a group read the same keys: they are the rows of one tile, and each sees every key */
+        a.queries = a.group, a.heads = weft_dim_multiply(dims, keys->dims[0], keys->dims[1]), a.group = 1,
+        a.causal = false;
+    }
     WEFT_TRY(weft_plan_init(request, 1, 0, out_plan), "building %s", request->name);
     a.k = weft_plan_kernel(request, "");
     if (!a.k) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "building %s", request->name);
@@ -115,12 +144,15 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
 }
 
 extern const weft_builder weft_builder_attention_hopper;
-const weft_builder weft_builder_attention_hopper = {.name = "attention", .accepts = accepts, .propose = propose, .build = build};
+const weft_builder weft_builder_attention_hopper = {
+    .name = "attention", .accepts = accepts, .propose = propose, .build = build};
 
 /* -- the kernel: work, barriers, producer */
 
 static weft_kval number(weft_attention *a, int64_t value) { return weft_k_index(a->k, value); }
-static weft_kval ceil_divide(weft_attention *a, weft_kval x, int divisor) { return weft_k_div(a->k, weft_k_add(a->k, x, number(a, divisor - 1)), number(a, divisor)); }
+static weft_kval ceil_divide(weft_attention *a, weft_kval x, int divisor) {
+    return weft_k_div(a->k, weft_k_add(a->k, x, number(a, divisor - 1)), number(a, divisor));
+}
 
 weft_attention_work weft_attention_place(weft_attention *a, weft_kval tile) {
     weft_kernel *k = a->k;
@@ -132,25 +164,30 @@ weft_attention_work weft_attention_place(weft_attention *a, weft_kval tile) {
     weft_kval row = weft_k_sub(k, weft_k_sub(k, a->tiles_q, number(a, 1)), weft_k_div(k, tile, heads));
     work.q0 = weft_k_mul(k, row, number(a, bm));
     weft_kval seen = a->s;
-    if (a->causal) seen = weft_k_min(k, a->s, weft_k_add(k, weft_k_add(k, work.q0, number(a, bm)), weft_k_sub(k, a->s, a->t)));
+    if (a->causal)
+        seen = weft_k_min(k, a->s, weft_k_add(k, weft_k_add(k, work.q0, number(a, bm)), weft_k_sub(k, a->s, a->t)));
     work.blocks = weft_k_max(k, number(a, 1), ceil_divide(a, seen, a->bn));
     return work;
 }
 
-static void load_boxes(weft_attention *a, weft_kval memory, weft_kval at, int box_bytes, weft_kval map, weft_kval barrier, weft_kval index, weft_kval row, weft_kval head) {
+static void load_boxes(weft_attention *a, weft_kval memory, weft_kval at, int box_bytes, weft_kval map,
+                       weft_kval barrier, weft_kval index, weft_kval row, weft_kval head) {
     for (int half = 0; half < weft_attention_halves(a); half++) {
         weft_kval to = weft_k_add(a->k, at, number(a, (int64_t)half * box_bytes));
-        weft_k_effect(a->k, WEFT_K_tensor_load, 8, (weft_kval[]){memory, to, map, barrier, index, number(a, 64 * half), row, head}, 0, 0);
+        weft_k_effect(a->k, WEFT_K_tensor_load, 8,
+                      (weft_kval[]){memory, to, map, barrier, index, number(a, 64 * half), row, head}, 0, 0);
     }
 }
 
-static void load_block(weft_attention *a, const weft_ring *ring, weft_kval memory, weft_kval map, weft_kval block, weft_kval head) {
+static void load_block(weft_attention *a, const weft_ring *ring, weft_kval memory, weft_kval map, weft_kval block,
+                       weft_kval head) {
     weft_kernel *k = a->k;
     int bytes = weft_attention_kv_bytes(a);
     weft_kval slot = weft_ring_slot(k, ring);
     weft_ring_wait_empty(k, ring);
     weft_ring_expect(k, ring, bytes);
-    load_boxes(a, memory, weft_k_mul(k, slot, number(a, bytes)), weft_attention_box_bytes(a), map, ring->full, slot, weft_k_mul(k, block, number(a, a->bn)), head);
+    load_boxes(a, memory, weft_k_mul(k, slot, number(a, bytes)), weft_attention_box_bytes(a), map, ring->full, slot,
+               weft_k_mul(k, block, number(a, a->bn)), head);
     weft_ring_advance(k, ring);
 }
 
@@ -163,10 +200,11 @@ static void emit_producer(weft_attention *a) {
     weft_attention_work work = weft_attention_place(a, tile);
     weft_mbarrier_wait(k, a->q_empty, number(a, 0), weft_k_get(k, phase));
     weft_k_set(k, phase, weft_k_xor(k, weft_k_get(k, phase), weft_k_integer(k, WEFT_U32, 1)));
-    weft_mbarrier_emit(k, WEFT_K_mbarrier_expect, a->q_full, number(a, 0), (int64_t)a->consumers * weft_attention_q_bytes(a));
+    weft_mbarrier_emit(k, WEFT_K_mbarrier_expect, a->q_full, number(a, 0),
+                       (int64_t)a->consumers * weft_attention_q_bytes(a));
     for (int w = 0; w < a->consumers; w++)
-        load_boxes(a, a->q_memory, number(a, (int64_t)w * weft_attention_q_bytes(a)), 64 * 128, a->map_q, a->q_full, number(a, 0), weft_k_add(k, work.q0, number(a, 64 * w)),
-                   work.head);
+        load_boxes(a, a->q_memory, number(a, (int64_t)w * weft_attention_q_bytes(a)), 64 * 128, a->map_q, a->q_full,
+                   number(a, 0), weft_k_add(k, work.q0, number(a, 64 * w)), work.head);
     weft_kval last = weft_k_sub(k, work.blocks, number(a, 1));
     load_block(a, &k_ring, a->k_memory, a->map_k, last, work.key_head);
     weft_kval i = weft_k_for(k, number(a, 1), work.blocks, number(a, 1), 0), block = weft_k_sub(k, last, i);
@@ -189,6 +227,15 @@ static void emit_barriers(weft_attention *a, weft_kval thread) {
     weft_k_barrier(k);
 }
 
+/* Lengths stay arguments even when they are numbers: known trip counts would have loops of one step written out and
+   merged, and the registers of wgmma in flight moved. */
+static weft_kval length(weft_attention *a, weft_dim extent) {
+    weft_dtype index = a->k->capability->index_dtype;
+    int argument = weft_kernel_argument(
+        a->k, (weft_kargument){.source = WEFT_ARGUMENT_EXTENT, .extent = extent, .dtype = index, .reads = true});
+    return weft_kernel_emit(a->k, WEFT_K_scalar_argument, weft_kvector(index, 1), 0, NULL, argument, 0);
+}
+
 void weft_attention_emit(weft_attention *a) {
     weft_kernel *k = a->k;
     weft_dim_table *dims = k->dims;
@@ -202,8 +249,8 @@ void weft_attention_emit(weft_attention *a) {
     weft_kval thread = weft_k_thread(k);
     a->first = weft_k_block(k);
     a->stride = weft_kernel_emit(k, WEFT_K_grid, weft_kvector(k->capability->index_dtype, 1), 0, NULL, 0, 0);
-    a->t = weft_k_extent(k, a->queries);
-    a->s = weft_k_extent(k, a->keys);
+    a->t = length(a, a->queries);
+    a->s = length(a, a->keys);
     weft_dim rows = weft_dim_divide_ceil(dims, a->queries, 64 * a->consumers);
     a->tiles_q = weft_k_extent(k, rows);
     a->tiles = weft_k_extent(k, weft_dim_multiply(dims, rows, a->heads));

@@ -1,5 +1,5 @@
-/* What the files of the Hopper attention share. Letters: T queries, S keys, D head dim, H query heads and Hkv key heads of
-   a batch, G = H / Hkv. A tile is bm = 64 * consumers queries of one head; keys come in blocks of bn. */
+/* What the files of the Hopper attention share. Letters: T queries, S keys, D head dim, H query heads and Hkv key heads
+   of a batch, G = H / Hkv. A tile is bm = 64 * consumers queries of one head; keys come in blocks of bn. */
 #ifndef WEFT_CODEGEN_BUILDERS_ATTENTION_HOPPER_H
 #define WEFT_CODEGEN_BUILDERS_ATTENTION_HOPPER_H
 

@@ -1,8 +1,8 @@
 /* The consumer role of attention_hopper.c: 64 queries of a tile.
 
-   Step: wait for a turn, issue S = Q K(j), issue O += P V(j + 1), pass the turn on, softmax of S while P V runs, rescale O.
-   Registers: s (64 x bn scores), o (64 x D sums), p (weights as operand fragments). Lane: rows lane / 4 and lane / 4 + 8 of
-   its warp's 16. A row that sees no key gives 0. */
+   Step: wait for a turn, issue S = Q K(j), issue O += P V(j + 1), pass the turn on, softmax of S while P V runs,
+   rescale O. Registers: s (64 x bn scores), o (64 x D sums), p (weights as operand fragments). Lane: rows lane / 4 and
+   lane / 4 + 8 of its warp's 16. A row that sees no key gives 0. */
 #include "codegen/builders/attention_hopper.h"
 
 #include <math.h>
@@ -25,24 +25,37 @@ static weft_kval index_of(consumer *c, int64_t value) { return weft_k_index(c->k
 static weft_kval real(consumer *c, double value) { return weft_k_float(c->k, WEFT_F32, value); }
 static void effect(consumer *c, weft_kop op, int64_t i) { weft_k_effect(c->k, op, 0, NULL, i, 0); }
 static weft_kval get(consumer *c, weft_kval regs, int i) { return weft_k_get_at(c->k, regs, index_of(c, i)); }
-static void set(consumer *c, weft_kval regs, int i, weft_kval value) { weft_k_set_at(c->k, regs, index_of(c, i), value); }
+static void set(consumer *c, weft_kval regs, int i, weft_kval value) {
+    weft_k_set_at(c->k, regs, index_of(c, i), value);
+}
 /* The larger; scores are no NaN unless the inputs are. */
-static weft_kval larger(consumer *c, weft_kval x, weft_kval y) { return weft_kernel_emit(c->k, WEFT_K_max, weft_kvector(WEFT_F32, 1), 2, (weft_kval[]){x, y}, 1, 0); }
+static weft_kval larger(consumer *c, weft_kval x, weft_kval y) {
+    return weft_kernel_emit(c->k, WEFT_K_max, weft_kvector(WEFT_F32, 1), 2, (weft_kval[]){x, y}, 1, 0);
+}
 
 static weft_kval operand(consumer *c, weft_kval memory, weft_kval at, int leading) {
-    return weft_kernel_emit(c->k, WEFT_K_operand, weft_kvector(WEFT_U64, 1), 2, (weft_kval[]){memory, at}, weft_operand_layout(128, leading, 1024), 0);
+    return weft_kernel_emit(c->k, WEFT_K_operand, weft_kvector(WEFT_U64, 1), 2, (weft_kval[]){memory, at},
+                            weft_operand_layout(128, leading, 1024), 0);
 }
-static weft_kval moved(consumer *c, weft_kval operand, int64_t bytes) { return weft_k_add(c->k, operand, weft_k_integer(c->k, WEFT_U64, bytes / 16)); }
+static weft_kval moved(consumer *c, weft_kval operand, int64_t bytes) {
+    return weft_k_add(c->k, operand, weft_k_integer(c->k, WEFT_U64, bytes / 16));
+}
 
-static int64_t unit_of(consumer *c, int n, int flags) { return weft_async_unit(n, c->a->dtype == WEFT_F16 ? WEFT_ASYNC_F16 : WEFT_ASYNC_BF16, flags); }
+static int64_t unit_of(consumer *c, int n, int flags) {
+    return weft_async_unit(n, c->a->dtype == WEFT_F16 ? WEFT_ASYNC_F16 : WEFT_ASYNC_BF16, flags);
+}
 
 /* s = Q K^T, 16 elements of D at a time */
 static void issue_scores(consumer *c) {
     weft_attention *a = c->a;
-    weft_kval slot = weft_ring_slot(c->k, &c->k_ring), at = weft_k_mul(c->k, slot, index_of(c, weft_attention_kv_bytes(a)));
+    weft_kval slot = weft_ring_slot(c->k, &c->k_ring),
+              at = weft_k_mul(c->k, slot, index_of(c, weft_attention_kv_bytes(a)));
     weft_kval q = operand(c, a->q_memory, c->q_at, 16), keys = operand(c, a->k_memory, at, 16);
     for (int i = 0; i < a->width / 16; i++) {
-        weft_kval operands[6] = {c->s, index_of(c, 0), moved(c, q, i / 4 * (64 * 128) + 32 * (i % 4)), index_of(c, 0),
+        weft_kval operands[6] = {c->s,
+                                 index_of(c, 0),
+                                 moved(c, q, i / 4 * (64 * 128) + 32 * (i % 4)),
+                                 index_of(c, 0),
                                  moved(c, keys, (int64_t)(i / 4) * weft_attention_box_bytes(a) + 32 * (i % 4)),
                                  i == 0 ? weft_k_integer(c->k, WEFT_BOOL, 0) : WEFT_KNONE};
         weft_k_effect(c->k, WEFT_K_mma_async, 6, operands, unit_of(c, a->bn, 0), 0);
@@ -53,10 +66,16 @@ static void issue_scores(consumer *c) {
 /* o += P V, 16 keys at a time: V is [keys, D] in memory, D contiguous */
 static void issue_sums(consumer *c) {
     weft_attention *a = c->a;
-    weft_kval slot = weft_ring_slot(c->k, &c->v_ring), at = weft_k_mul(c->k, slot, index_of(c, weft_attention_kv_bytes(a)));
+    weft_kval slot = weft_ring_slot(c->k, &c->v_ring),
+              at = weft_k_mul(c->k, slot, index_of(c, weft_attention_kv_bytes(a)));
     weft_kval values = operand(c, a->v_memory, at, weft_attention_box_bytes(a));
     for (int i = 0; i < a->bn / 16; i++) {
-        weft_kval operands[6] = {c->o, index_of(c, 0), c->p, index_of(c, 4 * i), moved(c, values, (int64_t)i * 16 * 128), i == 0 ? weft_k_get(c->k, c->accumulate) : WEFT_KNONE};
+        weft_kval operands[6] = {c->o,
+                                 index_of(c, 0),
+                                 c->p,
+                                 index_of(c, 4 * i),
+                                 moved(c, values, (int64_t)i * 16 * 128),
+                                 i == 0 ? weft_k_get(c->k, c->accumulate) : WEFT_KNONE};
         weft_k_effect(c->k, WEFT_K_mma_async, 6, operands, unit_of(c, a->width, WEFT_ASYNC_B_TRANSPOSED), 0);
     }
     effect(c, WEFT_K_mma_commit, 0);
@@ -77,11 +96,14 @@ static void mask_row(consumer *c, int h, weft_kval first) {
     weft_attention *a = c->a;
     weft_kernel *k = c->k;
     weft_kval last = weft_k_sub(k, a->s, index_of(c, 1));
-    if (a->causal) last = weft_k_min(k, last, weft_k_add(k, weft_k_add(k, c->query, index_of(c, 8 * h)), weft_k_sub(k, a->s, a->t)));
+    if (a->causal)
+        last =
+            weft_k_min(k, last, weft_k_add(k, weft_k_add(k, c->query, index_of(c, 8 * h)), weft_k_sub(k, a->s, a->t)));
     weft_kval limit = weft_k_sub(k, weft_k_sub(k, last, first), c->column_lane);
     for (int i = 0; i < a->bn / 4; i++) {
         int r = register_of(h, i), column = weft_layout_at(&c->layout, r, 0, 0).column;
-        set(c, c->s, r, weft_k_select(k, weft_k_lt(k, limit, index_of(c, column)), real(c, -INFINITY), get(c, c->s, r)));
+        set(c, c->s, r,
+            weft_k_select(k, weft_k_lt(k, limit, index_of(c, column)), real(c, -INFINITY), get(c, c->s, r)));
     }
 }
 
@@ -122,14 +144,17 @@ static void pack_weights(consumer *c) {
     for (int i = 0; i < c->a->bn / 4; i++) set(c, c->p, i, pack(c, get(c, c->s, 2 * i), get(c, c->s, 2 * i + 1)));
 }
 
-static void wait_tile(consumer *c, weft_kval regs, int in_flight) { weft_k_effect(c->k, WEFT_K_mma_wait, 1, &regs, in_flight, 0); }
+static void wait_tile(consumer *c, weft_kval regs, int in_flight) {
+    weft_k_effect(c->k, WEFT_K_mma_wait, 1, &regs, in_flight, 0);
+}
 
 static void emit_step(consumer *c, bool masked, weft_kval block) {
     weft_kernel *k = c->k;
     int turns = c->a->consumers;
     weft_ring_wait_full(k, &c->k_ring);
     weft_kval own = weft_k_add(k, c->number, index_of(c, 1));
-    weft_kval next = weft_k_select(k, weft_k_eq(k, own, index_of(c, turns)), index_of(c, 1), weft_k_add(k, own, index_of(c, 1)));
+    weft_kval next =
+        weft_k_select(k, weft_k_eq(k, own, index_of(c, turns)), index_of(c, 1), weft_k_add(k, own, index_of(c, 1)));
     if (turns > 1) weft_k_effect(k, WEFT_K_named_sync, 1, &own, 256, 0);
     effect(c, WEFT_K_mma_fence, 0);
     issue_scores(c);
@@ -142,7 +167,8 @@ static void emit_step(consumer *c, bool masked, weft_kval block) {
     softmax(c, masked, block);
     wait_tile(c, c->o, 0);
     release(c, &c->v_ring);
-    for (int i = 0; i < c->a->width / 2; i++) set(c, c->o, i, weft_k_mul(k, get(c, c->o, i), weft_k_get(k, c->rescale[i / 2 % 2])));
+    for (int i = 0; i < c->a->width / 2; i++)
+        set(c, c->o, i, weft_k_mul(k, get(c, c->o, i), weft_k_get(k, c->rescale[i / 2 % 2])));
     pack_weights(c);
     weft_k_set(k, c->accumulate, weft_k_integer(k, WEFT_BOOL, 1));
 }
@@ -174,16 +200,22 @@ static void finish_rows(consumer *c, weft_kval *out_factor) {
 static void send_rows(consumer *c, const weft_attention_work *work, weft_kval thread) {
     weft_attention *a = c->a;
     weft_kernel *k = c->k;
-    weft_kval factor[2], row = weft_k_add(k, weft_k_mul(k, c->warp, index_of(c, 16)), weft_k_rem(k, c->lane, index_of(c, 16)));
+    weft_kval factor[2],
+        row = weft_k_add(k, weft_k_mul(k, c->warp, index_of(c, 16)), weft_k_rem(k, c->lane, index_of(c, 16)));
     finish_rows(c, factor);
-    weft_kval row_at = weft_k_add(k, c->q_at, weft_k_mul(k, row, index_of(c, 128))), swizzle = weft_k_and(k, c->lane, index_of(c, 7));
+    weft_kval row_at = weft_k_add(k, c->q_at, weft_k_mul(k, row, index_of(c, 128))),
+              swizzle = weft_k_and(k, c->lane, index_of(c, 7));
     weft_kval half = weft_k_div(k, c->lane, index_of(c, 16));
     for (int i = 0; i < a->width / 16; i++) {
         for (int e = 0; e < 4; e++)
-            set(c, c->packed, e, pack(c, weft_k_mul(k, get(c, c->o, 8 * i + 2 * e), factor[e % 2]), weft_k_mul(k, get(c, c->o, 8 * i + 2 * e + 1), factor[e % 2])));
+            set(c, c->packed, e,
+                pack(c, weft_k_mul(k, get(c, c->o, 8 * i + 2 * e), factor[e % 2]),
+                     weft_k_mul(k, get(c, c->o, 8 * i + 2 * e + 1), factor[e % 2])));
         weft_kval place = weft_k_xor(k, weft_k_add(k, half, index_of(c, 2 * (i % 4))), swizzle);
-        weft_kval at = weft_k_add(k, row_at, weft_k_add(k, weft_k_mul(k, place, index_of(c, 16)), index_of(c, i / 4 * (64 * 128))));
-        weft_k_effect(k, WEFT_K_frag_store, 4, (weft_kval[]){c->packed, index_of(c, 0), a->q_memory, at}, WEFT_FRAGMENT_X4, 0);
+        weft_kval at = weft_k_add(
+            k, row_at, weft_k_add(k, weft_k_mul(k, place, index_of(c, 16)), index_of(c, i / 4 * (64 * 128))));
+        weft_k_effect(k, WEFT_K_frag_store, 4, (weft_kval[]){c->packed, index_of(c, 0), a->q_memory, at},
+                      WEFT_FRAGMENT_X4, 0);
     }
     effect(c, WEFT_K_fence_async, 0);
     weft_kval id = weft_k_add(k, c->number, index_of(c, 1 + a->consumers));
@@ -191,7 +223,9 @@ static void send_rows(consumer *c, const weft_attention_work *work, weft_kval th
     weft_k_if(k, weft_k_eq(k, weft_k_rem(k, thread, index_of(c, 128)), index_of(c, 0)));
     for (int part = 0; part < weft_attention_halves(a); part++)
         weft_k_effect(k, WEFT_K_tensor_store, 6,
-                      (weft_kval[]){a->map_out, a->q_memory, weft_k_add(k, c->q_at, index_of(c, (int64_t)part * 64 * 128)), index_of(c, 64 * part),
+                      (weft_kval[]){a->map_out, a->q_memory,
+                                    weft_k_add(k, c->q_at, index_of(c, (int64_t)part * 64 * 128)),
+                                    index_of(c, 64 * part),
                                     weft_k_add(k, work->q0, weft_k_mul(k, c->number, index_of(c, 64))), work->head},
                       0, 0);
     effect(c, WEFT_K_bulk_commit, 0);
@@ -204,10 +238,14 @@ static void emit_tile(consumer *c, weft_kval tile, weft_kval phase, weft_kval th
     weft_attention *a = c->a;
     weft_kernel *k = c->k;
     weft_attention_work work = weft_attention_place(a, tile);
-    weft_kval q0 = weft_k_add(k, work.q0, weft_k_mul(k, c->number, index_of(c, 64))), last = weft_k_sub(k, work.blocks, index_of(c, 1));
+    weft_kval q0 = weft_k_add(k, work.q0, weft_k_mul(k, c->number, index_of(c, 64))),
+              last = weft_k_sub(k, work.blocks, index_of(c, 1));
     c->query = weft_k_add(k, q0, c->row_lane);
     weft_kval visible = a->s; /* keys that every row of this consumer sees */
-    if (a->causal) visible = weft_k_max(k, index_of(c, 0), weft_k_min(k, a->s, weft_k_add(k, q0, weft_k_add(k, weft_k_sub(k, a->s, a->t), index_of(c, 1)))));
+    if (a->causal)
+        visible = weft_k_max(
+            k, index_of(c, 0),
+            weft_k_min(k, a->s, weft_k_add(k, q0, weft_k_add(k, weft_k_sub(k, a->s, a->t), index_of(c, 1)))));
     weft_kval open = weft_k_div(k, visible, index_of(c, a->bn));
     for (int h = 0; h < 2; h++) {
         weft_k_set(k, c->top[h], real(c, -INFINITY));

@@ -2,11 +2,13 @@
    two consumers, blocks in clusters of two that share the B tile, persistent over tiles. This file: what is accepted,
    which schedules are proposed, tensor maps and grid. The kernel: matmul_hopper_kernel.c.
 
-   Any epilogue that keeps positions; batches as a third dimension of the maps; K- and MN-major operands.
-   Requires row pitches that are multiples of 16 bytes. */
+   Any epilogue that keeps positions; batches as a third dimension of the maps; K- and MN-major operands. Operands whose
+   rows are not multiples of 16 bytes are copied to padded rows first (once, at load, when they are constants): a copy
+   moves 4 bytes an element, the product saves more than that against guarded loads. */
 #include "codegen/builders/matmul_hopper.h"
 
-#include <string.h>
+#include "codegen/builders/plan.h"
+#include "codegen/kernel/verify.h"
 
 static bool divides(const weft_graph *graph, weft_dim extent, int64_t divisor) {
     int64_t known = weft_dim_divisor(graph->dims, extent);
@@ -19,10 +21,10 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
     *out_reason = "the target has no wgmma";
     if (!capability->hopper) return false;
     if (!weft_product_find(graph, fusion, &product, out_reason)) return false;
+    *out_reason = "an operand is computed in the group, or its axes are not batch, free and contracted runs";
+    if (!product.a.dense || !product.b.dense) return false;
     *out_reason = "operands are not bf16 or f16, or the sum is not f32";
     if ((product.dtype != WEFT_BF16 && product.dtype != WEFT_F16) || product.accumulate != WEFT_F32) return false;
-    *out_reason = "a row of an operand is not a multiple of 16 bytes";
-    if (!divides(graph, product.a.pitch, 8) || !divides(graph, product.b.pitch, 8)) return false;
     int64_t low, high;
     weft_dim_bounds(graph->dims, product.k, &low, &high);
     *out_reason = "the contracted extent may be 0";
@@ -41,7 +43,7 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
 
 int64_t weft_hopper_shared_bytes(int bm, int bn, int stages, int consumers, int outs) {
     return (int64_t)stages * (bm + bn) * HOPPER_BK * 2 + (int64_t)consumers * outs * HOPPER_CHUNK_BYTES +
-           8 * (2 * stages + 4 * consumers);
+           8 * (2 * stages + 2 * consumers * outs);
 }
 
 /* -- schedules */
@@ -62,16 +64,19 @@ static int64_t sample_extent(const weft_graph *graph, weft_dim extent) {
     return high < (1 << 20) ? high : low > 1024 ? low : 1024;
 }
 
-static int stages_of(const weft_capability *capability, const tile_choice *choice, int *out_outs) {
-    int bm = 64 * choice->consumers;
-    for (int outs = HOPPER_OUTS_MAX; outs >= 1; outs--)
-        for (int stages = 8; stages >= 3; stages--)
-            if (weft_hopper_shared_bytes(bm, choice->bn, stages, choice->consumers, outs) <= capability->shared_bytes &&
-                (stages >= 4 || outs == 1)) {
-                *out_outs = outs;
-                return stages;
-            }
-    return 0;
+/* Staging buffers of a consumer: they divide the chunks of a tile, so that chunk c always uses buffer c % outs. */
+static int outs_of(int bn, int limit) {
+    int chunks = bn / 64, outs = chunks < limit ? chunks : limit;
+    while (chunks % outs) outs--;
+    return outs;
+}
+
+static int stages_of(const weft_capability *capability, const tile_choice *choice) {
+    int stages = 8, outs = outs_of(choice->bn, HOPPER_OUTS_MAX);
+    while (stages > 3 && weft_hopper_shared_bytes(64 * choice->consumers, choice->bn, stages, choice->consumers, outs) >
+                             capability->shared_bytes)
+        stages--;
+    return stages;
 }
 
 /* Cycles of the whole grid: waves of tiles, each a main loop and what of its epilogue is not hidden. */
@@ -106,13 +111,12 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
     if (count > capacity) count = capacity;
     for (int i = 0; i < count; i++) {
         const tile_choice *choice = &choices[order[i]];
-        int outs;
         out_schedules[i] = (weft_schedule){.builder = "matmul-hopper",
                                            .tile_m = 64 * choice->consumers,
                                            .tile_n = choice->bn,
                                            .tile_k = HOPPER_BK,
                                            .threads = 128 * (1 + choice->consumers),
-                                           .stages = stages_of(request->capability, choice, &outs),
+                                           .stages = stages_of(request->capability, choice),
                                            .consumers = choice->consumers,
                                            .cluster = choice->cluster,
                                            .raster = 8,
@@ -147,13 +151,19 @@ static int buffer_position(const weft_kernel *k, weft_argument_source source, in
 }
 
 /* A buffer argument for an operand that the epilogue does not read. */
-static void need_buffer(weft_hopper *h, int operand, const char *name) {
-    if (h->index->operands[operand] == WEFT_KNONE)
+static void need_buffer(weft_hopper *h, int operand, int packed, const char *name) {
+    if (packed >= 0)
+        (void)weft_kernel_buffer(h->k, WEFT_ARGUMENT_TEMP, packed, h->product.dtype, false, name);
+    else if (h->index->operands[operand] == WEFT_KNONE)
         h->index->operands[operand] =
             weft_kernel_buffer(h->k, WEFT_ARGUMENT_OPERAND, operand, h->product.dtype, false, name);
 }
 
-/* Map of [batch, rows, columns] in memory, columns contiguous. */
+static weft_dim padded(weft_dim_table *dims, weft_dim pitch) {
+    return weft_dim_multiply(dims, weft_dim_divide_ceil(dims, pitch, 8), 8);
+}
+
+/* Map of [batch, rows, columns] in memory, columns contiguous, rows a multiple of 16 bytes apart. */
 static weft_tensor_map make_map(const weft_hopper *h, weft_argument_source source, int index, weft_dtype dtype,
                                 weft_dim rows, weft_dim columns, int box_rows) {
     weft_dim_table *dims = h->k->dims;
@@ -162,10 +172,19 @@ static weft_tensor_map make_map(const weft_hopper *h, weft_argument_source sourc
                            .rank = h->product.batch == 1 ? 2 : 3,
                            .swizzle_bytes = 128};
     map.extent[0] = columns, map.extent[1] = rows, map.extent[2] = h->product.batch;
-    map.stride_bytes[1] = weft_dim_multiply(dims, columns, 2);
+    map.stride_bytes[1] = weft_dim_multiply(dims, padded(dims, columns), 2);
     map.stride_bytes[2] = weft_dim_multiply(dims, map.stride_bytes[1], rows);
     map.box[0] = 64, map.box[1] = box_rows, map.box[2] = 1;
     return map;
+}
+
+/* free: m or n. box: rows of a box when K runs along rows. */
+static weft_tensor_map side_map(const weft_hopper *h, const weft_product_side *side, int packed, weft_dim free, int box,
+                                int box_k) {
+    weft_argument_source source = packed < 0 ? WEFT_ARGUMENT_OPERAND : WEFT_ARGUMENT_TEMP;
+    int index = packed < 0 ? side->operand : packed;
+    return side->k_contiguous ? make_map(h, source, index, h->product.dtype, free, h->product.k, box)
+                              : make_map(h, source, index, h->product.dtype, h->product.k, free, box_k);
 }
 
 static weft_kval map_value(weft_hopper *h, int index, weft_dtype dtype, bool writes, const char *name) {
@@ -176,23 +195,18 @@ static weft_status make_maps(weft_hopper *h, weft_kernel_plan *plan) {
     plan->maps = weft_arena_allocate_array(h->request->arena, 4, sizeof *plan->maps);
     if (!plan->maps) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "matmul-hopper");
     const weft_product *p = &h->product;
-    need_buffer(h, p->a.operand, "a");
-    need_buffer(h, p->b.operand, "b");
-    plan->maps[0] = p->a.k_contiguous
-                        ? make_map(h, WEFT_ARGUMENT_OPERAND, p->a.operand, p->dtype, p->m, p->k, h->bm)
-                        : make_map(h, WEFT_ARGUMENT_OPERAND, p->a.operand, p->dtype, p->k, p->m, HOPPER_BK);
-    plan->maps[1] =
-        p->b.k_contiguous
-            ? make_map(h, WEFT_ARGUMENT_OPERAND, p->b.operand, p->dtype, p->n, p->k, h->bn / h->cluster)
-            : make_map(h, WEFT_ARGUMENT_OPERAND, p->b.operand, p->dtype, p->k, p->n, HOPPER_BK / h->cluster);
+    need_buffer(h, p->a.operand, h->packed_a, "a");
+    need_buffer(h, p->b.operand, h->packed_b, "b");
+    plan->maps[0] = side_map(h, &p->a, h->packed_a, p->m, h->bm, HOPPER_BK);
+    plan->maps[1] = side_map(h, &p->b, h->packed_b, p->n, h->bn / h->cluster, HOPPER_BK / h->cluster);
     h->map_a = map_value(h, 0, p->dtype, false, "map_a");
     h->map_b = map_value(h, 1, p->dtype, false, "map_b");
     plan->map_count = 2;
-    if (!h->tensor_store) return NULL;
+    if (h->store != HOPPER_STORE_TENSOR) return NULL;
     plan->maps[2] = make_map(h, WEFT_ARGUMENT_RESULT, 0, h->out_dtype, p->m, p->n, 64);
     h->map_out = map_value(h, plan->map_count++, h->out_dtype, true, "map_out");
     if (h->companion < 0) return NULL;
-    need_buffer(h, h->companion, "c");
+    need_buffer(h, h->companion, -1, "c");
     plan->maps[3] = make_map(h, WEFT_ARGUMENT_OPERAND, h->companion, h->out_dtype, p->m, p->n, 64);
     h->map_companion = map_value(h, plan->map_count++, h->out_dtype, false, "map_c");
     return NULL;
@@ -202,12 +216,14 @@ static void choose_store(weft_hopper *h) {
     const weft_graph *graph = h->request->graph;
     const weft_value *yield = weft_fusion_yield(h->request->fusion, 0);
     h->out_dtype = yield->type.dtype;
-    h->tensor_store = (h->out_dtype == WEFT_BF16 || h->out_dtype == WEFT_F16) && divides(graph, h->product.n, 8) &&
-                      h->request->fusion->result_count == 1;
-    h->companion = h->tensor_store ? weft_product_companion(h->request->fusion, &h->product, h->out_dtype) : -1;
-    h->outs = 2;
-    if (weft_hopper_shared_bytes(h->bm, h->bn, h->stages, h->consumers, 2) > h->request->capability->shared_bytes ||
-        h->bn == 64)
+    bool staged = (h->out_dtype == WEFT_BF16 || h->out_dtype == WEFT_F16) && h->request->fusion->result_count == 1;
+    h->store = !staged                           ? HOPPER_STORE_DIRECT
+               : divides(graph, h->product.n, 8) ? HOPPER_STORE_TENSOR
+                                                 : HOPPER_STORE_ROWS;
+    h->companion =
+        h->store == HOPPER_STORE_TENSOR ? weft_product_companion(h->request->fusion, &h->product, h->out_dtype) : -1;
+    h->outs = outs_of(h->bn, HOPPER_OUTS_MAX);
+    if (weft_hopper_shared_bytes(h->bm, h->bn, h->stages, h->consumers, h->outs) > h->request->capability->shared_bytes)
         h->outs = 1;
 }
 
@@ -216,6 +232,59 @@ static weft_dim grid_of(const weft_hopper *h) {
     weft_dim tiles = weft_raster_count(dims, h->product.m, h->product.n, h->product.batch, h->bm * h->cluster, h->bn);
     weft_dim clusters = weft_dim_minimum(dims, tiles, h->request->capability->multiprocessors / h->cluster);
     return weft_dim_multiply(dims, clusters, h->cluster);
+}
+
+/* -- operands with padded rows */
+
+/* One thread, eight neighbours: from rows of `pitch` elements to rows of the padded pitch, zeros in between. */
+static weft_kernel *pack_kernel(const weft_hopper *h, const weft_product_side *side, int temp, weft_dim rows,
+                                const char *suffix) {
+    enum { THREADS = 256, LANES = 8 };
+    weft_kernel *k = weft_plan_kernel(h->request, suffix);
+    if (!k) return NULL;
+    weft_dim_table *dims = k->dims;
+    weft_dim vectors = weft_dim_divide_ceil(dims, side->pitch, LANES), total = weft_dim_multiply(dims, rows, vectors);
+    k->threads = THREADS;
+    k->grid = weft_dim_divide_ceil(dims, total, THREADS);
+    weft_kval from = weft_kernel_buffer(k, WEFT_ARGUMENT_OPERAND, side->operand, h->product.dtype, false, "rows");
+    weft_kval to = weft_kernel_buffer(k, WEFT_ARGUMENT_TEMP, temp, h->product.dtype, true, "padded");
+    weft_kval lanes = weft_k_index(k, LANES),
+              position = weft_k_add(k, weft_k_mul(k, weft_k_block(k), weft_k_index(k, THREADS)), weft_k_thread(k));
+    weft_k_if(k, weft_k_lt(k, position, weft_k_extent(k, total)));
+    weft_kval row = weft_k_div(k, position, weft_k_extent(k, vectors)),
+              column = weft_k_mul(k, weft_k_rem(k, position, weft_k_extent(k, vectors)), lanes);
+    weft_kval each = weft_k_add(k, weft_k_splat(k, column, LANES), weft_k_iota(k, k->capability->index_dtype, LANES));
+    weft_kval mask = weft_k_lt(k, each, weft_k_extent(k, side->pitch));
+    weft_kval value = weft_k_load(k, from, weft_k_add(k, weft_k_mul(k, row, weft_k_extent(k, side->pitch)), column),
+                                  LANES, mask, WEFT_KNONE);
+    int64_t known = weft_dim_divisor(dims, side->pitch);
+    if (!k->failed) k->instrs[value].align_bytes = known % 4 == 0 ? 8 : known % 2 == 0 ? 4 : 2;
+    weft_k_store(k, to, weft_k_mul(k, position, lanes), WEFT_KNONE, value);
+    if (!k->failed) k->instrs[k->instr_count - 1].align_bytes = 16;
+    weft_k_end(k);
+    return k;
+}
+
+static weft_status plan_packing(weft_hopper *h, weft_kernel_plan *plan) {
+    weft_dim_table *dims = h->request->graph->dims;
+    const weft_product *p = &h->product;
+    const weft_product_side *sides[2] = {&p->a, &p->b};
+    int *temps[2] = {&h->packed_a, &h->packed_b}, count = 0;
+    for (int i = 0; i < 2; i++) *temps[i] = divides(h->request->graph, sides[i]->pitch, 8) ? -1 : count++;
+    WEFT_TRY(weft_plan_init(h->request, count + 1, count, plan), "building %s", h->request->name);
+    for (int i = 0; i < 2; i++) {
+        if (*temps[i] < 0) continue;
+        weft_dim free = i == 0 ? p->m : p->n,
+                 rows = weft_dim_multiply(dims, p->batch, sides[i]->k_contiguous ? free : p->k);
+        weft_dim bytes = weft_dim_multiply(dims, weft_dim_multiply(dims, rows, padded(dims, sides[i]->pitch)), 2);
+        plan->temps[*temps[i]] = (weft_plan_temp){.bytes = bytes, .persistent = true, .operand = sides[i]->operand};
+        weft_kernel *kernel = pack_kernel(h, sides[i], *temps[i], rows, i == 0 ? "_rows_a" : "_rows_b");
+        if (!kernel) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "building %s", h->request->name);
+        WEFT_TRY(weft_kernel_verify(kernel), "building %s", h->request->name);
+        WEFT_TRY(weft_plan_set(h->request, plan, *temps[i], kernel), "building %s", h->request->name);
+        plan->launches[*temps[i]].packs = true;
+    }
+    return NULL;
 }
 
 static weft_status build(const weft_build_request *request, weft_kernel_plan *out_plan) {
@@ -233,13 +302,13 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
     *out_plan = (weft_kernel_plan){0};
     if (!weft_product_find(request->graph, request->fusion, &h.product, &reason))
         return WEFT_STATUS(WEFT_INTERNAL, "matmul-hopper: %s", reason);
+    if (h.bn < 64 || h.bn % 64) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "matmul-hopper: tiles of %d columns", h.bn);
     choose_store(&h);
     WEFT_TRY(check_schedule(&h), "building %s", request->name);
     h.a_bytes = h.bm * HOPPER_BK * 2, h.b_bytes = h.bn * HOPPER_BK * 2, h.stage_bytes = h.a_bytes + h.b_bytes;
-    h.k = weft_kernel_create(request->arena, request->graph->dims, request->capability, request->name);
-    out_plan->launches = weft_arena_allocate(request->arena, sizeof *out_plan->launches);
-    weft_plan_variant *variant = weft_arena_allocate(request->arena, sizeof *variant);
-    if (!h.k || !out_plan->launches || !variant) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "building %s", request->name);
+    WEFT_TRY(plan_packing(&h, out_plan), "building %s", request->name);
+    h.k = weft_plan_kernel(request, "");
+    if (!h.k) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "building %s", request->name);
     h.k->threads = 128 * (1 + h.consumers);
     h.k->cluster = h.cluster;
     h.k->registers = 65536 / h.k->threads / 8 * 8;
@@ -253,10 +322,7 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
     else
         status = finish;
     WEFT_TRY(status, "building %s", request->name);
-    variant->kernel = h.k;
-    *out_plan->launches = (weft_plan_launch){.variant_count = 1, .variants = variant};
-    out_plan->launch_count = 1;
-    return NULL;
+    return weft_plan_set(request, out_plan, out_plan->launch_count - 1, h.k);
 }
 
 extern const weft_builder weft_builder_matmul_hopper;

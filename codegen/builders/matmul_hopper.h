@@ -5,11 +5,19 @@
 
 #include "codegen/builders/index.h"
 #include "codegen/builders/product.h"
+#include "codegen/tile/epilogue.h"
 #include "codegen/tile/layout.h"
 #include "codegen/tile/raster.h"
 #include "codegen/tile/ring.h"
 
-enum { HOPPER_BK = 64, HOPPER_CHUNK_BYTES = 64 * 128, HOPPER_BOX_BYTES = 64 * 128, HOPPER_OUTS_MAX = 2 };
+enum { HOPPER_BK = 64, HOPPER_CHUNK_BYTES = 64 * 128, HOPPER_BOX_BYTES = 64 * 128, HOPPER_OUTS_MAX = 3 };
+
+/* How a result leaves. */
+typedef enum weft_hopper_store {
+    HOPPER_STORE_DIRECT, /* from registers, pair by pair: other types, several results */
+    HOPPER_STORE_TENSOR, /* through shared memory and a tensor map */
+    HOPPER_STORE_ROWS    /* through shared memory, rows by a whole warp: pitches that tensor maps cannot take */
+} weft_hopper_store;
 
 typedef struct weft_hopper {
     const weft_build_request *request;
@@ -18,8 +26,9 @@ typedef struct weft_hopper {
     weft_index_context *index;
     int bm, bn, consumers, cluster, stages, group, outs;
     int a_bytes, b_bytes, stage_bytes;
-    bool tensor_store; /* result 0 leaves through shared memory and a tensor map */
-    int companion;     /* operand whose tiles arrive in the output's staging; -1 */
+    weft_hopper_store store;
+    int companion;          /* operand whose tiles arrive in the output's staging; -1 */
+    int packed_a, packed_b; /* temporary that holds the operand with padded rows; -1 = the operand itself */
     weft_dtype out_dtype;
     /* objects of the kernel */
     weft_kval map_a, map_b, map_out, map_companion;

@@ -144,19 +144,74 @@ static void emit_mover(weft_hopper *h, weft_kval consumer) {
     weft_k_end(k);
 }
 
+/* Rows of a staged chunk by the whole warp: neighbours in a row are neighbours in memory, whatever their alignment. */
+static void copy_chunk(weft_hopper *h, const mover *mv, weft_tile_place place, int c, weft_kval lane) {
+    weft_kernel *k = h->k;
+    weft_kval corner[3], m = weft_k_extent(k, h->product.m), n = weft_k_extent(k, h->product.n),
+                         out = h->index->results[0];
+    (void)chunk_coordinates(h, mv, place, c, corner);
+    int lanes = weft_dim_divisor(k->dims, h->product.n) % 2 == 0 ? 2 : 1;
+    weft_kval first = plus(h, weft_k_mul(k, place.batch, m), corner[1]);
+    weft_kval row = weft_k_for(k, index_of(h, 0), index_of(h, 64), index_of(h, 1), 4),
+              swizzle = times(h, weft_k_and(k, row, index_of(h, 7)), 16);
+    weft_kval row_at =
+        plus(h, plus(h, mv->out, index_of(h, (int64_t)(c % h->outs) * HOPPER_CHUNK_BYTES)), times(h, row, 128));
+    for (int part = 0; part < 64; part += 32 * lanes) {
+        weft_kval column = plus(h, times(h, lane, lanes), index_of(h, part)), to = plus(h, corner[0], column);
+        weft_kval at = plus(h, row_at, weft_k_xor(k, times(h, column, 2), swizzle));
+        weft_kval value = weft_k_load(k, h->staging, weft_k_div(k, at, index_of(h, 2)), lanes, WEFT_KNONE, WEFT_KNONE);
+        if (!k->failed) k->instrs[value].align_bytes = 2 * lanes;
+        weft_k_if(k, weft_k_and(k, weft_k_lt(k, plus(h, corner[1], row), m), weft_k_lt(k, to, n)));
+        weft_k_store(k, out, plus(h, weft_k_mul(k, plus(h, first, row), n), to), WEFT_KNONE, value);
+        if (!k->failed) k->instrs[k->instr_count - 1].align_bytes = 2 * lanes;
+        weft_k_end(k);
+    }
+    weft_k_end(k);
+}
+
+static void emit_row_mover(weft_hopper *h, weft_kval consumer, weft_kval lane) {
+    weft_kernel *k = h->k;
+    mover mv = {consumer, times(h, consumer, (int64_t)h->outs * HOPPER_CHUNK_BYTES)};
+    weft_kval phase = weft_k_var(k, weft_k_integer(k, WEFT_U32, 0)), leader = weft_k_eq(k, lane, index_of(h, 0)),
+              one = weft_k_integer(k, WEFT_U32, 1);
+    weft_k_if(k, leader);
+    for (int buffer = 0; buffer < h->outs; buffer++)
+        weft_mbarrier_emit(k, WEFT_K_mbarrier_arrive, h->staged, staging_index(h, consumer, buffer), 0);
+    weft_k_end(k);
+    weft_kval tile = weft_k_for(k, h->first, h->raster.tiles, h->stride, 0);
+    weft_tile_place place = weft_raster_place(k, &h->raster, tile);
+    for (int c = 0; c < h->bn / 64; c++) {
+        int buffer = c % h->outs;
+        weft_kval parity =
+            weft_k_and(k, weft_k_binary(k, WEFT_K_shr, weft_k_get(k, phase), weft_k_integer(k, WEFT_U32, buffer)), one);
+        weft_mbarrier_wait(k, h->written, staging_index(h, consumer, buffer), parity);
+        weft_k_set(k, phase, weft_k_xor(k, weft_k_get(k, phase), weft_k_integer(k, WEFT_U32, 1 << buffer)));
+        copy_chunk(h, &mv, place, c, lane);
+        weft_k_effect(k, WEFT_K_warp_sync, 0, NULL, 0, 0);
+        weft_k_if(k, leader);
+        weft_mbarrier_emit(k, WEFT_K_mbarrier_arrive, h->staged, staging_index(h, consumer, buffer), 0);
+        weft_k_end(k);
+    }
+    weft_k_end(k);
+}
+
 static void emit_warpgroup_0(weft_hopper *h, weft_kval thread) {
     weft_kernel *k = h->k;
     weft_kval warp = weft_k_div(k, thread, index_of(h, 32)),
               uniform = weft_kernel_emit(k, WEFT_K_warp_uniform, weft_ktype_of(k, warp), 1, &warp, 0, 0);
-    weft_kval leader = weft_k_eq(k, weft_k_rem(k, thread, index_of(h, 32)), index_of(h, 0));
+    weft_kval lane = weft_k_rem(k, thread, index_of(h, 32)), leader = weft_k_eq(k, lane, index_of(h, 0));
     weft_k_if(k, weft_k_and(k, weft_k_eq(k, uniform, index_of(h, 0)), leader));
     emit_producer(h);
     weft_k_end(k);
-    if (!h->tensor_store) return;
+    if (h->store == HOPPER_STORE_DIRECT) return;
     weft_kval moves =
         weft_k_and(k, weft_k_lt(k, index_of(h, 0), uniform), weft_k_le(k, uniform, index_of(h, h->consumers)));
-    weft_k_if(k, weft_k_and(k, moves, leader));
-    emit_mover(h, weft_k_sub(k, uniform, index_of(h, 1)));
+    weft_kval consumer = weft_k_sub(k, uniform, index_of(h, 1));
+    weft_k_if(k, h->store == HOPPER_STORE_ROWS ? moves : weft_k_and(k, moves, leader));
+    if (h->store == HOPPER_STORE_ROWS)
+        emit_row_mover(h, consumer, lane);
+    else
+        emit_mover(h, consumer);
     weft_k_end(k);
 }
 
@@ -170,6 +225,7 @@ typedef struct consumer {
     weft_kval ready_phase;
     weft_layout layout;
     weft_ring ring;
+    weft_epilogue epilogue;
 } consumer;
 
 static void release_slot(weft_hopper *h, const consumer *c, weft_kval held) {
@@ -233,35 +289,8 @@ static weft_kval pair_of(weft_kernel *k, weft_kval x, weft_kval y) {
     return weft_k_insert(k, weft_k_splat(k, x, 2), 1, y);
 }
 
-/* The index of a yielded value at flat row `row` of one batch and a column pair. */
-static void index_at(weft_hopper *h, const weft_value *yield, weft_kval batch, weft_kval row, weft_lane_index column,
-                     weft_lane_index *out) {
-    weft_dim n = h->product.n, m = h->product.m;
-    int rank = yield->type.rank;
-    weft_kval line = h->product.batch == 1 ? row : plus(h, weft_k_mul(h->k, batch, weft_k_extent(h->k, m)), row);
-    if (rank >= 2 && weft_dim_known_equal(h->k->dims, yield->type.dims[rank - 1], n)) {
-        if (rank == 2)
-            out[0] = weft_lane_scalar(line);
-        else
-            weft_index_unflatten(h->index, rank - 1, yield->type.dims, weft_lane_scalar(line), 1, out);
-        out[rank - 1] = column;
-        return;
-    }
-    weft_lane_index flat = {plus(h, weft_k_mul(h->k, line, weft_k_extent(h->k, n)), column.base), 1, 1};
-    weft_index_unflatten(h->index, rank, yield->type.dims, flat, 2, out);
-}
-
-/* The yielded value before its last rounding, when that is a convert from f32: packing rounds once. */
-static const weft_value *before_rounding(const weft_value *yield) {
-    const weft_node *node = yield->node;
-    return node && node->op == WEFT_OP_convert && node->operands[0]->type.dtype == WEFT_F32 ? node->operands[0] : yield;
-}
-
-static void bind_accumulators(weft_hopper *h, const consumer *c, int reg) {
-    weft_kernel *k = h->k;
-    weft_kval x = pair_of(k, weft_k_get_at(k, c->d, index_of(h, reg)), weft_k_get_at(k, c->d, index_of(h, reg + 1)));
-    const weft_value *dot = &h->product.dot->results[0];
-    weft_index_bind(h->index, dot, weft_index_round(h->index, dot->type.dtype, x));
+static weft_kval sums_at(weft_hopper *h, const consumer *c, int reg) {
+    return pair_of(h->k, weft_k_get_at(h->k, c->d, index_of(h, reg)), weft_k_get_at(h->k, c->d, index_of(h, reg + 1)));
 }
 
 static weft_kval unpack(weft_hopper *h, weft_kval word, int half) {
@@ -270,20 +299,17 @@ static weft_kval unpack(weft_hopper *h, weft_kval word, int half) {
 }
 
 /* Two neighbours of result 0 as one packed word. */
-static weft_kval packed_pair(weft_hopper *h, const consumer *c, int reg, const weft_lane_index *at, int word) {
+static weft_kval packed_pair(weft_hopper *h, const consumer *c, int reg, const weft_lane_index *at, weft_kval mask,
+                             int word) {
     weft_kernel *k = h->k;
-    const weft_value *value = before_rounding(weft_fusion_yield(h->request->fusion, 0));
-    weft_kval x;
-    if (value == &h->product.dot->results[0]) { /* nothing to evaluate */
-        x = pair_of(k, weft_k_get_at(k, c->d, index_of(h, reg)), weft_k_get_at(k, c->d, index_of(h, reg + 1)));
-    } else {
-        bind_accumulators(h, c, reg);
+    weft_kval x = sums_at(h, c, reg);
+    if (c->epilogue.value != c->epilogue.product) {
         if (h->companion >= 0) {
             weft_kval bits = weft_k_get_at(k, c->fragment, index_of(h, word));
             weft_index_bind(h->index, weft_fusion_block(h->request->fusion)->arguments[h->companion],
                             pair_of(k, unpack(h, bits, 0), unpack(h, bits, 1)));
         }
-        x = weft_index_value(h->index, value, at, 2, WEFT_KNONE);
+        x = weft_epilogue_value(&c->epilogue, x, at, 2, mask);
     }
     const weft_kinstr *rounded = weft_kernel_get(k, x);
     if (rounded->op == WEFT_K_convert &&
@@ -303,46 +329,92 @@ static weft_kval clamp(weft_hopper *h, weft_kval x, weft_dim extent, int tile, i
     return weft_k_min(h->k, x, weft_k_sub(h->k, weft_k_extent(h->k, extent), index_of(h, last)));
 }
 
-static void send_through_staging(weft_hopper *h, consumer *c, weft_tile_place place, weft_kval m0) {
+/* What a tile knows before its sums: rows of this lane, and pairs of columns, four by four (chunk by chunk eight). */
+typedef struct tile_places {
+    weft_epilogue_row rows[2];
+    weft_lane_index columns[32];
+    weft_kval masks[32];
+} tile_places;
+
+static void place_rows(weft_hopper *h, const consumer *c, weft_tile_place place, weft_kval m0, tile_places *out) {
+    for (int i = 0; i < 2; i++) {
+        weft_kval row =
+            clamp(h, plus(h, plus(h, m0, c->row_lane), index_of(h, 8 * i)), h->product.m, h->bm * h->cluster, 1);
+        out->rows[i] = weft_epilogue_place_row(&c->epilogue, place.batch, row);
+    }
+}
+
+/* The eight column pairs of a chunk, and what the epilogue reads along them: in flight before the sums are needed. With
+   an odd number of columns the last pair has one. */
+static void place_columns(weft_hopper *h, const consumer *c, weft_tile_place place, int chunk, tile_places *out) {
     weft_kernel *k = h->k;
-    const weft_value *value = before_rounding(weft_fusion_yield(h->request->fusion, 0));
-    weft_kval one = weft_k_integer(k, WEFT_U32, 1), rows[2];
-    for (int i = 0; i < 2; i++)
-        rows[i] = clamp(h, plus(h, plus(h, m0, c->row_lane), index_of(h, 8 * i)), h->product.m, h->bm * h->cluster, 1);
+    bool even = weft_dim_divisor(k->dims, h->product.n) % 2 == 0;
+    for (int pair = 8 * chunk; pair < 8 * chunk + 8; pair++) {
+        weft_kval column = plus(h, plus(h, place.n, c->column_lane), index_of(h, 8 * pair));
+        column = clamp(h, column, h->product.n, h->bn, even ? 2 : 1);
+        out->columns[pair] = weft_lane_range(column, even ? 2 : 1);
+        out->masks[pair] =
+            even ? WEFT_KNONE : weft_index_below(h->index, out->columns[pair], 2, weft_k_extent(k, h->product.n));
+        weft_lane_index at[WEFT_MAX_RANK];
+        if (!even || c->epilogue.value == c->epilogue.product || !out->rows[0].split)
+            continue; /* masks would fill registers */
+        weft_epilogue_at(&c->epilogue, &out->rows[0], out->columns[pair], 2, at);
+        weft_epilogue_hoist(&c->epilogue, at, 2, out->masks[pair], true);
+    }
+}
+
+static void hoist_rows(const consumer *c, const tile_places *places) {
+    for (int i = 0; i < 2 && places->rows[0].split && c->epilogue.value != c->epilogue.product; i++) {
+        weft_lane_index at[WEFT_MAX_RANK];
+        weft_epilogue_at(&c->epilogue, &places->rows[i], places->columns[0], 2, at);
+        weft_epilogue_hoist(&c->epilogue, at, 2, places->masks[0], false);
+    }
+}
+
+static void fill_chunk(weft_hopper *h, const consumer *c, const tile_places *places, int chunk, int buffer) {
+    weft_kernel *k = h->k;
+    for (int j = 0; j < 4; j++) {
+        weft_kval block = weft_k_xor(k, plus(h, c->half, index_of(h, 2 * j)), c->swizzle);
+        weft_kval at =
+            plus(h, c->row_at, plus(h, index_of(h, (int64_t)buffer * HOPPER_CHUNK_BYTES), times(h, block, 16)));
+        if (h->companion >= 0)
+            weft_k_effect(k, WEFT_K_frag_load, 4, (weft_kval[]){c->fragment, index_of(h, 0), h->staging, at},
+                          WEFT_FRAGMENT_X4, 0);
+        for (int word = 0; word < 4; word++) { /* word: columns 8 * (word / 2), rows 8 * (word % 2) */
+            int reg = 32 * chunk + 8 * j + 2 * word, pair = 8 * chunk + 2 * j + word / 2;
+            weft_lane_index index[WEFT_MAX_RANK];
+            weft_epilogue_at(&c->epilogue, &places->rows[word % 2], places->columns[pair], 2, index);
+            weft_k_set_at(k, c->packed, index_of(h, word), packed_pair(h, c, reg, index, places->masks[pair], word));
+        }
+        weft_k_effect(k, WEFT_K_frag_store, 4, (weft_kval[]){c->packed, index_of(h, 0), h->staging, at},
+                      WEFT_FRAGMENT_X4, 0);
+    }
+}
+
+static void send_through_staging(weft_hopper *h, consumer *c, weft_tile_place place, tile_places *places) {
+    weft_kernel *k = h->k;
+    weft_kval one = weft_k_integer(k, WEFT_U32, 1);
     for (int chunk = 0; chunk < h->bn / 64; chunk++) {
         int buffer = chunk % h->outs;
         weft_kval barrier = staging_index(h, c->number, buffer), phase = weft_k_get(k, c->ready_phase);
+        if (chunk + 1 < h->bn / 64) place_columns(h, c, place, chunk + 1, places);
         weft_mbarrier_wait(
             k, h->staged, barrier,
             weft_k_and(k, weft_k_binary(k, WEFT_K_shr, phase, weft_k_integer(k, WEFT_U32, buffer)), one));
         weft_k_set(k, c->ready_phase, weft_k_xor(k, phase, weft_k_integer(k, WEFT_U32, 1 << buffer)));
-        for (int j = 0; j < 4; j++) {
-            weft_kval block = weft_k_xor(k, plus(h, c->half, index_of(h, 2 * j)), c->swizzle);
-            weft_kval at =
-                plus(h, c->row_at, plus(h, index_of(h, (int64_t)buffer * HOPPER_CHUNK_BYTES), times(h, block, 16)));
-            if (h->companion >= 0)
-                weft_k_effect(k, WEFT_K_frag_load, 4, (weft_kval[]){c->fragment, index_of(h, 0), h->staging, at},
-                              WEFT_FRAGMENT_X4, 0);
-            weft_kval column = WEFT_KNONE;
-            for (int word = 0; word < 4; word++) { /* word: columns 8 * (word / 2), rows 8 * (word % 2) */
-                int reg = 32 * chunk + 8 * j + 2 * word;
-                weft_place_pair constant = weft_layout_at(&c->layout, reg, 0, 0);
-                if (word % 2 == 0)
-                    column = clamp(h, plus(h, plus(h, place.n, c->column_lane), index_of(h, constant.column)),
-                                   h->product.n, h->bn, 2);
-                weft_lane_index index[WEFT_MAX_RANK];
-                index_at(h, value, place.batch, rows[constant.row / 8], weft_lane_range(column, 2), index);
-                weft_k_set_at(k, c->packed, index_of(h, word), packed_pair(h, c, reg, index, word));
-            }
-            weft_k_effect(k, WEFT_K_frag_store, 4, (weft_kval[]){c->packed, index_of(h, 0), h->staging, at},
-                          WEFT_FRAGMENT_X4, 0);
-        }
+        fill_chunk(h, c, places, chunk, buffer);
         weft_k_effect(k, WEFT_K_fence_async, 0, NULL, 0, 0);
         weft_k_effect(k, WEFT_K_warp_sync, 0, NULL, 0, 0);
         weft_k_if(k, weft_k_eq(k, c->lane, index_of(h, 0)));
         weft_mbarrier_emit(k, WEFT_K_mbarrier_arrive, h->written, barrier, 0);
         weft_k_end(k);
     }
+}
+
+static bool same_dims(const weft_type *a, const weft_type *b) {
+    for (int i = 0; a->rank == b->rank && i < a->rank; i++)
+        if (a->dims[i] != b->dims[i]) return false;
+    return a->rank == b->rank;
 }
 
 /* Results of other types, several results, rows that tensor copies cannot take: pairs go straight to memory. */
@@ -358,11 +430,18 @@ static void send_directly(weft_hopper *h, consumer *c, weft_tile_place place, we
         weft_lane_index range = weft_lane_range(column, 2);
         int64_t even = weft_dim_divisor(k->dims, h->product.n);
         weft_kval mask = even % 2 == 0 ? WEFT_KNONE : weft_index_below(h->index, range, 2, n);
-        bind_accumulators(h, c, reg);
+        const weft_value *dot = c->epilogue.product;
+        weft_index_bind(h->index, dot, weft_index_round(h->index, dot->type.dtype, sums_at(h, c, reg)));
+        weft_epilogue_row line = weft_epilogue_place_row(&c->epilogue, place.batch, row);
         for (int result = 0; result < h->request->fusion->result_count; result++) {
             weft_lane_index index[WEFT_MAX_RANK];
-            index_at(h, weft_fusion_yield(h->request->fusion, result), place.batch, row, range, index);
-            weft_index_emit(h->index, result, index, 2, mask);
+            if (same_dims(&weft_fusion_yield(h->request->fusion, result)->type, &c->epilogue.value->type)) {
+                weft_epilogue_at(&c->epilogue, &line, range, 2, index);
+                weft_index_emit(h->index, result, index, 2, mask);
+            } else {
+                weft_lane_index flat = {plus(h, weft_k_mul(k, line.line, n), column), 1, even % 2 == 0 ? 2 : 1};
+                weft_index_emit_flat(h->index, result, flat, 2, mask);
+            }
         }
         weft_index_release(h->index, mark);
         weft_k_end(k);
@@ -374,6 +453,8 @@ static void emit_consumer(weft_hopper *h, weft_kval thread) {
     weft_kval group = weft_k_div(k, thread, index_of(h, 128));
     group = weft_kernel_emit(k, WEFT_K_warp_uniform, weft_ktype_of(k, group), 1, &group, 0, 0);
     consumer c = {.number = weft_k_sub(k, group, index_of(h, 1)), .layout = weft_layout_wgmma_c(h->bn)};
+    c.epilogue =
+        weft_epilogue_create(h->index, &h->product.dot->results[0], h->product.m, h->product.n, h->product.batch);
     c.lane = weft_k_rem(k, thread, index_of(h, 32));
     c.warp = weft_k_rem(k, weft_k_div(k, thread, index_of(h, 32)), index_of(h, 4));
     c.row_lane = weft_layout_lane_row(k, &c.layout, c.lane, c.warp);
@@ -391,9 +472,15 @@ static void emit_consumer(weft_hopper *h, weft_kval thread) {
     size_t mark = weft_index_mark(h->index);
     weft_tile_place place = weft_raster_place(k, &h->raster, tile);
     weft_kval m0 = plus(h, plus(h, place.m, times(h, h->rank, h->bm)), times(h, c.number, 64));
+    tile_places places;
+    if (h->store != HOPPER_STORE_DIRECT) {
+        place_rows(h, &c, place, m0, &places);
+        place_columns(h, &c, place, 0, &places);
+        hoist_rows(&c, &places);
+    }
     emit_main_loop(h, &c);
-    if (h->tensor_store)
-        send_through_staging(h, &c, place, m0);
+    if (h->store != HOPPER_STORE_DIRECT)
+        send_through_staging(h, &c, place, &places);
     else
         send_directly(h, &c, place, m0);
     weft_index_release(h->index, mark);
@@ -408,7 +495,7 @@ static void emit_barriers(weft_hopper *h, weft_kval thread) {
     weft_k_effect(k, WEFT_K_map_prefetch, 1, &h->map_a, 0, 0);
     weft_k_effect(k, WEFT_K_map_prefetch, 1, &h->map_b, 0, 0);
     weft_ring_init(k, &h->ring, 1, h->cluster * h->consumers * 4);
-    for (int i = 0; h->tensor_store && i < h->consumers * h->outs; i++) {
+    for (int i = 0; h->store != HOPPER_STORE_DIRECT && i < h->consumers * h->outs; i++) {
         weft_mbarrier_emit(k, WEFT_K_mbarrier_init, h->staged, index_of(h, i), 1);
         weft_mbarrier_emit(k, WEFT_K_mbarrier_init, h->written, index_of(h, i), 4);
     }
@@ -423,8 +510,8 @@ static void emit_barriers(weft_hopper *h, weft_kval thread) {
 weft_status weft_hopper_emit(weft_hopper *h) {
     weft_kernel *k = h->k;
     h->operands = weft_k_shared(k, WEFT_U8, (weft_dim)h->stages * h->stage_bytes);
-    if (h->tensor_store) {
-        h->staging = weft_k_shared(k, WEFT_U8, (weft_dim)h->consumers * h->outs * HOPPER_CHUNK_BYTES);
+    if (h->store != HOPPER_STORE_DIRECT) {
+        h->staging = weft_k_shared(k, h->out_dtype, (weft_dim)h->consumers * h->outs * HOPPER_CHUNK_BYTES / 2);
         h->staged = weft_mbarrier_create(k, h->consumers * h->outs);
         h->written = weft_mbarrier_create(k, h->consumers * h->outs);
     }
@@ -440,7 +527,8 @@ weft_status weft_hopper_emit(weft_hopper *h) {
     h->raster =
         weft_raster_create(k, h->product.m, h->product.n, h->product.batch, h->bm * h->cluster, h->bn, h->group);
     emit_barriers(h, thread);
-    int take = h->consumers > 1 ? 232 : 0, give = h->consumers > 1 ? 40 : 0;
+    bool rows = h->store == HOPPER_STORE_ROWS; /* whose movers hold addresses and elements */
+    int take = h->consumers > 1 ? (rows ? 224 : 232) : 0, give = h->consumers > 1 ? (rows ? 56 : 40) : 0;
     weft_k_effect(k, WEFT_K_role, 0, NULL, 1, give);
     emit_warpgroup_0(h, thread);
     weft_k_effect(k, WEFT_K_role, 0, NULL, h->consumers, take);

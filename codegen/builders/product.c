@@ -32,8 +32,10 @@ static void assign_roles(const weft_node *dot, bool lhs, side_axes *axes) {
     const weft_attribute *batch = weft_node_attribute(dot, lhs ? WEFT_ATTR_lhs_batch : WEFT_ATTR_rhs_batch);
     const weft_attribute *contract = weft_node_attribute(dot, lhs ? WEFT_ATTR_lhs_contract : WEFT_ATTR_rhs_contract);
     for (int i = 0; i < axes->rank; i++) axes->role[i] = AXIS_FREE;
-    for (int i = 0; i < batch->count; i++) axes->role[batch->as.ints[i]] = AXIS_BATCH, axes->order[batch->as.ints[i]] = i;
-    for (int i = 0; i < contract->count; i++) axes->role[contract->as.ints[i]] = AXIS_CONTRACT, axes->order[contract->as.ints[i]] = i;
+    for (int i = 0; i < batch->count; i++)
+        axes->role[batch->as.ints[i]] = AXIS_BATCH, axes->order[batch->as.ints[i]] = i;
+    for (int i = 0; i < contract->count; i++)
+        axes->role[contract->as.ints[i]] = AXIS_CONTRACT, axes->order[contract->as.ints[i]] = i;
     int free = 0;
     for (int i = 0; i < axes->rank; i++)
         if (axes->role[i] == AXIS_FREE) axes->order[i] = free++;
@@ -63,25 +65,37 @@ static bool order_fits(const side_axes *axes, bool *out_k_contiguous) {
     return true;
 }
 
-static bool find_side(const weft_graph *graph, const weft_node *fusion, const weft_node *dot, bool lhs, weft_product_side *side, weft_dim *out_free,
-                      weft_dim *out_k, const char **out_reason) {
+static void list_axes(const side_axes *axes, weft_product_side *side) {
+    for (int i = 0; i < axes->rank; i++) {
+        int *list = axes->role[i] == AXIS_BATCH  ? side->batch_axes
+                    : axes->role[i] == AXIS_FREE ? side->free_axes
+                                                 : side->contract_axes;
+        list[axes->order[i]] = i;
+        side->free_count += axes->role[i] == AXIS_FREE;
+    }
+}
+
+static void describe_side(const weft_graph *graph, const weft_node *fusion, const weft_node *dot, bool lhs,
+                          weft_product_side *side, weft_dim *out_free, weft_dim *out_k) {
     const weft_value *value = dot->operands[lhs ? 0 : 1], *source;
     side_axes axes;
     memset(&axes, 0, sizeof axes);
     source = trace_operand(value, &axes);
-    *out_reason = "an operand of the product is computed in the group";
-    if (source->node || source->block != weft_fusion_block(fusion)) return false;
     assign_roles(dot, lhs, &axes);
-    *out_reason = "an operand's axes are not batch, free and contracted groups";
-    if (!order_fits(&axes, &side->k_contiguous)) return false;
+    list_axes(&axes, side);
     *out_free = extent_of(graph->dims, value, &axes, AXIS_FREE);
     *out_k = extent_of(graph->dims, value, &axes, AXIS_CONTRACT);
+    side->operand = -1;
+    side->k_contiguous = axes.rank > 0 && axes.role[axes.memory[axes.rank - 1]] == AXIS_CONTRACT;
+    if (source->node || source->block != weft_fusion_block(fusion)) return;
+    side->dense = order_fits(&axes, &side->k_contiguous);
     side->operand = source->index;
     side->pitch = side->k_contiguous ? *out_k : *out_free;
-    return true;
 }
 
-static bool keeps_position(const weft_node *node) { return (weft_op_get(node->op)->flags & WEFT_FLAG_ELEMENTWISE) || node->op == WEFT_OP_reshape; }
+static bool keeps_position(const weft_node *node) {
+    return (weft_op_get(node->op)->flags & WEFT_FLAG_ELEMENTWISE) || node->op == WEFT_OP_reshape;
+}
 
 /* Values that depend on `from` and are used where a value moves: false. */
 static bool positions_kept(const weft_block *block, const weft_value *from, bool *out_reached) {
@@ -103,7 +117,8 @@ static bool positions_kept(const weft_block *block, const weft_value *from, bool
     return true;
 }
 
-bool weft_product_find(const weft_graph *graph, const weft_node *fusion, weft_product *out_product, const char **out_reason) {
+bool weft_product_find(const weft_graph *graph, const weft_node *fusion, weft_product *out_product,
+                       const char **out_reason) {
     *out_product = (weft_product){0};
     const weft_block *block = weft_fusion_block(fusion);
     const weft_node *dot = NULL;
@@ -120,21 +135,28 @@ bool weft_product_find(const weft_graph *graph, const weft_node *fusion, weft_pr
     out_product->dtype = dot->operands[0]->type.dtype;
     *out_reason = "operands of different types";
     if (dot->operands[1]->type.dtype != out_product->dtype) return false;
-    weft_dtype standard = weft_dtype_bits(out_product->dtype) <= 16 && weft_dtype_is_float(out_product->dtype) ? WEFT_F32 : out_product->dtype;
+    weft_dtype standard = weft_dtype_bits(out_product->dtype) <= 16 && weft_dtype_is_float(out_product->dtype)
+                              ? WEFT_F32
+                              : out_product->dtype;
     out_product->accumulate = weft_node_dtype(dot, WEFT_ATTR_accumulate, standard);
-    if (!find_side(graph, fusion, dot, true, &out_product->a, &out_product->m, &out_product->k, out_reason)) return false;
-    if (!find_side(graph, fusion, dot, false, &out_product->b, &out_product->n, &k_of_b, out_reason)) return false;
+    describe_side(graph, fusion, dot, true, &out_product->a, &out_product->m, &out_product->k);
+    describe_side(graph, fusion, dot, false, &out_product->b, &out_product->n, &k_of_b);
     out_product->batch = 1;
     const weft_attribute *batch = weft_node_attribute(dot, WEFT_ATTR_lhs_batch);
+    out_product->batch_count = batch->count;
+    out_product->contract_count = weft_node_attribute(dot, WEFT_ATTR_lhs_contract)->count;
     for (int i = 0; i < batch->count; i++)
-        out_product->batch = weft_dim_multiply(graph->dims, out_product->batch, dot->operands[0]->type.dims[batch->as.ints[i]]);
+        out_product->batch =
+            weft_dim_multiply(graph->dims, out_product->batch, dot->operands[0]->type.dims[batch->as.ints[i]]);
     bool reached;
     *out_reason = "the epilogue moves elements of the product";
     if (!positions_kept(block, &dot->results[0], &reached) || !reached) return false;
     *out_reason = "a result that does not have the product's shape";
     for (int i = 0; i < fusion->result_count; i++) {
         const weft_value *yield = weft_fusion_yield(fusion, i);
-        weft_dim count = 1, elements = weft_dim_multiply(graph->dims, out_product->batch, weft_dim_multiply(graph->dims, out_product->m, out_product->n));
+        weft_dim count = 1,
+                 elements = weft_dim_multiply(graph->dims, out_product->batch,
+                                              weft_dim_multiply(graph->dims, out_product->m, out_product->n));
         for (int d = 0; d < yield->type.rank; d++) count = weft_dim_multiply(graph->dims, count, yield->type.dims[d]);
         if (!weft_dim_known_equal(graph->dims, count, elements)) return false;
     }
@@ -149,7 +171,9 @@ int weft_product_companion(const weft_node *fusion, const weft_product *product,
         const weft_value *argument = block->arguments[i];
         bool reached, same = argument->type.rank == shape->rank && argument->type.dtype == dtype;
         for (int d = 0; same && d < shape->rank; d++) same = argument->type.dims[d] == shape->dims[d];
-        if (same && i != product->a.operand && i != product->b.operand && positions_kept(block, argument, &reached) && reached) return i;
+        if (same && i != product->a.operand && i != product->b.operand && positions_kept(block, argument, &reached) &&
+            reached)
+            return i;
     }
     return -1;
 }

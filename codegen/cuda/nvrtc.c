@@ -13,7 +13,8 @@ typedef struct nvrtc_program *nvrtc_program;
 /* name, parameters; all return int */
 #define NVRTC_FUNCTIONS(X)                                                                                             \
     X(nvrtcVersion, (int *, int *))                                                                                    \
-    X(nvrtcCreateProgram, (nvrtc_program *, const char *, const char *, int, const char *const *, const char *const *)) \
+    X(nvrtcCreateProgram,                                                                                              \
+      (nvrtc_program *, const char *, const char *, int, const char *const *, const char *const *))                    \
     X(nvrtcDestroyProgram, (nvrtc_program *))                                                                          \
     X(nvrtcCompileProgram, (nvrtc_program, int, const char *const *))                                                  \
     X(nvrtcGetProgramLogSize, (nvrtc_program, size_t *))                                                               \
@@ -31,12 +32,12 @@ struct weft_nvrtc {
 #undef X
 };
 
-static const char *const library_names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so",
-                                            "/usr/local/cuda/lib/libnvrtc.so"};
+static const char *const library_names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so",
+                                            "/usr/local/cuda/lib64/libnvrtc.so", "/usr/local/cuda/lib/libnvrtc.so"};
 
 static weft_status find_symbols(weft_nvrtc *nvrtc) {
-#define X(name, parameters)                                                                        \
-    *(void **)&nvrtc->name = dlsym(nvrtc->library, #name);                                         \
+#define X(name, parameters)                                                                                            \
+    *(void **)&nvrtc->name = dlsym(nvrtc->library, #name);                                                             \
     if (!nvrtc->name) return WEFT_STATUS(WEFT_UNAVAILABLE, "this NVRTC has no " #name ": it is too old");
     NVRTC_FUNCTIONS(X)
 #undef X
@@ -46,17 +47,22 @@ static weft_status find_symbols(weft_nvrtc *nvrtc) {
 weft_status weft_nvrtc_open(weft_context *context, weft_nvrtc **out_nvrtc) {
     *out_nvrtc = NULL;
     void *library = NULL;
-    for (size_t i = 0; i < sizeof library_names / sizeof *library_names && !library; i++) library = dlopen(library_names[i], RTLD_NOW | RTLD_LOCAL);
+    for (size_t i = 0; i < sizeof library_names / sizeof *library_names && !library; i++)
+        library = dlopen(library_names[i], RTLD_NOW | RTLD_LOCAL);
     if (!library)
-        return WEFT_STATUS(WEFT_UNAVAILABLE, "NVRTC was not found (tried libnvrtc.so.13, .12, .so on the loader's path and /usr/local/cuda): "
-                                             "install the CUDA toolkit or put its library folder on LD_LIBRARY_PATH");
+        return WEFT_STATUS(
+            WEFT_UNAVAILABLE,
+            "NVRTC was not found (tried libnvrtc.so.13, .12, .so on the loader's path and /usr/local/cuda): "
+            "install the CUDA toolkit or put its library folder on LD_LIBRARY_PATH");
     weft_nvrtc *nvrtc = weft_allocate(context->allocator, sizeof *nvrtc);
     if (!nvrtc) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "opening NVRTC");
     nvrtc->context = context;
     nvrtc->library = library;
     weft_status status = find_symbols(nvrtc);
-    if (status) weft_nvrtc_close(nvrtc);
-    else *out_nvrtc = nvrtc;
+    if (status)
+        weft_nvrtc_close(nvrtc);
+    else
+        *out_nvrtc = nvrtc;
     return status;
 }
 
@@ -77,8 +83,8 @@ void weft_nvrtc_output_deinit(const weft_nvrtc *nvrtc, weft_nvrtc_output *output
     *output = (weft_nvrtc_output){0};
 }
 
-static weft_status take(const weft_nvrtc *nvrtc, nvrtc_program program, int (*size)(nvrtc_program, size_t *), int (*get)(nvrtc_program, char *),
-                        void **out_data, size_t *out_bytes) {
+static weft_status take(const weft_nvrtc *nvrtc, nvrtc_program program, int (*size)(nvrtc_program, size_t *),
+                        int (*get)(nvrtc_program, char *), void **out_data, size_t *out_bytes) {
     if (size(program, out_bytes) || *out_bytes == 0) return NULL;
     *out_data = weft_allocate(nvrtc->context->allocator, *out_bytes);
     if (!*out_data) {
@@ -118,26 +124,36 @@ static weft_status read_log(const char *name, weft_nvrtc_output *output) {
     return NULL;
 }
 
-static weft_status compile(const weft_nvrtc *nvrtc, nvrtc_program program, const char *name, const char *arch, weft_nvrtc_output *output) {
+static weft_status compile(const weft_nvrtc *nvrtc, nvrtc_program program, const char *name, const char *arch,
+                           weft_nvrtc_output *output) {
     char target[48];
     snprintf(target, sizeof target, "--gpu-architecture=%s", arch);
-    const char *options[] = {target, "-std=c++17", "-default-device", "--fmad=false", "--ptxas-options=-v", "-diag-suppress=177"};
+    const char *options[] = {target,         "-std=c++17",         "-default-device",
+                             "--fmad=false", "--ptxas-options=-v", "-diag-suppress=177"};
     int failed = nvrtc->nvrtcCompileProgram(program, (int)(sizeof options / sizeof *options), options);
     void *log = NULL;
-    weft_status status = take(nvrtc, program, nvrtc->nvrtcGetProgramLogSize, nvrtc->nvrtcGetProgramLog, &log, &output->log_bytes);
+    weft_status status =
+        take(nvrtc, program, nvrtc->nvrtcGetProgramLogSize, nvrtc->nvrtcGetProgramLog, &log, &output->log_bytes);
     output->log = log;
     if (status) return status;
-    if (failed) return WEFT_STATUS(WEFT_INTERNAL, "%s for %s: NVRTC error %d: %.1500s", name, arch, failed, output->log ? output->log : "");
+    if (failed)
+        return WEFT_STATUS(WEFT_INTERNAL, "%s for %s: NVRTC error %d: %.1500s", name, arch, failed,
+                           output->log ? output->log : "");
     status = read_log(name, output);
-    if (!status) status = take(nvrtc, program, nvrtc->nvrtcGetCUBINSize, nvrtc->nvrtcGetCUBIN, &output->cubin, &output->cubin_bytes);
-    if (!status) status = take(nvrtc, program, nvrtc->nvrtcGetPTXSize, nvrtc->nvrtcGetPTX, &output->ptx, &output->ptx_bytes);
+    if (!status)
+        status =
+            take(nvrtc, program, nvrtc->nvrtcGetCUBINSize, nvrtc->nvrtcGetCUBIN, &output->cubin, &output->cubin_bytes);
+    if (!status)
+        status = take(nvrtc, program, nvrtc->nvrtcGetPTXSize, nvrtc->nvrtcGetPTX, &output->ptx, &output->ptx_bytes);
     return status;
 }
 
-weft_status weft_nvrtc_compile(const weft_nvrtc *nvrtc, const char *source, const char *name, const char *arch, weft_nvrtc_output *out_output) {
+weft_status weft_nvrtc_compile(const weft_nvrtc *nvrtc, const char *source, const char *name, const char *arch,
+                               weft_nvrtc_output *out_output) {
     *out_output = (weft_nvrtc_output){0};
     nvrtc_program program = NULL;
-    if (nvrtc->nvrtcCreateProgram(&program, source, name, 0, NULL, NULL)) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "NVRTC takes no program");
+    if (nvrtc->nvrtcCreateProgram(&program, source, name, 0, NULL, NULL))
+        return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "NVRTC takes no program");
     weft_status status = compile(nvrtc, program, name, arch, out_output);
     (void)nvrtc->nvrtcDestroyProgram(&program);
     if (status) weft_nvrtc_output_deinit(nvrtc, out_output);

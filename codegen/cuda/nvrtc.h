@@ -14,7 +14,7 @@ typedef struct weft_nvrtc weft_nvrtc;
 typedef struct weft_nvrtc_output {
     void *cubin, *ptx; /* from the context's allocator; ptx ends in NUL */
     size_t cubin_bytes, ptx_bytes;
-    int registers;     /* the largest of the kernels */
+    int registers; /* the largest of the kernels */
     int64_t spill_bytes, stack_bytes;
     char *log; /* NULL when empty */
     size_t log_bytes;

@@ -4,12 +4,8 @@
 #include <stddef.h>
 
 const char *const weft_cuda_prelude_generic[] = {
-    "typedef unsigned char u8;\n",
-    "typedef unsigned short u16;\n",
-    "typedef unsigned int u32;\n",
-    "typedef unsigned long long u64;\n",
-    "typedef signed char i8;\n",
-    "typedef long long i64;\n",
+    "typedef unsigned char u8;\n", "typedef unsigned short u16;\n", "typedef unsigned int u32;\n",
+    "typedef unsigned long long u64;\n", "typedef signed char i8;\n", "typedef long long i64;\n",
     "#define DEV static __device__ __forceinline__\n",
     "DEV float f32_of_bf16(u16 x) { return __uint_as_float((u32)x << 16); }\n",
     "DEV float f32_of_f16(u16 x) { float r; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(r) : \"h\"(x)); return r; }\n",
@@ -22,10 +18,8 @@ const char *const weft_cuda_prelude_generic[] = {
     "DEV float f16_low(u32 x) { return f32_of_f16((u16)x); }\n",
     "DEV float f16_high(u32 x) { return f32_of_f16((u16)(x >> 16)); }\n",
     /* rounding to odd first makes the second rounding to a 16-bit format the only one */
-    "DEV float odd_of_f64(double x) {\n",
-    "  const float r = __double2float_rz(x);\n",
-    "  return (double)r == x || x != x ? r : __uint_as_float(__float_as_uint(r) | 1u);\n",
-    "}\n",
+    "DEV float odd_of_f64(double x) {\n", "  const float r = __double2float_rz(x);\n",
+    "  return (double)r == x || x != x ? r : __uint_as_float(__float_as_uint(r) | 1u);\n", "}\n",
     "DEV float odd_of_i64(i64 x) { const float r = __ll2float_rz(x); return __float2ll_rz(r) == x ? r : __uint_as_float(__float_as_uint(r) | 1u); }\n",
     "DEV float odd_of_u64(u64 x) { const float r = __ull2float_rz(x); return __float2ull_rz(r) == x ? r : __uint_as_float(__float_as_uint(r) | 1u); }\n",
     /* float to integer: truncates, saturates, NaN gives 0 */
@@ -50,12 +44,10 @@ const char *const weft_cuda_prelude_generic[] = {
     "template <class T> DEV T maximum(T a, T b) { return a > b ? a : b; }\n",
     "template <class T> DEV T shuffle_xor(T x, int m) {\n",
     "  if (sizeof(T) == 8) return (T)__shfl_xor_sync(0xffffffffu, (u64)x, m);\n",
-    "  return (T)__shfl_xor_sync(0xffffffffu, (u32)x, m);\n",
-    "}\n",
+    "  return (T)__shfl_xor_sync(0xffffffffu, (u32)x, m);\n", "}\n",
     "template <> __device__ __forceinline__ float shuffle_xor(float x, int m) { return __shfl_xor_sync(0xffffffffu, x, m); }\n",
     "template <> __device__ __forceinline__ double shuffle_xor(double x, int m) { return __shfl_xor_sync(0xffffffffu, x, m); }\n",
-    "DEV void prefetch(const void *p) { asm volatile(\"prefetch.global.L2 [%0];\" ::\"l\"(p)); }\n",
-    NULL};
+    "DEV void prefetch(const void *p) { asm volatile(\"prefetch.global.L2 [%0];\" ::\"l\"(p)); }\n", NULL};
 
 const char *const weft_cuda_prelude_matrix[] = {
     "DEV u32 shared_address(const void *p) { return (u32)__cvta_generic_to_shared(p); }\n",
@@ -99,23 +91,20 @@ const char *const weft_cuda_prelude_hopper[] = {
     "DEV void mbarrier_init_fence() { asm volatile(\"fence.mbarrier_init.release.cluster;\" ::: \"memory\"); }\n",
     "DEV void mbarrier_expect(u32 bar, u32 bytes) { asm volatile(\"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\" ::\"r\"(bar), \"r\"(bytes) : \"memory\"); }\n",
     "DEV void mbarrier_arrive(u32 bar) { asm volatile(\"mbarrier.arrive.shared::cta.b64 _, [%0];\" ::\"r\"(bar) : \"memory\"); }\n",
-    /* relaxed: release.cluster would put a GPU-wide memory barrier before it; slots are touched by the async proxy alone */
+    /* relaxed: release.cluster would put a GPU-wide memory barrier before it; slots are touched by the async proxy
+       alone */
     "DEV void mbarrier_arrive_cta(u32 bar, u32 cta) {\n",
     "  asm volatile(\"{ .reg .b32 a; mapa.shared::cluster.u32 a, %0, %1;\\n\"\n",
     "               \"mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [a]; }\" ::\"r\"(bar), \"r\"(cta) : \"memory\");\n",
-    "}\n",
-    "DEV void mbarrier_wait(u32 bar, u32 parity) {\n",
+    "}\n", "DEV void mbarrier_wait(u32 bar, u32 parity) {\n",
     "  asm volatile(\"{ .reg .pred p;\\nagain: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\\n@!p bra again; }\" ::\"r\"(bar), \"r\"(parity) : \"memory\");\n",
-    "}\n",
-    "DEV void mbarrier_wait_cluster(u32 bar, u32 parity) {\n",
+    "}\n", "DEV void mbarrier_wait_cluster(u32 bar, u32 parity) {\n",
     "  asm volatile(\"{ .reg .pred p;\\nagain: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1;\\n@!p bra again; }\" ::\"r\"(bar), \"r\"(parity) : \"memory\");\n",
-    "}\n",
-    "DEV void remote_store(u32 dst, u32 bar, u32 cta, float x, float y, float z, float w) {\n",
+    "}\n", "DEV void remote_store(u32 dst, u32 bar, u32 cta, float x, float y, float z, float w) {\n",
     "  asm volatile(\"{ .reg .b32 a, b; mapa.shared::cluster.u32 a, %0, %2; mapa.shared::cluster.u32 b, %1, %2;\\n\"\n",
     "               \"st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [a], {%3, %4, %5, %6}, [b]; }\"\n",
     "               ::\"r\"(dst), \"r\"(bar), \"r\"(cta), \"r\"(__float_as_uint(x)), \"r\"(__float_as_uint(y)), \"r\"(__float_as_uint(z)), \"r\"(__float_as_uint(w)) : \"memory\");\n",
-    "}\n",
-    "DEV void fence_async() { asm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\"); }\n",
+    "}\n", "DEV void fence_async() { asm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\"); }\n",
     "DEV void bulk_commit() { asm volatile(\"cp.async.bulk.commit_group;\" ::: \"memory\"); }\n",
     "template <int N> DEV void bulk_wait() { asm volatile(\"cp.async.bulk.wait_group %0;\" ::\"n\"(N) : \"memory\"); }\n",
     "template <int N> DEV void bulk_wait_read() { asm volatile(\"cp.async.bulk.wait_group.read %0;\" ::\"n\"(N) : \"memory\"); }\n",
@@ -124,14 +113,10 @@ const char *const weft_cuda_prelude_hopper[] = {
     "DEV void mma_commit() { asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\"); }\n",
     "template <int N> DEV void mma_wait() { asm volatile(\"wgmma.wait_group.sync.aligned %0;\" ::\"n\"(N) : \"memory\"); }\n",
     /* defines the registers here: no read of them may move above the wait */
-    "template <int N> DEV void pin(float (&d)[N]) {\n",
-    "#pragma unroll\n",
-    "  for (int i = 0; i < N; i++) asm volatile(\"\" : \"+f\"(d[i])::\"memory\");\n",
-    "}\n",
-    "template <int N> DEV void pin(u32 (&d)[N]) {\n",
-    "#pragma unroll\n",
-    "  for (int i = 0; i < N; i++) asm volatile(\"\" : \"+r\"(d[i])::\"memory\");\n",
-    "}\n",
+    "template <int N> DEV void pin(float (&d)[N]) {\n", "#pragma unroll\n",
+    "  for (int i = 0; i < N; i++) asm volatile(\"\" : \"+f\"(d[i])::\"memory\");\n", "}\n",
+    "template <int N> DEV void pin(u32 (&d)[N]) {\n", "#pragma unroll\n",
+    "  for (int i = 0; i < N; i++) asm volatile(\"\" : \"+r\"(d[i])::\"memory\");\n", "}\n",
     "DEV void stmatrix_x1(u32 at, const u32 *r) { asm volatile(\"stmatrix.sync.aligned.m8n8.x1.shared.b16 [%0], {%1};\" ::\"r\"(at), \"r\"(r[0]) : \"memory\"); }\n",
     "DEV void stmatrix_x2(u32 at, const u32 *r) { asm volatile(\"stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1,%2};\" ::\"r\"(at), \"r\"(r[0]), \"r\"(r[1]) : \"memory\"); }\n",
     "DEV void stmatrix_x4(u32 at, const u32 *r) { asm volatile(\"stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};\" ::\"r\"(at), \"r\"(r[0]), \"r\"(r[1]), \"r\"(r[2]), \"r\"(r[3]) : \"memory\"); }\n",

@@ -1,5 +1,6 @@
-/* The text in front of printed CUDA kernels: own types and one function per op that needs inline PTX. No CUDA headers, so
-   that NVRTC starts in milliseconds. Lines, ended by NULL. Parts are added when a kernel needs them. Source: PTX ISA 8.x. */
+/* The text in front of printed CUDA kernels: own types and one function per op that needs inline PTX. No CUDA headers,
+   so that NVRTC starts in milliseconds. Lines, ended by NULL. Parts are added when a kernel needs them. Source: PTX
+   ISA 8.x. */
 #ifndef WEFT_CODEGEN_CUDA_PRELUDE_H
 #define WEFT_CODEGEN_CUDA_PRELUDE_H
 

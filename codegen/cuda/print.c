@@ -63,32 +63,41 @@ static weft_cuda_name print_constant(const weft_kinstr *instr) {
         float value = (float)instr->f;
         uint32_t bits;
         memcpy(&bits, &value, sizeof bits);
-        if (isfinite(value)) snprintf(name.text, room, "%.9ef", (double)value);
-        else snprintf(name.text, room, "__uint_as_float(0x%08xu)", bits);
+        if (isfinite(value))
+            snprintf(name.text, room, "%.9ef", (double)value);
+        else
+            snprintf(name.text, room, "__uint_as_float(0x%08xu)", bits);
         break;
     }
     case WEFT_F64: {
         uint64_t bits;
         memcpy(&bits, &instr->f, sizeof bits);
-        if (isfinite(instr->f)) snprintf(name.text, room, "%.17e", instr->f);
-        else snprintf(name.text, room, "__longlong_as_double(0x%016llxll)", (unsigned long long)bits);
+        if (isfinite(instr->f))
+            snprintf(name.text, room, "%.17e", instr->f);
+        else
+            snprintf(name.text, room, "__longlong_as_double(0x%016llxll)", (unsigned long long)bits);
         break;
     }
     case WEFT_U32: snprintf(name.text, room, "%uu", (uint32_t)instr->i); break;
     case WEFT_U64: snprintf(name.text, room, "%lluull", (unsigned long long)instr->i); break;
     case WEFT_I64:
-        if (instr->i == INT64_MIN) snprintf(name.text, room, "(-9223372036854775807ll - 1)");
-        else snprintf(name.text, room, "%lldll", (long long)instr->i);
+        if (instr->i == INT64_MIN)
+            snprintf(name.text, room, "(-9223372036854775807ll - 1)");
+        else
+            snprintf(name.text, room, "%lldll", (long long)instr->i);
         break;
     case WEFT_I32:
-        if (instr->i == INT32_MIN) snprintf(name.text, room, "(-2147483647 - 1)");
-        else snprintf(name.text, room, "%lld", (long long)instr->i);
+        if (instr->i == INT32_MIN)
+            snprintf(name.text, room, "(-2147483647 - 1)");
+        else
+            snprintf(name.text, room, "%lld", (long long)instr->i);
         break;
     default:
         if (weft_dtype_is_float(instr->type.elem))
             snprintf(name.text, room, "(%s)0x%llx", weft_cuda_type(instr->type.elem),
                      (unsigned long long)weft_float_encode(instr->type.elem, instr->f, false));
-        else snprintf(name.text, room, "(%s)%lld", weft_cuda_type(instr->type.elem), (long long)instr->i);
+        else
+            snprintf(name.text, room, "(%s)%lld", weft_cuda_type(instr->type.elem), (long long)instr->i);
     }
     return name;
 }
@@ -108,8 +117,10 @@ weft_cuda_name weft_cuda_value(const weft_cuda_printer *printer, weft_kval value
         }
         return name;
     }
-    if (instr->type.lanes > 1 && !printer->scalar_body) snprintf(name.text, sizeof name.text, "v%d_%d", value, lane);
-    else snprintf(name.text, sizeof name.text, "v%d", value);
+    if (instr->type.lanes > 1 && !printer->scalar_body)
+        snprintf(name.text, sizeof name.text, "v%d_%d", value, lane);
+    else
+        snprintf(name.text, sizeof name.text, "v%d", value);
     return name;
 }
 
@@ -117,9 +128,11 @@ int weft_cuda_needs(const weft_kernel *kernel) {
     int needs = 0;
     for (size_t i = 0; i < kernel->instr_count; i++) {
         int op = kernel->instrs[i].op;
-        if (op == WEFT_K_copy_async || op == WEFT_K_copy_commit || op == WEFT_K_copy_wait || op == WEFT_K_frag_load || op == WEFT_K_mma)
+        if (op == WEFT_K_copy_async || op == WEFT_K_copy_commit || op == WEFT_K_copy_wait || op == WEFT_K_frag_load ||
+            op == WEFT_K_mma)
             needs |= WEFT_CUDA_NEEDS_MATRIX;
-        if (op >= WEFT_K_tensor_map || op == WEFT_K_frag_store) needs |= WEFT_CUDA_NEEDS_MATRIX | WEFT_CUDA_NEEDS_HOPPER;
+        if (op >= WEFT_K_tensor_map || op == WEFT_K_frag_store)
+            needs |= WEFT_CUDA_NEEDS_MATRIX | WEFT_CUDA_NEEDS_HOPPER;
     }
     return needs;
 }
@@ -144,7 +157,8 @@ static weft_status layout_shared(const weft_kernel *kernel, int64_t *offsets, in
         at = (at + own - 1) / own * own;
         if (offsets) offsets[i] = at;
         at += bytes;
-        if (at > INT32_MAX) return WEFT_STATUS(WEFT_UNSUPPORTED, "kernel %s: more than 2 GB of shared memory", kernel->name);
+        if (at > INT32_MAX)
+            return WEFT_STATUS(WEFT_UNSUPPORTED, "kernel %s: more than 2 GB of shared memory", kernel->name);
     }
     *out_bytes = at;
     return NULL;
@@ -159,14 +173,19 @@ static int entry_registers(int threads) { return threads > 0 ? 65536 / threads /
 
 static void open_role(weft_cuda_printer *p, const weft_kinstr *instr, bool first) {
     int *left = &p->roles_left[p->open_roles - 1], *seen = &p->warpgroups_seen[p->open_roles - 1];
-    if (first) *left = p->kernel->threads / 128, *seen = 0;
-    else p->depth--;
+    if (first)
+        *left = p->kernel->threads / 128, *seen = 0;
+    else
+        p->depth--;
     *left -= (int)instr->i;
     *seen += (int)instr->i;
     if (*left < 0) weft_cuda_fail(p, WEFT_INTERNAL, "roles take more warpgroups than the block has");
-    if (*left == 0 && first) weft_cuda_line(p, "{");
-    else if (*left == 0) weft_cuda_line(p, "} else {");
-    else weft_cuda_line(p, "%sif (warp_uniform(threadIdx.x / 128) < %d) {", first ? "" : "} else ", *seen);
+    if (*left == 0 && first)
+        weft_cuda_line(p, "{");
+    else if (*left == 0)
+        weft_cuda_line(p, "} else {");
+    else
+        weft_cuda_line(p, "%sif (warp_uniform(threadIdx.x / 128) < %d) {", first ? "" : "} else ", *seen);
     p->depth++;
     int registers = (int)instr->f, entry = entry_registers(p->kernel->threads);
     if (registers > 0 && registers != entry)
@@ -184,10 +203,13 @@ static void push_nest(weft_cuda_printer *p, int role) {
 
 static void print_for(weft_cuda_printer *p, weft_kval id, const weft_kinstr *instr) {
     const char *type = weft_cuda_type(instr->type.elem);
-    if (instr->i < 0) weft_cuda_line(p, "#pragma unroll");
-    else weft_cuda_line(p, "#pragma unroll %d", instr->i > 0 ? (int)instr->i : 1);
-    weft_cuda_line(p, "for (%s v%d = %s; v%d < %s; v%d += %s) {", type, id, weft_cuda_value(p, weft_koperand(p->kernel, instr, 0), 0).text,
-                   id, weft_cuda_value(p, weft_koperand(p->kernel, instr, 1), 0).text, id,
+    if (instr->i < 0)
+        weft_cuda_line(p, "#pragma unroll");
+    else
+        weft_cuda_line(p, "#pragma unroll %d", instr->i > 0 ? (int)instr->i : 1);
+    weft_cuda_line(p, "for (%s v%d = %s; v%d < %s; v%d += %s) {", type, id,
+                   weft_cuda_value(p, weft_koperand(p->kernel, instr, 0), 0).text, id,
+                   weft_cuda_value(p, weft_koperand(p->kernel, instr, 1), 0).text, id,
                    weft_cuda_value(p, weft_koperand(p->kernel, instr, 2), 0).text);
     push_nest(p, -1);
     p->depth++;
@@ -223,7 +245,8 @@ static bool print_structure(weft_cuda_printer *p, weft_kval id) {
         return true;
     }
     case WEFT_K_end:
-        if (p->open_roles > 0 && p->roles_left[p->open_roles - 1] > 0) weft_cuda_fail(p, WEFT_INTERNAL, "roles leave warpgroups over");
+        if (p->open_roles > 0 && p->roles_left[p->open_roles - 1] > 0)
+            weft_cuda_fail(p, WEFT_INTERNAL, "roles leave warpgroups over");
         p->depth--;
         if (p->open_roles > 0) p->open_roles--;
         weft_cuda_line(p, "}");
@@ -233,7 +256,9 @@ static bool print_structure(weft_cuda_printer *p, weft_kval id) {
 }
 
 static void print_instruction(weft_cuda_printer *p, weft_kval id) {
-    if (print_structure(p, id) || weft_cuda_print_value(p, id) || weft_cuda_print_memory(p, id) || weft_cuda_print_matrix(p, id)) return;
+    if (print_structure(p, id) || weft_cuda_print_value(p, id) || weft_cuda_print_memory(p, id) ||
+        weft_cuda_print_matrix(p, id))
+        return;
     weft_cuda_fail(p, WEFT_INTERNAL, weft_kop_name((weft_kop)weft_kernel_get(p->kernel, id)->op));
 }
 
@@ -241,15 +266,20 @@ static void print_instruction(weft_cuda_printer *p, weft_kval id) {
 static void print_func(weft_cuda_printer *p, weft_kval id, weft_kval end) {
     const weft_kinstr *last = weft_kernel_get(p->kernel, end);
     weft_kval result = weft_koperand(p->kernel, last, 0);
-    weft_text_append(p->text, "DEV %s %s_f%d(", weft_cuda_type(weft_ktype_of(p->kernel, result).elem), p->kernel->name, id);
+    weft_text_append(p->text, "DEV %s %s_f%d(", weft_cuda_type(weft_ktype_of(p->kernel, result).elem), p->kernel->name,
+                     id);
     const char *separator = "";
     int64_t count = weft_kernel_get(p->kernel, id)->i;
     for (int64_t parameter = 0; parameter < count; parameter++) {
         weft_kval found = WEFT_KNONE;
         for (weft_kval i = id + 1; i < end && found == WEFT_KNONE; i++)
-            if (weft_kernel_get(p->kernel, i)->op == WEFT_K_parameter && weft_kernel_get(p->kernel, i)->i == parameter) found = i;
-        if (found == WEFT_KNONE) weft_text_append(p->text, "%sint", separator); /* never read */
-        else weft_text_append(p->text, "%s%s v%d", separator, weft_cuda_type(weft_ktype_of(p->kernel, found).elem), found);
+            if (weft_kernel_get(p->kernel, i)->op == WEFT_K_parameter && weft_kernel_get(p->kernel, i)->i == parameter)
+                found = i;
+        if (found == WEFT_KNONE)
+            weft_text_append(p->text, "%sint", separator); /* never read */
+        else
+            weft_text_append(p->text, "%s%s v%d", separator, weft_cuda_type(weft_ktype_of(p->kernel, found).elem),
+                             found);
         separator = ", ";
     }
     weft_text_append(p->text, ") {\n");
@@ -275,10 +305,14 @@ static void print_parameters(weft_cuda_printer *p) {
     for (int pass = 0; pass < 3; pass++)
         for (size_t i = 0; i < kernel->argument_count; i++) {
             const weft_kargument *argument = &kernel->arguments[i];
-            int kind = argument->source == WEFT_ARGUMENT_EXTENT ? 1 : argument->source == WEFT_ARGUMENT_TENSOR_MAP ? 2 : 0;
+            int kind = argument->source == WEFT_ARGUMENT_EXTENT       ? 1
+                       : argument->source == WEFT_ARGUMENT_TENSOR_MAP ? 2
+                                                                      : 0;
             if (kind != pass) continue;
             const char *type = weft_cuda_type(argument->dtype == WEFT_BOOL ? WEFT_U8 : argument->dtype);
-            if (kind == 0) weft_text_append(p->text, "%s%s%s *a%zu", separator, argument->writes ? "" : "const ", type ? type : "u8", i);
+            if (kind == 0)
+                weft_text_append(p->text, "%s%s%s *a%zu", separator, argument->writes ? "" : "const ",
+                                 type ? type : "u8", i);
             if (kind == 1) weft_text_append(p->text, "%si64 a%zu", separator, i);
             if (kind == 2) weft_text_append(p->text, "%sconst __grid_constant__ tensor_map a%zu", separator, i);
             separator = ", ";
@@ -298,12 +332,15 @@ static void print_kernel(weft_cuda_printer *p) {
     p->depth = 1;
     int needs = weft_cuda_needs(kernel);
     if (p->shared_bytes > 0) {
-        weft_cuda_line(p, "extern __shared__ __align__(%d) u8 raw_%s[];", needs & WEFT_CUDA_NEEDS_HOPPER ? 1024 : 128, kernel->name);
+        weft_cuda_line(p, "extern __shared__ __align__(%d) u8 raw_%s[];", needs & WEFT_CUDA_NEEDS_HOPPER ? 1024 : 128,
+                       kernel->name);
         if (needs & WEFT_CUDA_NEEDS_MATRIX) weft_cuda_line(p, "const u32 base = shared_address(raw_%s);", kernel->name);
     }
     for (weft_kval i = 0; i < count; i++) {
-        if (kernel->instrs[i].op == WEFT_K_func) i = func_end(kernel, i);
-        else print_instruction(p, i);
+        if (kernel->instrs[i].op == WEFT_K_func)
+            i = func_end(kernel, i);
+        else
+            print_instruction(p, i);
     }
     p->depth = 0;
     weft_text_append(p->text, "}\n");
@@ -333,6 +370,7 @@ weft_status weft_cuda_print(int kernel_count, weft_kernel *const *kernels, weft_
         append_lines(weft_cuda_prelude_hopper, text);
         weft_cuda_print_wrappers(kernel_count, kernels, text);
     }
-    for (int i = 0; i < kernel_count; i++) WEFT_TRY(print_one(kernels[i], text), "printing kernel %d of %d", i + 1, kernel_count);
+    for (int i = 0; i < kernel_count; i++)
+        WEFT_TRY(print_one(kernels[i], text), "printing kernel %d of %d", i + 1, kernel_count);
     return weft_text_status(text);
 }

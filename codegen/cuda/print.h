@@ -7,19 +7,16 @@
 #include "base/text.h"
 #include "codegen/kernel/kernel.h"
 
-enum {
-    WEFT_CUDA_NEEDS_MATRIX = 1,
-    WEFT_CUDA_NEEDS_HOPPER = 2
-};
+enum { WEFT_CUDA_NEEDS_MATRIX = 1, WEFT_CUDA_NEEDS_HOPPER = 2 };
 
 typedef struct weft_cuda_printer {
     const weft_kernel *kernel;
     weft_text *text;
-    int depth;             /* indentation */
-    bool scalar_body;      /* inside a func: lanes collapse to one */
+    int depth;              /* indentation */
+    bool scalar_body;       /* inside a func: lanes collapse to one */
     int64_t *shared_offset; /* by instruction: offset of a shared object or barrier in dynamic shared memory */
     int64_t shared_bytes;
-    int roles_left[16];    /* open role nests: warpgroups that no branch has taken yet; -1 for other nests */
+    int roles_left[16]; /* open role nests: warpgroups that no branch has taken yet; -1 for other nests */
     int open_roles;
     int warpgroups_seen[16];
     weft_code failure; /* the first problem */

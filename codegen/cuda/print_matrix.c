@@ -22,8 +22,11 @@ static const weft_kinstr *constant_of(const weft_cuda_printer *p, weft_kval valu
 weft_cuda_name weft_cuda_address(const weft_cuda_printer *p, weft_kval shared, weft_kval offset) {
     name out;
     const weft_kinstr *constant = constant_of(p, offset);
-    if (constant) out = weft_cuda_format("base + %lld", (long long)(p->shared_offset[shared] + constant->i));
-    else out = weft_cuda_format("base + %lld + (u32)%s", (long long)p->shared_offset[shared], weft_cuda_value(p, offset, 0).text);
+    if (constant)
+        out = weft_cuda_format("base + %lld", (long long)(p->shared_offset[shared] + constant->i));
+    else
+        out = weft_cuda_format("base + %lld + (u32)%s", (long long)p->shared_offset[shared],
+                               weft_cuda_value(p, offset, 0).text);
     return out;
 }
 
@@ -31,8 +34,11 @@ static name barrier_of(const weft_cuda_printer *p, const weft_kinstr *instr, int
     weft_kval object = weft_koperand(p->kernel, instr, index), number = weft_koperand(p->kernel, instr, index + 1);
     const weft_kinstr *constant = constant_of(p, number);
     name out;
-    if (constant) out = weft_cuda_format("base + %lld", (long long)(p->shared_offset[object] + 8 * constant->i));
-    else out = weft_cuda_format("base + %lld + 8 * (u32)%s", (long long)p->shared_offset[object], weft_cuda_value(p, number, 0).text);
+    if (constant)
+        out = weft_cuda_format("base + %lld", (long long)(p->shared_offset[object] + 8 * constant->i));
+    else
+        out = weft_cuda_format("base + %lld + 8 * (u32)%s", (long long)p->shared_offset[object],
+                               weft_cuda_value(p, number, 0).text);
     return out;
 }
 
@@ -47,8 +53,10 @@ static void print_registers_call(weft_cuda_printer *p, const weft_kinstr *instr)
     int first = first_register(p, instr, 1), count = (int)(instr->i & 7);
     const char *trans = instr->i & WEFT_FRAGMENT_TRANSPOSED ? "_trans" : "";
     name at = weft_cuda_address(p, weft_koperand(p->kernel, instr, 2), weft_koperand(p->kernel, instr, 3));
-    if (instr->op == WEFT_K_frag_load) weft_cuda_line(p, "ldmatrix_x%d%s(r%d + %d, %s);", count, trans, regs, first, at.text);
-    else weft_cuda_line(p, "stmatrix_x%d%s(%s, r%d + %d);", count, trans, at.text, regs, first);
+    if (instr->op == WEFT_K_frag_load)
+        weft_cuda_line(p, "ldmatrix_x%d%s(r%d + %d, %s);", count, trans, regs, first, at.text);
+    else
+        weft_cuda_line(p, "stmatrix_x%d%s(%s, r%d + %d);", count, trans, at.text, regs, first);
 }
 
 /* mma_<n>_<type>_<ss|rs>_<flags>: names the wrapper of one wgmma form */
@@ -56,31 +64,39 @@ static name wrapper_name(const weft_kernel *kernel, const weft_kinstr *instr) {
     static const char *const types[] = {"bf16", "f16", "tf32", "e4m3"};
     bool registers = weft_ktype_of(kernel, weft_koperand(kernel, instr, 2)).kind == WEFT_KIND_REGS;
     name out;
-    out = weft_cuda_format("mma_n%d_%s_%s%s%s%s", weft_async_n(instr->i), types[weft_async_type_of(instr->i)], registers ? "rs" : "ss",
-             instr->i & WEFT_ASYNC_A_TRANSPOSED ? "_at" : "", instr->i & WEFT_ASYNC_B_TRANSPOSED ? "_bt" : "", instr->i & WEFT_ASYNC_FIRST ? "_first" : "");
+    out =
+        weft_cuda_format("mma_n%d_%s_%s%s%s%s", weft_async_n(instr->i), types[weft_async_type_of(instr->i)],
+                         registers ? "rs" : "ss", instr->i & WEFT_ASYNC_A_TRANSPOSED ? "_at" : "",
+                         instr->i & WEFT_ASYNC_B_TRANSPOSED ? "_bt" : "", instr->i & WEFT_ASYNC_FIRST ? "_first" : "");
     return out;
 }
 
 static void print_async(weft_cuda_printer *p, const weft_kinstr *instr) {
-    weft_kval d = weft_koperand(p->kernel, instr, 0), a = weft_koperand(p->kernel, instr, 2), accumulate = weft_koperand(p->kernel, instr, 5);
+    weft_kval d = weft_koperand(p->kernel, instr, 0), a = weft_koperand(p->kernel, instr, 2),
+              accumulate = weft_koperand(p->kernel, instr, 5);
     name source;
-    if (weft_ktype_of(p->kernel, a).kind == WEFT_KIND_REGS) source = weft_cuda_format("r%d + %d", a, first_register(p, instr, 3));
-    else source = operand(p, instr, 2);
-    weft_cuda_line(p, "%s(r%d + %d, %s, %s, %s);", wrapper_name(p->kernel, instr).text, d, first_register(p, instr, 1), source.text,
-                   operand(p, instr, 4).text, accumulate == WEFT_KNONE ? "1" : weft_cuda_value(p, accumulate, 0).text);
+    if (weft_ktype_of(p->kernel, a).kind == WEFT_KIND_REGS)
+        source = weft_cuda_format("r%d + %d", a, first_register(p, instr, 3));
+    else
+        source = operand(p, instr, 2);
+    weft_cuda_line(p, "%s(r%d + %d, %s, %s, %s);", wrapper_name(p->kernel, instr).text, d, first_register(p, instr, 1),
+                   source.text, operand(p, instr, 4).text,
+                   accumulate == WEFT_KNONE ? "1" : weft_cuda_value(p, accumulate, 0).text);
 }
 
 static void print_operand(weft_cuda_printer *p, weft_kval id, const weft_kinstr *instr) {
     int swizzle = weft_operand_swizzle(instr->i);
     uint64_t code = swizzle == 128 ? 1 : swizzle == 64 ? 2 : swizzle == 32 ? 3 : 0;
-    uint64_t fixed = code << 62 | (uint64_t)(weft_operand_stride(instr->i) / 16) << 32 | (uint64_t)(weft_operand_leading(instr->i) / 16) << 16;
+    uint64_t fixed = code << 62 | (uint64_t)(weft_operand_stride(instr->i) / 16) << 32 |
+                     (uint64_t)(weft_operand_leading(instr->i) / 16) << 16;
     weft_cuda_line(p, "const u64 v%d = 0x%llxull | (u64)((%s) >> 4);", id, (unsigned long long)fixed,
                    weft_cuda_address(p, weft_koperand(p->kernel, instr, 0), weft_koperand(p->kernel, instr, 1)).text);
 }
 
 /* Coordinates from operand `first` on. */
 static void append_coordinates(weft_cuda_printer *p, const weft_kinstr *instr, int first) {
-    for (int i = first; i < instr->operand_count; i++) weft_text_append(p->text, ", (int)%s", operand(p, instr, i).text);
+    for (int i = first; i < instr->operand_count; i++)
+        weft_text_append(p->text, ", (int)%s", operand(p, instr, i).text);
     weft_text_append(p->text, ");\n");
 }
 
@@ -97,13 +113,16 @@ static void print_tensor(weft_cuda_printer *p, const weft_kinstr *instr) {
     if (instr->op == WEFT_K_tensor_load) {
         name to = weft_cuda_address(p, weft_koperand(p->kernel, instr, 0), weft_koperand(p->kernel, instr, 1));
         int rank = instr->operand_count - 5;
-        if (instr->i) weft_text_append(p->text, "tensor_load_multicast_%dd<%d>(", rank, (int)instr->i);
-        else weft_text_append(p->text, "tensor_load_%dd(", rank);
+        if (instr->i)
+            weft_text_append(p->text, "tensor_load_multicast_%dd<%d>(", rank, (int)instr->i);
+        else
+            weft_text_append(p->text, "tensor_load_%dd(", rank);
         weft_text_append(p->text, "%s, a%d, %s", to.text, map_argument(p, instr, 2), barrier_of(p, instr, 3).text);
         append_coordinates(p, instr, 5);
     } else if (instr->op == WEFT_K_tensor_store) {
         name from = weft_cuda_address(p, weft_koperand(p->kernel, instr, 1), weft_koperand(p->kernel, instr, 2));
-        weft_text_append(p->text, "tensor_%s_%dd(a%d, %s", instr->i ? "reduce" : "store", instr->operand_count - 3, map_argument(p, instr, 0), from.text);
+        weft_text_append(p->text, "tensor_%s_%dd(a%d, %s", instr->i ? "reduce" : "store", instr->operand_count - 3,
+                         map_argument(p, instr, 0), from.text);
         append_coordinates(p, instr, 3);
     } else {
         weft_text_append(p->text, "tensor_prefetch_%dd(a%d", instr->operand_count - 1, map_argument(p, instr, 0));
@@ -113,15 +132,17 @@ static void print_tensor(weft_cuda_printer *p, const weft_kinstr *instr) {
 
 static void print_mma(weft_cuda_printer *p, const weft_kinstr *instr) {
     static const char *const units[] = {"", "mma_bf16", "mma_f16", "mma_tf32"};
-    weft_cuda_line(p, "%s(r%d + %d, r%d + %d, r%d + %d);", units[instr->i & 3], weft_koperand(p->kernel, instr, 0), first_register(p, instr, 1),
-                   weft_koperand(p->kernel, instr, 2), first_register(p, instr, 3), weft_koperand(p->kernel, instr, 4), first_register(p, instr, 5));
+    weft_cuda_line(p, "%s(r%d + %d, r%d + %d, r%d + %d);", units[instr->i & 3], weft_koperand(p->kernel, instr, 0),
+                   first_register(p, instr, 1), weft_koperand(p->kernel, instr, 2), first_register(p, instr, 3),
+                   weft_koperand(p->kernel, instr, 4), first_register(p, instr, 5));
 }
 
 static void print_copy_async(weft_cuda_printer *p, const weft_kinstr *instr) {
     weft_kval buffer = weft_koperand(p->kernel, instr, 2), mask = weft_koperand(p->kernel, instr, 4);
     weft_cuda_line(p, "copy_async<%d>(%s, a%d + %s, %s);", (int)instr->i,
                    weft_cuda_address(p, weft_koperand(p->kernel, instr, 0), weft_koperand(p->kernel, instr, 1)).text,
-                   (int)weft_kernel_get(p->kernel, buffer)->i, operand(p, instr, 3).text, mask == WEFT_KNONE ? "true" : weft_cuda_value(p, mask, 0).text);
+                   (int)weft_kernel_get(p->kernel, buffer)->i, operand(p, instr, 3).text,
+                   mask == WEFT_KNONE ? "true" : weft_cuda_value(p, mask, 0).text);
 }
 
 /* Barriers: false when op is none of these. */
@@ -130,20 +151,33 @@ static bool print_barrier(weft_cuda_printer *p, const weft_kinstr *instr) {
     switch ((int)instr->op) {
     case WEFT_K_named_sync: weft_cuda_line(p, "named_sync(%s, %d);", operand(p, instr, 0).text, i); return true;
     case WEFT_K_named_arrive: weft_cuda_line(p, "named_arrive(%s, %d);", operand(p, instr, 0).text, i); return true;
-    case WEFT_K_mbarrier_init: weft_cuda_line(p, "mbarrier_init(%s, %d);", barrier_of(p, instr, 0).text, i); return true;
-    case WEFT_K_mbarrier_expect: weft_cuda_line(p, "mbarrier_expect(%s, %d);", barrier_of(p, instr, 0).text, i); return true;
+    case WEFT_K_mbarrier_init:
+        weft_cuda_line(p, "mbarrier_init(%s, %d);", barrier_of(p, instr, 0).text, i);
+        return true;
+    case WEFT_K_mbarrier_expect:
+        weft_cuda_line(p, "mbarrier_expect(%s, %d);", barrier_of(p, instr, 0).text, i);
+        return true;
     case WEFT_K_mbarrier_arrive: weft_cuda_line(p, "mbarrier_arrive(%s);", barrier_of(p, instr, 0).text); return true;
-    case WEFT_K_mbarrier_arrive_cta: weft_cuda_line(p, "mbarrier_arrive_cta(%s, %s);", barrier_of(p, instr, 0).text, operand(p, instr, 2).text); return true;
+    case WEFT_K_mbarrier_arrive_cta:
+        weft_cuda_line(p, "mbarrier_arrive_cta(%s, %s);", barrier_of(p, instr, 0).text, operand(p, instr, 2).text);
+        return true;
     case WEFT_K_mbarrier_wait:
-        weft_cuda_line(p, "mbarrier_wait%s(%s, %s);", i ? "_cluster" : "", barrier_of(p, instr, 0).text, operand(p, instr, 2).text);
+        weft_cuda_line(p, "mbarrier_wait%s(%s, %s);", i ? "_cluster" : "", barrier_of(p, instr, 0).text,
+                       operand(p, instr, 2).text);
         return true;
-    case WEFT_K_mbarrier_init_fence: case WEFT_K_cluster_sync: case WEFT_K_warp_sync: case WEFT_K_fence_async:
-    case WEFT_K_bulk_commit: case WEFT_K_mma_fence: case WEFT_K_mma_commit: case WEFT_K_copy_commit:
-        weft_cuda_line(p, "%s();", weft_kop_name((weft_kop)instr->op));
-        return true;
-    case WEFT_K_copy_wait: case WEFT_K_mma_wait:
+    case WEFT_K_mbarrier_init_fence:
+    case WEFT_K_cluster_sync:
+    case WEFT_K_warp_sync:
+    case WEFT_K_fence_async:
+    case WEFT_K_bulk_commit:
+    case WEFT_K_mma_fence:
+    case WEFT_K_mma_commit:
+    case WEFT_K_copy_commit: weft_cuda_line(p, "%s();", weft_kop_name((weft_kop)instr->op)); return true;
+    case WEFT_K_copy_wait:
+    case WEFT_K_mma_wait:
         weft_cuda_line(p, "%s<%d>();", weft_kop_name((weft_kop)instr->op), i);
-        for (int n = 0; n < instr->operand_count; n++) weft_cuda_line(p, "pin(r%d);", weft_koperand(p->kernel, instr, n));
+        for (int n = 0; n < instr->operand_count; n++)
+            weft_cuda_line(p, "pin(r%d);", weft_koperand(p->kernel, instr, n));
         return true;
     case WEFT_K_bulk_wait: weft_cuda_line(p, "bulk_wait%s<%d>();", instr->f != 0 ? "_read" : "", i); return true;
     default: return false;
@@ -155,19 +189,27 @@ bool weft_cuda_print_matrix(weft_cuda_printer *p, weft_kval id) {
     if (print_barrier(p, instr)) return true;
     const char *type = weft_cuda_type((weft_dtype)instr->type.elem);
     switch ((int)instr->op) {
-    case WEFT_K_tensor_map: case WEFT_K_mbarrier: return true; /* a parameter; a place in shared memory */
+    case WEFT_K_tensor_map:
+    case WEFT_K_mbarrier: return true; /* a parameter; a place in shared memory */
     case WEFT_K_cluster_rank: weft_cuda_line(p, "const %s v%d = (%s)cluster_rank();", type, id, type); return true;
-    case WEFT_K_warp_uniform: weft_cuda_line(p, "const %s v%d = (%s)warp_uniform((u32)%s);", type, id, type, operand(p, instr, 0).text); return true;
+    case WEFT_K_warp_uniform:
+        weft_cuda_line(p, "const %s v%d = (%s)warp_uniform((u32)%s);", type, id, type, operand(p, instr, 0).text);
+        return true;
     case WEFT_K_map_prefetch: weft_cuda_line(p, "map_prefetch(a%d);", map_argument(p, instr, 0)); return true;
-    case WEFT_K_tensor_load: case WEFT_K_tensor_store: case WEFT_K_tensor_prefetch: print_tensor(p, instr); return true;
+    case WEFT_K_tensor_load:
+    case WEFT_K_tensor_store:
+    case WEFT_K_tensor_prefetch: print_tensor(p, instr); return true;
     case WEFT_K_remote_store:
-        weft_cuda_line(p, "remote_store(%s, %s, %s, %s, %s, %s, %s);",
-                       weft_cuda_address(p, weft_koperand(p->kernel, instr, 0), weft_koperand(p->kernel, instr, 1)).text, barrier_of(p, instr, 2).text,
-                       operand(p, instr, 4).text, operand(p, instr, 5).text, operand(p, instr, 6).text, operand(p, instr, 7).text, operand(p, instr, 8).text);
+        weft_cuda_line(
+            p, "remote_store(%s, %s, %s, %s, %s, %s, %s);",
+            weft_cuda_address(p, weft_koperand(p->kernel, instr, 0), weft_koperand(p->kernel, instr, 1)).text,
+            barrier_of(p, instr, 2).text, operand(p, instr, 4).text, operand(p, instr, 5).text,
+            operand(p, instr, 6).text, operand(p, instr, 7).text, operand(p, instr, 8).text);
         return true;
     case WEFT_K_operand: print_operand(p, id, instr); return true;
     case WEFT_K_mma_async: print_async(p, instr); return true;
-    case WEFT_K_frag_load: case WEFT_K_frag_store: print_registers_call(p, instr); return true;
+    case WEFT_K_frag_load:
+    case WEFT_K_frag_store: print_registers_call(p, instr); return true;
     case WEFT_K_mma: print_mma(p, instr); return true;
     case WEFT_K_copy_async: print_copy_async(p, instr); return true;
     default: return false;
@@ -185,13 +227,16 @@ static void print_wgmma(const weft_kernel *kernel, const weft_kinstr *instr, wef
     static const int depths[] = {16, 16, 8, 32};
     weft_async_type type = weft_async_type_of(instr->i);
     int n = weft_async_n(instr->i), count = n / 2;
-    bool registers = weft_ktype_of(kernel, weft_koperand(kernel, instr, 2)).kind == WEFT_KIND_REGS, first = instr->i & WEFT_ASYNC_FIRST;
+    bool registers = weft_ktype_of(kernel, weft_koperand(kernel, instr, 2)).kind == WEFT_KIND_REGS,
+         first = instr->i & WEFT_ASYNC_FIRST;
     bool halves = type == WEFT_ASYNC_BF16 || type == WEFT_ASYNC_F16;
     int a = count, b = a + (registers ? 4 : 1), scale = b + 1;
-    weft_text_append(text, "DEV void %s(float *d, %s a, u64 b, int accumulate) {\n  asm volatile(\"{ .reg .pred p; ", wrapper_name(kernel, instr).text,
-                     registers ? "const u32 *" : "u64");
-    if (first) weft_text_append(text, "setp.ne.b32 p, 0, 0;\\n\"\n");
-    else weft_text_append(text, "setp.ne.b32 p, %%%d, 0;\\n\"\n", scale);
+    weft_text_append(text, "DEV void %s(float *d, %s a, u64 b, int accumulate) {\n  asm volatile(\"{ .reg .pred p; ",
+                     wrapper_name(kernel, instr).text, registers ? "const u32 *" : "u64");
+    if (first)
+        weft_text_append(text, "setp.ne.b32 p, 0, 0;\\n\"\n");
+    else
+        weft_text_append(text, "setp.ne.b32 p, %%%d, 0;\\n\"\n", scale);
     weft_text_append(text, "    \"wgmma.mma_async.sync.aligned.m64n%dk%d.f32.%s {", n, depths[type], types[type]);
     list_registers(text, 0, count);
     weft_text_append(text, "}, ");
@@ -199,15 +244,18 @@ static void print_wgmma(const weft_kernel *kernel, const weft_kinstr *instr, wef
         weft_text_append(text, "{");
         list_registers(text, a, 4);
         weft_text_append(text, "}");
-    } else weft_text_append(text, "%%%d", a);
+    } else
+        weft_text_append(text, "%%%d", a);
     weft_text_append(text, ", %%%d, p, 1, 1", b);
     if (halves && !registers) weft_text_append(text, ", %d", instr->i & WEFT_ASYNC_A_TRANSPOSED ? 1 : 0);
     if (halves) weft_text_append(text, ", %d", instr->i & WEFT_ASYNC_B_TRANSPOSED ? 1 : 0);
     weft_text_append(text, "; }\"\n    :");
     for (int i = 0; i < count; i++) weft_text_append(text, "%s\"%sf\"(d[%d])", i ? ", " : " ", first ? "=" : "+", i);
     weft_text_append(text, "\n    : ");
-    if (registers) weft_text_append(text, "\"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3])");
-    else weft_text_append(text, "\"l\"(a)");
+    if (registers)
+        weft_text_append(text, "\"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3])");
+    else
+        weft_text_append(text, "\"l\"(a)");
     weft_text_append(text, ", \"l\"(b)");
     if (!first) weft_text_append(text, ", \"r\"(accumulate)");
     weft_text_append(text, ");\n}\n");
@@ -222,30 +270,37 @@ static void print_tensor_wrappers(weft_text *text) {
             b += (size_t)snprintf(coordinates + b, sizeof coordinates - b, "%s%%%d", i ? ", " : "", 3 + i);
             c += (size_t)snprintf(arguments + c, sizeof arguments - c, ", \"r\"(c%d)", i);
         }
-        weft_text_append(text,
-                         "DEV void tensor_load_%dd(u32 to, const tensor_map &map, u32 bar%s) {\n"
-                         "  asm volatile(\"cp.async.bulk.tensor.%dd.shared::cluster.global.mbarrier::complete_tx::bytes [%%0], [%%1, {%s}], [%%2];\"\n"
-                         "    ::\"r\"(to), \"l\"(&map), \"r\"(bar)%s : \"memory\");\n}\n",
-                         rank, parameters, rank, coordinates, arguments);
-        weft_text_append(text,
-                         "template <int MASK> DEV void tensor_load_multicast_%dd(u32 to, const tensor_map &map, u32 bar%s) {\n"
-                         "  asm volatile(\"cp.async.bulk.tensor.%dd.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%%0], [%%1, {%s}], [%%2], %%%d;\"\n"
-                         "    ::\"r\"(to), \"l\"(&map), \"r\"(bar)%s, \"h\"((u16)MASK) : \"memory\");\n}\n",
-                         rank, parameters, rank, coordinates, 3 + rank, arguments);
+        weft_text_append(
+            text,
+            "DEV void tensor_load_%dd(u32 to, const tensor_map &map, u32 bar%s) {\n"
+            "  asm volatile(\"cp.async.bulk.tensor.%dd.shared::cluster.global.mbarrier::complete_tx::bytes [%%0], [%%1, {%s}], [%%2];\"\n"
+            "    ::\"r\"(to), \"l\"(&map), \"r\"(bar)%s : \"memory\");\n}\n",
+            rank, parameters, rank, coordinates, arguments);
+        weft_text_append(
+            text,
+            "template <int MASK> DEV void tensor_load_multicast_%dd(u32 to, const tensor_map &map, u32 bar%s) {\n"
+            "  asm volatile(\"cp.async.bulk.tensor.%dd.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%%0], [%%1, {%s}], [%%2], %%%d;\"\n"
+            "    ::\"r\"(to), \"l\"(&map), \"r\"(bar)%s, \"h\"((u16)MASK) : \"memory\");\n}\n",
+            rank, parameters, rank, coordinates, 3 + rank, arguments);
         b = 0;
-        for (int i = 0; i < rank; i++) b += (size_t)snprintf(coordinates + b, sizeof coordinates - b, "%s%%%d", i ? ", " : "", 2 + i);
+        for (int i = 0; i < rank; i++)
+            b += (size_t)snprintf(coordinates + b, sizeof coordinates - b, "%s%%%d", i ? ", " : "", 2 + i);
         for (int reduce = 0; reduce < 2; reduce++)
-            weft_text_append(text,
-                             "DEV void tensor_%s_%dd(const tensor_map &map, u32 from%s) {\n"
-                             "  asm volatile(\"cp%s.async.bulk.tensor.%dd.global.shared::cta%s.bulk_group [%%0, {%s}], [%%1];\"\n"
-                             "    ::\"l\"(&map), \"r\"(from)%s : \"memory\");\n}\n",
-                             reduce ? "reduce" : "store", rank, parameters, reduce ? ".reduce" : "", rank, reduce ? ".add.tile" : "", coordinates, arguments);
+            weft_text_append(
+                text,
+                "DEV void tensor_%s_%dd(const tensor_map &map, u32 from%s) {\n"
+                "  asm volatile(\"cp%s.async.bulk.tensor.%dd.global.shared::cta%s.bulk_group [%%0, {%s}], [%%1];\"\n"
+                "    ::\"l\"(&map), \"r\"(from)%s : \"memory\");\n}\n",
+                reduce ? "reduce" : "store", rank, parameters, reduce ? ".reduce" : "", rank, reduce ? ".add.tile" : "",
+                coordinates, arguments);
         b = 0;
-        for (int i = 0; i < rank; i++) b += (size_t)snprintf(coordinates + b, sizeof coordinates - b, "%s%%%d", i ? ", " : "", 1 + i);
-        weft_text_append(text,
-                         "DEV void tensor_prefetch_%dd(const tensor_map &map%s) {\n"
-                         "  asm volatile(\"cp.async.bulk.prefetch.tensor.%dd.L2.global [%%0, {%s}];\"\n    ::\"l\"(&map)%s : \"memory\");\n}\n",
-                         rank, parameters, rank, coordinates, arguments);
+        for (int i = 0; i < rank; i++)
+            b += (size_t)snprintf(coordinates + b, sizeof coordinates - b, "%s%%%d", i ? ", " : "", 1 + i);
+        weft_text_append(
+            text,
+            "DEV void tensor_prefetch_%dd(const tensor_map &map%s) {\n"
+            "  asm volatile(\"cp.async.bulk.prefetch.tensor.%dd.L2.global [%%0, {%s}];\"\n    ::\"l\"(&map)%s : \"memory\");\n}\n",
+            rank, parameters, rank, coordinates, arguments);
     }
 }
 

@@ -11,8 +11,10 @@ typedef weft_cuda_name name;
 static name memory_name(const weft_cuda_printer *p, weft_kval memory) {
     const weft_kinstr *instr = weft_kernel_get(p->kernel, memory);
     name out;
-    if (instr->op == WEFT_K_buffer) out = weft_cuda_format("a%d", (int)instr->i);
-    else out = weft_cuda_format("v%d", memory);
+    if (instr->op == WEFT_K_buffer)
+        out = weft_cuda_format("a%d", (int)instr->i);
+    else
+        out = weft_cuda_format("v%d", memory);
     return out;
 }
 
@@ -42,16 +44,21 @@ static const char *const components[] = {".x", ".y", ".z", ".w"};
 /* The expression of element `index` of word w. */
 static name element_of(const char *w, int bytes, int element_bytes, weft_dtype elem, int index) {
     name bits, out;
-    if (element_bytes >= 4) bits = weft_cuda_format("%s%s", w, bytes > element_bytes ? components[index] : "");
+    if (element_bytes >= 4)
+        bits = weft_cuda_format("%s%s", w, bytes > element_bytes ? components[index] : "");
     else {
         int per_word = 4 / element_bytes, shift = index % per_word * 8 * element_bytes;
         const char *component = bytes > 4 ? components[index / per_word] : "";
         bits = weft_cuda_format("(%s)(%s%s >> %d)", element_bytes == 2 ? "u16" : "u8", w, component, shift);
     }
-    if (elem == WEFT_F32) out = weft_cuda_format("__uint_as_float(%s)", bits.text);
-    else if (elem == WEFT_F64) out = weft_cuda_format("__longlong_as_double((i64)%s)", bits.text);
-    else if (elem == WEFT_BOOL) out = weft_cuda_format("%s != 0", bits.text);
-    else out = weft_cuda_format("(%s)%s", weft_cuda_type(elem), bits.text);
+    if (elem == WEFT_F32)
+        out = weft_cuda_format("__uint_as_float(%s)", bits.text);
+    else if (elem == WEFT_F64)
+        out = weft_cuda_format("__longlong_as_double((i64)%s)", bits.text);
+    else if (elem == WEFT_BOOL)
+        out = weft_cuda_format("%s != 0", bits.text);
+    else
+        out = weft_cuda_format("(%s)%s", weft_cuda_type(elem), bits.text);
     return out;
 }
 
@@ -63,7 +70,8 @@ static weft_cuda_name lane_mask(const weft_cuda_printer *p, weft_kval mask, int 
 }
 
 static bool uniform_mask(const weft_cuda_printer *p, weft_kval mask) {
-    return mask != WEFT_KNONE && (weft_ktype_of(p->kernel, mask).lanes == 1 || weft_kernel_get(p->kernel, mask)->op == WEFT_K_splat);
+    return mask != WEFT_KNONE &&
+           (weft_ktype_of(p->kernel, mask).lanes == 1 || weft_kernel_get(p->kernel, mask)->op == WEFT_K_splat);
 }
 
 static name element_at(const weft_cuda_printer *p, weft_kval memory, weft_kval index, int lane) {
@@ -71,7 +79,8 @@ static name element_at(const weft_cuda_printer *p, weft_kval memory, weft_kval i
     bool gather = weft_ktype_of(p->kernel, index).lanes > 1;
     if (gather || lane == 0)
         out = weft_cuda_format("%s[%s]", memory_name(p, memory).text, weft_cuda_value(p, index, lane).text);
-    else out = weft_cuda_format("%s[%s + %d]", memory_name(p, memory).text, weft_cuda_value(p, index, 0).text, lane);
+    else
+        out = weft_cuda_format("%s[%s + %d]", memory_name(p, memory).text, weft_cuda_value(p, index, 0).text, lane);
     return out;
 }
 
@@ -84,10 +93,14 @@ static void load_each(weft_cuda_printer *p, weft_kval id, const weft_kinstr *ins
         char type[16] = "";
         if (!declared) snprintf(type, sizeof type, "const %s ", weft_cuda_type(elem));
         const char *test = elem == WEFT_BOOL ? " != 0" : "";
-        if (mask == WEFT_KNONE) weft_cuda_line(p, "%s%s = %s%s;", type, to.text, at.text, test);
+        if (mask == WEFT_KNONE)
+            weft_cuda_line(p, "%s%s = %s%s;", type, to.text, at.text, test);
         else
-            weft_cuda_line(p, "%s%s = %s ? (%s)(%s%s) : %s;", type, to.text, lane_mask(p, mask, lane).text, weft_cuda_type(elem), at.text, test,
-                           other == WEFT_KNONE ? "0" : weft_cuda_value(p, other, weft_ktype_of(p->kernel, other).lanes > 1 ? lane : 0).text);
+            weft_cuda_line(p, "%s%s = %s ? (%s)(%s%s) : %s;", type, to.text, lane_mask(p, mask, lane).text,
+                           weft_cuda_type(elem), at.text, test,
+                           other == WEFT_KNONE
+                               ? "0"
+                               : weft_cuda_value(p, other, weft_ktype_of(p->kernel, other).lanes > 1 ? lane : 0).text);
     }
 }
 
@@ -99,19 +112,21 @@ static void load_wide(weft_cuda_printer *p, weft_kval id, const weft_kinstr *ins
     for (int lane = 0; lane < instr->type.lanes; lane += per) {
         name word;
         word = weft_cuda_format("w%d_%d", id, lane);
-        weft_cuda_line(p, "const %s %s = *(const %s *)&%s[%s + %d];", type, word.text, type, memory_name(p, memory).text,
-                       weft_cuda_value(p, index, 0).text, lane);
+        weft_cuda_line(p, "const %s %s = *(const %s *)&%s[%s + %d];", type, word.text, type,
+                       memory_name(p, memory).text, weft_cuda_value(p, index, 0).text, lane);
         for (int i = 0; i < per; i++) {
             char prefix[24] = "";
             if (!declared) snprintf(prefix, sizeof prefix, "const %s ", weft_cuda_type(elem));
-            weft_cuda_line(p, "%s%s = %s;", prefix, weft_cuda_value(p, id, lane + i).text, element_of(word.text, bytes, element_bytes, elem, i).text);
+            weft_cuda_line(p, "%s%s = %s;", prefix, weft_cuda_value(p, id, lane + i).text,
+                           element_of(word.text, bytes, element_bytes, elem, i).text);
         }
     }
 }
 
 /* "m0 && m1 && ..." over all lanes */
 static void all_lanes(weft_cuda_printer *p, weft_kval mask, int lanes) {
-    for (int lane = 0; lane < lanes; lane++) weft_text_append(p->text, "%s%s", lane ? " && " : "", lane_mask(p, mask, lane).text);
+    for (int lane = 0; lane < lanes; lane++)
+        weft_text_append(p->text, "%s%s", lane ? " && " : "", lane_mask(p, mask, lane).text);
 }
 
 static void open_condition(weft_cuda_printer *p, weft_kval mask, int lanes) {
@@ -123,7 +138,8 @@ static void open_condition(weft_cuda_printer *p, weft_kval mask, int lanes) {
 }
 
 static void print_load(weft_cuda_printer *p, weft_kval id, const weft_kinstr *instr) {
-    weft_kval index = weft_koperand(p->kernel, instr, 1), mask = weft_koperand(p->kernel, instr, 2), other = weft_koperand(p->kernel, instr, 3);
+    weft_kval index = weft_koperand(p->kernel, instr, 1), mask = weft_koperand(p->kernel, instr, 2),
+              other = weft_koperand(p->kernel, instr, 3);
     weft_dtype elem = (weft_dtype)instr->type.elem;
     int lanes = instr->type.lanes, element_bytes = weft_dtype_bits(elem) / 8;
     bool gather = weft_ktype_of(p->kernel, index).lanes > 1;
@@ -136,7 +152,8 @@ static void print_load(weft_cuda_printer *p, weft_kval id, const weft_kinstr *in
         load_wide(p, id, instr, bytes, false);
         return;
     }
-    for (int lane = 0; lane < lanes; lane++) weft_cuda_line(p, "%s %s;", weft_cuda_type(elem), weft_cuda_value(p, id, lane).text);
+    for (int lane = 0; lane < lanes; lane++)
+        weft_cuda_line(p, "%s %s;", weft_cuda_type(elem), weft_cuda_value(p, id, lane).text);
     open_condition(p, mask, lanes);
     load_wide(p, id, instr, bytes, true);
     p->depth--;
@@ -145,8 +162,11 @@ static void print_load(weft_cuda_printer *p, weft_kval id, const weft_kinstr *in
     if (uniform_mask(p, mask))
         for (int lane = 0; lane < lanes; lane++)
             weft_cuda_line(p, "%s = %s;", weft_cuda_value(p, id, lane).text,
-                           other == WEFT_KNONE ? "0" : weft_cuda_value(p, other, weft_ktype_of(p->kernel, other).lanes > 1 ? lane : 0).text);
-    else load_each(p, id, instr, true);
+                           other == WEFT_KNONE
+                               ? "0"
+                               : weft_cuda_value(p, other, weft_ktype_of(p->kernel, other).lanes > 1 ? lane : 0).text);
+    else
+        load_each(p, id, instr, true);
     p->depth--;
     weft_cuda_line(p, "}");
 }
@@ -155,37 +175,49 @@ static void print_load(weft_cuda_printer *p, weft_kval id, const weft_kinstr *in
 static name bits_of(const weft_cuda_printer *p, weft_kval value, weft_dtype elem, int lane) {
     name x = weft_cuda_value(p, value, weft_ktype_of(p->kernel, value).lanes > 1 ? lane : 0), out;
     const char *wrap = "(u32)";
-    if (elem == WEFT_F32) wrap = "__float_as_uint";
-    else if (elem == WEFT_F64) wrap = "(u64)__double_as_longlong";
-    else if (weft_dtype_bits(elem) == 64) wrap = "(u64)";
-    else if (weft_dtype_bits(elem) == 16) wrap = "(u32)(u16)";
-    else if (weft_dtype_bits(elem) == 8) wrap = "(u32)(u8)";
+    if (elem == WEFT_F32)
+        wrap = "__float_as_uint";
+    else if (elem == WEFT_F64)
+        wrap = "(u64)__double_as_longlong";
+    else if (weft_dtype_bits(elem) == 64)
+        wrap = "(u64)";
+    else if (weft_dtype_bits(elem) == 16)
+        wrap = "(u32)(u16)";
+    else if (weft_dtype_bits(elem) == 8)
+        wrap = "(u32)(u8)";
     out = weft_cuda_format("%s(%s)", wrap, x.text);
     return out;
 }
 
-static void store_wide(weft_cuda_printer *p, weft_kval memory, weft_kval index, weft_kval value, int lanes, int bytes, weft_dtype elem) {
+static void store_wide(weft_cuda_printer *p, weft_kval memory, weft_kval index, weft_kval value, int lanes, int bytes,
+                       weft_dtype elem) {
     int element_bytes = weft_dtype_bits(elem) / 8, per = bytes / element_bytes;
     const char *type = word_type(bytes, element_bytes);
     for (int lane = 0; lane < lanes; lane += per) {
         for (int i = 0; i < p->depth; i++) weft_text_append(p->text, "  ");
-        weft_text_append(p->text, "*(%s *)&%s[%s + %d] = ", type, memory_name(p, memory).text, weft_cuda_value(p, index, 0).text, lane);
+        weft_text_append(p->text, "*(%s *)&%s[%s + %d] = ", type, memory_name(p, memory).text,
+                         weft_cuda_value(p, index, 0).text, lane);
         int words = element_bytes == 8 ? per : bytes < 4 ? 1 : bytes / 4, per_word = per / words;
         weft_text_append(p->text, words > 1 ? "{" : "(%s)(", type);
         for (int word = 0; word < words; word++) {
             if (word) weft_text_append(p->text, ", ");
             for (int i = 0; i < per_word; i++)
-                weft_text_append(p->text, i ? " | %s << %d" : "%s", bits_of(p, value, elem, lane + word * per_word + i).text, i * 8 * element_bytes);
+                weft_text_append(p->text, i ? " | %s << %d" : "%s",
+                                 bits_of(p, value, elem, lane + word * per_word + i).text, i * 8 * element_bytes);
         }
         weft_text_append(p->text, words > 1 ? "};\n" : ");\n");
     }
 }
 
-static void store_each(weft_cuda_printer *p, weft_kval memory, weft_kval index, weft_kval mask, weft_kval value, int lanes) {
+static void store_each(weft_cuda_printer *p, weft_kval memory, weft_kval index, weft_kval mask, weft_kval value,
+                       int lanes) {
     for (int lane = 0; lane < lanes; lane++) {
-        name at = element_at(p, memory, index, lane), x = weft_cuda_value(p, value, weft_ktype_of(p->kernel, value).lanes > 1 ? lane : 0);
-        if (mask == WEFT_KNONE) weft_cuda_line(p, "%s = %s;", at.text, x.text);
-        else weft_cuda_line(p, "if (%s) %s = %s;", lane_mask(p, mask, lane).text, at.text, x.text);
+        name at = element_at(p, memory, index, lane),
+             x = weft_cuda_value(p, value, weft_ktype_of(p->kernel, value).lanes > 1 ? lane : 0);
+        if (mask == WEFT_KNONE)
+            weft_cuda_line(p, "%s = %s;", at.text, x.text);
+        else
+            weft_cuda_line(p, "if (%s) %s = %s;", lane_mask(p, mask, lane).text, at.text, x.text);
     }
 }
 
@@ -222,9 +254,12 @@ static void print_store(weft_cuda_printer *p, const weft_kinstr *instr) {
 static name register_name(const weft_cuda_printer *p, weft_kval object, weft_kval index, int lane) {
     int lanes = weft_ktype_of(p->kernel, object).lanes;
     name out;
-    if (index == WEFT_KNONE) out = weft_cuda_format(lanes > 1 ? "x%d_%d" : "x%d", object, lane);
-    else if (lanes > 1) out = weft_cuda_format("r%d[%s * %d + %d]", object, weft_cuda_value(p, index, 0).text, lanes, lane);
-    else out = weft_cuda_format("r%d[%s]", object, weft_cuda_value(p, index, 0).text);
+    if (index == WEFT_KNONE)
+        out = weft_cuda_format(lanes > 1 ? "x%d_%d" : "x%d", object, lane);
+    else if (lanes > 1)
+        out = weft_cuda_format("r%d[%s * %d + %d]", object, weft_cuda_value(p, index, 0).text, lanes, lane);
+    else
+        out = weft_cuda_format("r%d[%s]", object, weft_cuda_value(p, index, 0).text);
     return out;
 }
 
@@ -245,10 +280,12 @@ static void print_register(weft_cuda_printer *p, weft_kval id, const weft_kinstr
     int lanes = weft_ktype_of(p->kernel, object).lanes;
     for (int lane = 0; lane < lanes; lane++) {
         name at = register_name(p, object, index, lane);
-        if (instr->op == WEFT_K_get) weft_cuda_line(p, "const %s %s = %s;", type, weft_cuda_value(p, id, lane).text, at.text);
+        if (instr->op == WEFT_K_get)
+            weft_cuda_line(p, "const %s %s = %s;", type, weft_cuda_value(p, id, lane).text, at.text);
         else {
             weft_kval value = weft_koperand(p->kernel, instr, 2);
-            weft_cuda_line(p, "%s = %s;", at.text, weft_cuda_value(p, value, weft_ktype_of(p->kernel, value).lanes > 1 ? lane : 0).text);
+            weft_cuda_line(p, "%s = %s;", at.text,
+                           weft_cuda_value(p, value, weft_ktype_of(p->kernel, value).lanes > 1 ? lane : 0).text);
         }
     }
 }
@@ -259,25 +296,32 @@ bool weft_cuda_print_memory(weft_cuda_printer *p, weft_kval id) {
     case WEFT_K_buffer: return true; /* a parameter */
     case WEFT_K_shared: {
         const char *type = storage((weft_dtype)instr->type.elem);
-        weft_cuda_line(p, "%s *const v%d = (%s *)(raw_%s + %lld);", type, id, type, p->kernel->name, (long long)p->shared_offset[id]);
+        weft_cuda_line(p, "%s *const v%d = (%s *)(raw_%s + %lld);", type, id, type, p->kernel->name,
+                       (long long)p->shared_offset[id]);
         return true;
     }
     case WEFT_K_load: print_load(p, id, instr); return true;
     case WEFT_K_store: print_store(p, instr); return true;
     case WEFT_K_prefetch:
-        weft_cuda_line(p, "prefetch(&%s);", element_at(p, weft_koperand(p->kernel, instr, 0), weft_koperand(p->kernel, instr, 1), 0).text);
+        weft_cuda_line(p, "prefetch(&%s);",
+                       element_at(p, weft_koperand(p->kernel, instr, 0), weft_koperand(p->kernel, instr, 1), 0).text);
         return true;
     case WEFT_K_atomic: {
         static const char *const kinds[] = {"Add", "Min", "Max"};
         weft_kval value = weft_koperand(p->kernel, instr, 2);
         bool defines = instr->type.kind == WEFT_KIND_VALUE;
         char prefix[40] = "";
-        if (defines) snprintf(prefix, sizeof prefix, "const %s v%d = ", weft_cuda_type((weft_dtype)instr->type.elem), id);
+        if (defines)
+            snprintf(prefix, sizeof prefix, "const %s v%d = ", weft_cuda_type((weft_dtype)instr->type.elem), id);
         weft_cuda_line(p, "%satomic%s(&%s, %s);", prefix, kinds[instr->i],
-                       element_at(p, weft_koperand(p->kernel, instr, 0), weft_koperand(p->kernel, instr, 1), 0).text, weft_cuda_value(p, value, 0).text);
+                       element_at(p, weft_koperand(p->kernel, instr, 0), weft_koperand(p->kernel, instr, 1), 0).text,
+                       weft_cuda_value(p, value, 0).text);
         return true;
     }
-    case WEFT_K_var: case WEFT_K_regs: case WEFT_K_get: case WEFT_K_set: print_register(p, id, instr); return true;
+    case WEFT_K_var:
+    case WEFT_K_regs:
+    case WEFT_K_get:
+    case WEFT_K_set: print_register(p, id, instr); return true;
     case WEFT_K_barrier: weft_cuda_line(p, "__syncthreads();"); return true;
     default: return false;
     }

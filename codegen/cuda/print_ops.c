@@ -25,7 +25,9 @@ static weft_dtype operand_elem(const weft_cuda_printer *p, const weft_kinstr *in
     return (weft_dtype)weft_ktype_of(p->kernel, weft_koperand(p->kernel, instr, index)).elem;
 }
 
-static int lanes_of(const weft_cuda_printer *p, const weft_kinstr *instr) { return p->scalar_body ? 1 : instr->type.lanes; }
+static int lanes_of(const weft_cuda_printer *p, const weft_kinstr *instr) {
+    return p->scalar_body ? 1 : instr->type.lanes;
+}
 
 static void define(weft_cuda_printer *p, weft_kval id, int lane, const char *format, ...) WEFT_PRINTF(4, 5);
 static void define(weft_cuda_printer *p, weft_kval id, int lane, const char *format, ...) {
@@ -65,15 +67,20 @@ static void print_binary(weft_cuda_printer *p, weft_kval id, const weft_kinstr *
     weft_dtype elem = operand_elem(p, instr, 0);
     name a = operand(p, instr, 0, lane), b = operand(p, instr, 1, lane);
     const char *sign = operator_of(instr->op), *type = weft_cuda_type(elem);
-    bool wraps = is_signed(elem) && (instr->op == WEFT_K_add || instr->op == WEFT_K_sub || instr->op == WEFT_K_mul || instr->op == WEFT_K_shl);
+    bool wraps = is_signed(elem) && (instr->op == WEFT_K_add || instr->op == WEFT_K_sub || instr->op == WEFT_K_mul ||
+                                     instr->op == WEFT_K_shl);
     if (is_half(elem)) {
-        bool compares = instr->op == WEFT_K_eq || instr->op == WEFT_K_ne || instr->op == WEFT_K_lt || instr->op == WEFT_K_le;
+        bool compares =
+            instr->op == WEFT_K_eq || instr->op == WEFT_K_ne || instr->op == WEFT_K_lt || instr->op == WEFT_K_le;
         if (!compares) weft_cuda_fail(p, WEFT_INTERNAL, "arithmetic on 16-bit floats");
         define(p, id, lane, "f32_of_%s(%s) %s f32_of_%s(%s)", half_name(elem), a.text, sign, half_name(elem), b.text);
-    } else if (wraps) define(p, id, lane, "(%s)((%s)%s %s (%s)%s)", type, wide_unsigned(elem), a.text, sign, wide_unsigned(elem), b.text);
+    } else if (wraps)
+        define(p, id, lane, "(%s)((%s)%s %s (%s)%s)", type, wide_unsigned(elem), a.text, sign, wide_unsigned(elem),
+               b.text);
     else if (weft_dtype_bits(elem) < 32 && elem != WEFT_BOOL && !is_float(elem) && instr->type.elem != WEFT_BOOL)
         define(p, id, lane, "(%s)(%s %s %s)", type, a.text, sign, b.text);
-    else define(p, id, lane, "%s %s %s", a.text, sign, b.text);
+    else
+        define(p, id, lane, "%s %s %s", a.text, sign, b.text);
 }
 
 static void print_unary(weft_cuda_printer *p, weft_kval id, const weft_kinstr *instr, int lane) {
@@ -82,21 +89,26 @@ static void print_unary(weft_cuda_printer *p, weft_kval id, const weft_kinstr *i
     name a = operand(p, instr, 0, lane);
     const char *suffix = elem == WEFT_F32 ? "f" : "";
     switch ((int)instr->op) {
-    case WEFT_K_not:
-        define(p, id, lane, elem == WEFT_BOOL ? "!%s" : "~%s", a.text);
-        return;
+    case WEFT_K_not: define(p, id, lane, elem == WEFT_BOOL ? "!%s" : "~%s", a.text); return;
     case WEFT_K_neg:
-        if (is_float(elem)) define(p, id, lane, "-%s", a.text);
-        else define(p, id, lane, "(%s)(0 - (%s)%s)", type, wide_unsigned(elem), a.text);
+        if (is_float(elem))
+            define(p, id, lane, "-%s", a.text);
+        else
+            define(p, id, lane, "(%s)(0 - (%s)%s)", type, wide_unsigned(elem), a.text);
         return;
     case WEFT_K_abs:
-        if (is_float(elem)) define(p, id, lane, "fabs%s(%s)", suffix, a.text);
-        else if (is_signed(elem)) define(p, id, lane, "%s < 0 ? (%s)(0 - (%s)%s) : %s", a.text, type, wide_unsigned(elem), a.text, a.text);
-        else define(p, id, lane, "%s", a.text);
+        if (is_float(elem))
+            define(p, id, lane, "fabs%s(%s)", suffix, a.text);
+        else if (is_signed(elem))
+            define(p, id, lane, "%s < 0 ? (%s)(0 - (%s)%s) : %s", a.text, type, wide_unsigned(elem), a.text, a.text);
+        else
+            define(p, id, lane, "%s", a.text);
         return;
     case WEFT_K_popcount:
         define(p, id, lane, weft_dtype_bits(elem) == 64 ? "__popcll((i64)%s)" : "__popc((u32)(%s) & %s)", a.text,
-               weft_dtype_bits(elem) == 8 ? "255u" : weft_dtype_bits(elem) == 16 ? "65535u" : "~0u");
+               weft_dtype_bits(elem) == 8    ? "255u"
+               : weft_dtype_bits(elem) == 16 ? "65535u"
+                                             : "~0u");
         return;
     case WEFT_K_floor: x = "floor"; break;
     case WEFT_K_ceil: x = "ceil"; break;
@@ -118,15 +130,21 @@ static void print_special(weft_cuda_printer *p, weft_kval id, const weft_kinstr 
     case WEFT_K_min:
     case WEFT_K_max:
         if (is_half(elem))
-            define(p, id, lane, "f32_of_%s(%s) %s f32_of_%s(%s) ? %s : %s", half_name(elem), a.text, instr->op == WEFT_K_min ? "<" : ">",
-                   half_name(elem), b.text, a.text, b.text);
-        else if (instr->i == 1 && elem == WEFT_F32) define(p, id, lane, "%s(%s, %s)", instr->op == WEFT_K_min ? "fminf" : "fmaxf", a.text, b.text);
-        else define(p, id, lane, "%s<%s>(%s, %s)", instr->op == WEFT_K_min ? "minimum" : "maximum", weft_cuda_type(elem), a.text, b.text);
+            define(p, id, lane, "f32_of_%s(%s) %s f32_of_%s(%s) ? %s : %s", half_name(elem), a.text,
+                   instr->op == WEFT_K_min ? "<" : ">", half_name(elem), b.text, a.text, b.text);
+        else if (instr->i == 1 && elem == WEFT_F32)
+            define(p, id, lane, "%s(%s, %s)", instr->op == WEFT_K_min ? "fminf" : "fmaxf", a.text, b.text);
+        else
+            define(p, id, lane, "%s<%s>(%s, %s)", instr->op == WEFT_K_min ? "minimum" : "maximum", weft_cuda_type(elem),
+                   a.text, b.text);
         return;
     case WEFT_K_copysign: define(p, id, lane, "copysign%s(%s, %s)", suffix, a.text, b.text); return;
-    case WEFT_K_fma: define(p, id, lane, "fma%s(%s, %s, %s)", suffix, a.text, b.text, operand(p, instr, 2, lane).text); return;
+    case WEFT_K_fma:
+        define(p, id, lane, "fma%s(%s, %s, %s)", suffix, a.text, b.text, operand(p, instr, 2, lane).text);
+        return;
     case WEFT_K_mul_high:
-        define(p, id, lane, "__%smul%shi(%s, %s)", is_signed(elem) ? "" : "u", weft_dtype_bits(elem) == 64 ? "64" : "", a.text, b.text);
+        define(p, id, lane, "__%smul%shi(%s, %s)", is_signed(elem) ? "" : "u", weft_dtype_bits(elem) == 64 ? "64" : "",
+               a.text, b.text);
         return;
     default: define(p, id, lane, "%s ? %s : %s", a.text, b.text, operand(p, instr, 2, lane).text); return; /* select */
     }
@@ -136,22 +154,30 @@ static void print_special(weft_cuda_printer *p, weft_kval id, const weft_kinstr 
 
 static name to_f32(weft_dtype from, name x) {
     name out;
-    if (is_half(from)) out = weft_cuda_format("f32_of_%s(%s)", half_name(from), x.text);
-    else if (from == WEFT_BOOL) out = weft_cuda_format("(%s ? 1.f : 0.f)", x.text);
-    else out = weft_cuda_format("(float)%s", x.text);
+    if (is_half(from))
+        out = weft_cuda_format("f32_of_%s(%s)", half_name(from), x.text);
+    else if (from == WEFT_BOOL)
+        out = weft_cuda_format("(%s ? 1.f : 0.f)", x.text);
+    else
+        out = weft_cuda_format("(float)%s", x.text);
     return out;
 }
 
 static void convert_to_half(weft_cuda_printer *p, weft_kval id, weft_dtype from, weft_dtype to, name x, int lane) {
     const char *half = half_name(to);
-    if (from == WEFT_F64) define(p, id, lane, "%s_of_f32(odd_of_f64(%s))", half, x.text);
+    if (from == WEFT_F64)
+        define(p, id, lane, "%s_of_f32(odd_of_f64(%s))", half, x.text);
     else if (from == WEFT_F32 || is_half(from) || from == WEFT_BOOL || weft_dtype_bits(from) <= 16)
         define(p, id, lane, "%s_of_f32(%s)", half, from == WEFT_F32 ? x.text : to_f32(from, x).text);
-    else if (from == WEFT_U64) define(p, id, lane, "%s_of_f32(odd_of_u64(%s))", half, x.text);
-    else define(p, id, lane, "%s_of_f32(odd_of_i64((i64)%s))", half, x.text);
+    else if (from == WEFT_U64)
+        define(p, id, lane, "%s_of_f32(odd_of_u64(%s))", half, x.text);
+    else
+        define(p, id, lane, "%s_of_f32(odd_of_i64((i64)%s))", half, x.text);
 }
 
-static bool known_type(weft_dtype d) { return is_half(d) || d == WEFT_F32 || d == WEFT_F64 || d == WEFT_BOOL || weft_dtype_is_integer(d); }
+static bool known_type(weft_dtype d) {
+    return is_half(d) || d == WEFT_F32 || d == WEFT_F64 || d == WEFT_BOOL || weft_dtype_is_integer(d);
+}
 
 static void print_convert(weft_cuda_printer *p, weft_kval id, const weft_kinstr *instr, int lane) {
     weft_dtype from = operand_elem(p, instr, 0), to = (weft_dtype)instr->type.elem;
@@ -160,13 +186,19 @@ static void print_convert(weft_cuda_printer *p, weft_kval id, const weft_kinstr 
         weft_cuda_fail(p, WEFT_UNSUPPORTED, "conversion of 8-bit floats");
         return;
     }
-    if (to == WEFT_BOOL) define(p, id, lane, "%s != 0", is_half(from) ? to_f32(from, x).text : x.text);
-    else if (is_half(to)) convert_to_half(p, id, from, to, x, lane);
-    else if (to == WEFT_F32) define(p, id, lane, "%s", from == WEFT_F32 ? x.text : to_f32(from, x).text);
-    else if (to == WEFT_F64) define(p, id, lane, "(double)%s", is_half(from) || from == WEFT_BOOL ? to_f32(from, x).text : x.text);
+    if (to == WEFT_BOOL)
+        define(p, id, lane, "%s != 0", is_half(from) ? to_f32(from, x).text : x.text);
+    else if (is_half(to))
+        convert_to_half(p, id, from, to, x, lane);
+    else if (to == WEFT_F32)
+        define(p, id, lane, "%s", from == WEFT_F32 ? x.text : to_f32(from, x).text);
+    else if (to == WEFT_F64)
+        define(p, id, lane, "(double)%s", is_half(from) || from == WEFT_BOOL ? to_f32(from, x).text : x.text);
     else if (is_float(from)) /* saturating */
-        define(p, id, lane, "(%s)%s_of(%s)", weft_cuda_type(to), weft_dtype_name(to), is_half(from) ? to_f32(from, x).text : x.text);
-    else define(p, id, lane, "(%s)%s", weft_cuda_type(to), x.text);
+        define(p, id, lane, "(%s)%s_of(%s)", weft_cuda_type(to), weft_dtype_name(to),
+               is_half(from) ? to_f32(from, x).text : x.text);
+    else
+        define(p, id, lane, "(%s)%s", weft_cuda_type(to), x.text);
 }
 
 /* Two lanes of f32 -> 16-bit in one instruction. */
@@ -182,11 +214,16 @@ static void print_bitcast(weft_cuda_printer *p, weft_kval id, const weft_kinstr 
     weft_dtype from = operand_elem(p, instr, 0), to = (weft_dtype)instr->type.elem;
     name x = operand(p, instr, 0, lane);
     const char *type = weft_cuda_type(to);
-    if (from == WEFT_F32 && to != WEFT_F32) define(p, id, lane, "(%s)__float_as_uint(%s)", type, x.text);
-    else if (to == WEFT_F32 && from != WEFT_F32) define(p, id, lane, "__uint_as_float((u32)%s)", x.text);
-    else if (from == WEFT_F64 && to != WEFT_F64) define(p, id, lane, "(%s)__double_as_longlong(%s)", type, x.text);
-    else if (to == WEFT_F64 && from != WEFT_F64) define(p, id, lane, "__longlong_as_double((i64)%s)", x.text);
-    else define(p, id, lane, "(%s)%s", type, x.text);
+    if (from == WEFT_F32 && to != WEFT_F32)
+        define(p, id, lane, "(%s)__float_as_uint(%s)", type, x.text);
+    else if (to == WEFT_F32 && from != WEFT_F32)
+        define(p, id, lane, "__uint_as_float((u32)%s)", x.text);
+    else if (from == WEFT_F64 && to != WEFT_F64)
+        define(p, id, lane, "(%s)__double_as_longlong(%s)", type, x.text);
+    else if (to == WEFT_F64 && from != WEFT_F64)
+        define(p, id, lane, "__longlong_as_double((i64)%s)", x.text);
+    else
+        define(p, id, lane, "(%s)%s", type, x.text);
 }
 
 /* -- lanes */
@@ -197,8 +234,12 @@ static void print_reduce(weft_cuda_printer *p, weft_kval id, const weft_kinstr *
     int count = weft_ktype_of(p->kernel, vector).lanes;
     const char *type = weft_cuda_type((weft_dtype)instr->type.elem);
     const char *call = instr->op == WEFT_K_reduce_min ? "minimum" : instr->op == WEFT_K_reduce_max ? "maximum" : NULL;
-    const char *sign = instr->op == WEFT_K_reduce_add ? "+" : instr->op == WEFT_K_reduce_mul ? "*" : instr->op == WEFT_K_reduce_and ? "&" : "|";
-    if (count & (count - 1)) weft_cuda_fail(p, WEFT_UNSUPPORTED, "reduction of a vector whose lanes are no power of two");
+    const char *sign = instr->op == WEFT_K_reduce_add   ? "+"
+                       : instr->op == WEFT_K_reduce_mul ? "*"
+                       : instr->op == WEFT_K_reduce_and ? "&"
+                                                        : "|";
+    if (count & (count - 1))
+        weft_cuda_fail(p, WEFT_UNSUPPORTED, "reduction of a vector whose lanes are no power of two");
     weft_cuda_line(p, "%s v%d;", type, id);
     weft_cuda_line(p, "{");
     p->depth++;
@@ -209,8 +250,10 @@ static void print_reduce(weft_cuda_printer *p, weft_kval id, const weft_kinstr *
     for (int half = count / 2; half >= 1 && count <= 64; half /= 2)
         for (int i = 0; i < half; i++) {
             const char *x = current[i].text, *y = current[i + half].text;
-            if (call) weft_cuda_line(p, "const %s r%d_%d = %s<%s>(%s, %s);", type, id, label, call, type, x, y);
-            else weft_cuda_line(p, "const %s r%d_%d = (%s)(%s %s %s);", type, id, label, type, x, sign, y);
+            if (call)
+                weft_cuda_line(p, "const %s r%d_%d = %s<%s>(%s, %s);", type, id, label, call, type, x, y);
+            else
+                weft_cuda_line(p, "const %s r%d_%d = (%s)(%s %s %s);", type, id, label, type, x, sign, y);
             current[i] = weft_cuda_format("r%d_%d", id, label++);
         }
     weft_cuda_line(p, "v%d = %s;", id, current[0].text);
@@ -239,27 +282,60 @@ static bool print_lane(weft_cuda_printer *p, weft_kval id, const weft_kinstr *in
     case WEFT_K_thread: define(p, id, lane, "(%s)threadIdx.x", type); return true;
     case WEFT_K_block: define(p, id, lane, "(%s)blockIdx.x", type); return true;
     case WEFT_K_grid: define(p, id, lane, "(%s)gridDim.x", type); return true;
-    case WEFT_K_add: case WEFT_K_sub: case WEFT_K_mul: case WEFT_K_div: case WEFT_K_rem:
-    case WEFT_K_and: case WEFT_K_or: case WEFT_K_xor: case WEFT_K_shl: case WEFT_K_shr:
-    case WEFT_K_eq: case WEFT_K_ne: case WEFT_K_lt: case WEFT_K_le: print_binary(p, id, instr, lane); return true;
-    case WEFT_K_not: case WEFT_K_neg: case WEFT_K_abs: case WEFT_K_popcount: case WEFT_K_floor: case WEFT_K_ceil:
-    case WEFT_K_trunc: case WEFT_K_round: case WEFT_K_sqrt: case WEFT_K_exp2_fast: case WEFT_K_log2_fast:
-    case WEFT_K_rcp_fast: case WEFT_K_rsqrt_fast: case WEFT_K_tanh_fast: print_unary(p, id, instr, lane); return true;
-    case WEFT_K_min: case WEFT_K_max: case WEFT_K_copysign: case WEFT_K_fma: case WEFT_K_mul_high: case WEFT_K_select:
-        print_special(p, id, instr, lane);
-        return true;
+    case WEFT_K_add:
+    case WEFT_K_sub:
+    case WEFT_K_mul:
+    case WEFT_K_div:
+    case WEFT_K_rem:
+    case WEFT_K_and:
+    case WEFT_K_or:
+    case WEFT_K_xor:
+    case WEFT_K_shl:
+    case WEFT_K_shr:
+    case WEFT_K_eq:
+    case WEFT_K_ne:
+    case WEFT_K_lt:
+    case WEFT_K_le: print_binary(p, id, instr, lane); return true;
+    case WEFT_K_not:
+    case WEFT_K_neg:
+    case WEFT_K_abs:
+    case WEFT_K_popcount:
+    case WEFT_K_floor:
+    case WEFT_K_ceil:
+    case WEFT_K_trunc:
+    case WEFT_K_round:
+    case WEFT_K_sqrt:
+    case WEFT_K_exp2_fast:
+    case WEFT_K_log2_fast:
+    case WEFT_K_rcp_fast:
+    case WEFT_K_rsqrt_fast:
+    case WEFT_K_tanh_fast: print_unary(p, id, instr, lane); return true;
+    case WEFT_K_min:
+    case WEFT_K_max:
+    case WEFT_K_copysign:
+    case WEFT_K_fma:
+    case WEFT_K_mul_high:
+    case WEFT_K_select: print_special(p, id, instr, lane); return true;
     case WEFT_K_convert: print_convert(p, id, instr, lane); return true;
     case WEFT_K_bitcast: print_bitcast(p, id, instr, lane); return true;
     case WEFT_K_iota: define(p, id, lane, "%d", lane); return true;
-    case WEFT_K_extract: define(p, id, lane, "%s", weft_cuda_value(p, weft_koperand(p->kernel, instr, 0), (int)instr->i).text); return true;
-    case WEFT_K_insert: define(p, id, lane, "%s", lane == instr->i ? operand(p, instr, 1, 0).text : operand(p, instr, 0, lane).text); return true;
+    case WEFT_K_extract:
+        define(p, id, lane, "%s", weft_cuda_value(p, weft_koperand(p->kernel, instr, 0), (int)instr->i).text);
+        return true;
+    case WEFT_K_insert:
+        define(p, id, lane, "%s", lane == instr->i ? operand(p, instr, 1, 0).text : operand(p, instr, 0, lane).text);
+        return true;
     case WEFT_K_call: print_call(p, id, instr, lane); return true;
-    case WEFT_K_shuffle_xor: define(p, id, lane, "shuffle_xor<%s>(%s, %d)", type, operand(p, instr, 0, lane).text, (int)instr->i); return true;
+    case WEFT_K_shuffle_xor:
+        define(p, id, lane, "shuffle_xor<%s>(%s, %d)", type, operand(p, instr, 0, lane).text, (int)instr->i);
+        return true;
     case WEFT_K_pack:
-        define(p, id, lane, "pack_%s(%s, %s)", half_name((weft_dtype)instr->i), operand(p, instr, 0, lane).text, operand(p, instr, 1, lane).text);
+        define(p, id, lane, "pack_%s(%s, %s)", half_name((weft_dtype)instr->i), operand(p, instr, 0, lane).text,
+               operand(p, instr, 1, lane).text);
         return true;
     case WEFT_K_unpack:
-        define(p, id, lane, "%s_%s(%s)", half_name((weft_dtype)(instr->i & 255)), instr->i >> 8 ? "high" : "low", operand(p, instr, 0, lane).text);
+        define(p, id, lane, "%s_%s(%s)", half_name((weft_dtype)(instr->i & 255)), instr->i >> 8 ? "high" : "low",
+               operand(p, instr, 0, lane).text);
         return true;
     default: return false;
     }
@@ -275,11 +351,15 @@ bool weft_cuda_print_value(weft_cuda_printer *p, weft_kval id) {
     }
     int lanes = lanes_of(p, instr);
     bool lanewise_only = instr->op == WEFT_K_iota || instr->op == WEFT_K_extract || instr->op == WEFT_K_insert;
-    if (p->scalar_body && lanewise_only && instr->type.lanes > 1) weft_cuda_fail(p, WEFT_UNSUPPORTED, "lanes inside a func");
-    bool pairs = instr->op == WEFT_K_convert && lanes % 2 == 0 && is_half((weft_dtype)instr->type.elem) && operand_elem(p, instr, 0) == WEFT_F32;
+    if (p->scalar_body && lanewise_only && instr->type.lanes > 1)
+        weft_cuda_fail(p, WEFT_UNSUPPORTED, "lanes inside a func");
+    bool pairs = instr->op == WEFT_K_convert && lanes % 2 == 0 && is_half((weft_dtype)instr->type.elem) &&
+                 operand_elem(p, instr, 0) == WEFT_F32;
     for (int lane = 0; lane < lanes; lane += pairs ? 2 : 1) {
-        if (pairs) print_convert_pair(p, id, instr, lane);
-        else if (!print_lane(p, id, instr, lane)) return false;
+        if (pairs)
+            print_convert_pair(p, id, instr, lane);
+        else if (!print_lane(p, id, instr, lane))
+            return false;
     }
     return true;
 }

@@ -25,10 +25,12 @@ static weft_status compile_group(cuda_job *job, int64_t group) {
     weft_text source;
     weft_text_init(job->context->allocator, &source);
     weft_status status = weft_cuda_print(count, job->kernels + first, &source);
-    if (!status) status = weft_nvrtc_compile(job->nvrtc, weft_text_string(&source), job->kernels[first]->name, job->arch, &job->outputs[group]);
+    if (!status)
+        status = weft_nvrtc_compile(job->nvrtc, weft_text_string(&source), job->kernels[first]->name, job->arch,
+                                    &job->outputs[group]);
     if (!status && job->outputs[group].spill_bytes > 0)
-        weft_context_log(job->context, WEFT_LOG_WARNING, "cuda: kernels from %s on spill %lld bytes", job->kernels[first]->name,
-                 (long long)job->outputs[group].spill_bytes);
+        weft_context_log(job->context, WEFT_LOG_WARNING, "cuda: kernels from %s on spill %lld bytes",
+                         job->kernels[first]->name, (long long)job->outputs[group].spill_bytes);
     weft_text_deinit(&source);
     return status;
 }
@@ -43,7 +45,8 @@ static void put_number(unsigned char *at, uint64_t value, int bytes) {
     for (int i = 0; i < bytes; i++) at[i] = (unsigned char)(value >> 8 * i);
 }
 
-static void put_part(unsigned char *image, int part, uint32_t kind, const cuda_job *job, int group, const void *data, size_t bytes, size_t *at) {
+static void put_part(unsigned char *image, int part, uint32_t kind, const cuda_job *job, int group, const void *data,
+                     size_t bytes, size_t *at) {
     unsigned char *row = image + WEFT_CUDA_IMAGE_HEAD + part * WEFT_CUDA_IMAGE_PART;
     int first = group * job->group_size, count = job->kernel_count - first;
     put_number(row, kind, 4);
@@ -89,14 +92,16 @@ static weft_status run_groups(cuda_job *job, int groups, int thread_count) {
     }
     weft_status first = NULL;
     for (int g = 0; g < groups; g++) {
-        if (!first) first = job->statuses[g];
-        else weft_status_release(job->statuses[g]);
+        if (!first)
+            first = job->statuses[g];
+        else
+            weft_status_release(job->statuses[g]);
     }
     return first;
 }
 
-static weft_status compile_cuda(weft_context *context, const weft_capability *capability, int kernel_count, weft_kernel *const *kernels,
-                                int thread_count, weft_code_image *out_image) {
+static weft_status compile_cuda(weft_context *context, const weft_capability *capability, int kernel_count,
+                                weft_kernel *const *kernels, int thread_count, weft_code_image *out_image) {
     *out_image = (weft_code_image){0};
     weft_nvrtc *nvrtc;
     WEFT_TRY(weft_nvrtc_open(context, &nvrtc), "compiling for %s", capability->arch);
@@ -107,11 +112,18 @@ static weft_status compile_cuda(weft_context *context, const weft_capability *ca
         if (i + 1 == kernel_count && plain) group_size = 4;
     }
     int groups = (kernel_count + group_size - 1) / group_size;
-    size_t output_bytes = (size_t)(groups + 1) * sizeof(weft_nvrtc_output), status_bytes = (size_t)(groups + 1) * sizeof(weft_status);
-    cuda_job job = {.context = context, .nvrtc = nvrtc, .arch = capability->arch, .kernels = kernels, .kernel_count = kernel_count,
-                    .group_size = group_size, .outputs = weft_allocate(context->allocator, output_bytes),
+    size_t output_bytes = (size_t)(groups + 1) * sizeof(weft_nvrtc_output),
+           status_bytes = (size_t)(groups + 1) * sizeof(weft_status);
+    cuda_job job = {.context = context,
+                    .nvrtc = nvrtc,
+                    .arch = capability->arch,
+                    .kernels = kernels,
+                    .kernel_count = kernel_count,
+                    .group_size = group_size,
+                    .outputs = weft_allocate(context->allocator, output_bytes),
                     .statuses = weft_allocate(context->allocator, status_bytes)};
-    weft_status status = job.outputs && job.statuses ? run_groups(&job, groups, thread_count) : WEFT_STATUS(WEFT_OUT_OF_MEMORY, "compiling kernels");
+    weft_status status = job.outputs && job.statuses ? run_groups(&job, groups, thread_count)
+                                                     : WEFT_STATUS(WEFT_OUT_OF_MEMORY, "compiling kernels");
     size_t length = strlen(capability->arch);
     bool specific = length > 0 && capability->arch[length - 1] == 'a';
     if (!status) status = pack_image(&job, groups, !specific, out_image);
@@ -135,4 +147,5 @@ static weft_dim scratch_cuda(const weft_kernel *kernel) {
     return WEFT_DIM_INVALID;
 }
 
-const weft_target weft_target_cuda = {.name = "cuda", .compile = compile_cuda, .scratch_bytes = scratch_cuda, .print = print_cuda};
+const weft_target weft_target_cuda = {
+    .name = "cuda", .compile = compile_cuda, .scratch_bytes = scratch_cuda, .print = print_cuda};

@@ -1,14 +1,17 @@
 /* See raster.h. */
 #include "codegen/tile/raster.h"
 
-static weft_dim tiles_of(weft_dim_table *dims, weft_dim extent, int tile) { return weft_dim_divide_ceil(dims, extent, tile); }
+static weft_dim tiles_of(weft_dim_table *dims, weft_dim extent, int tile) {
+    return weft_dim_divide_ceil(dims, extent, tile);
+}
 
 weft_dim weft_raster_count(weft_dim_table *dims, weft_dim m, weft_dim n, weft_dim batch, int tile_m, int tile_n) {
     weft_dim tiles = weft_dim_multiply(dims, tiles_of(dims, m, tile_m), tiles_of(dims, n, tile_n));
     return weft_dim_multiply(dims, tiles, batch);
 }
 
-weft_raster weft_raster_create(weft_kernel *k, weft_dim m, weft_dim n, weft_dim batch, int tile_m, int tile_n, int group) {
+weft_raster weft_raster_create(weft_kernel *k, weft_dim m, weft_dim n, weft_dim batch, int tile_m, int tile_n,
+                               int group) {
     return (weft_raster){.tile_m = tile_m,
                          .tile_n = tile_n,
                          .group = group,

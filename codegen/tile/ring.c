@@ -24,7 +24,8 @@ void weft_mbarrier_arrive_cta(weft_kernel *k, weft_kval barrier, weft_kval index
 }
 
 weft_ring weft_ring_create(weft_kernel *k, int stages) {
-    return (weft_ring){weft_mbarrier_create(k, stages), weft_mbarrier_create(k, stages), stages, WEFT_KNONE, WEFT_KNONE};
+    return (weft_ring){weft_mbarrier_create(k, stages), weft_mbarrier_create(k, stages), stages, WEFT_KNONE,
+                       WEFT_KNONE};
 }
 
 void weft_ring_init(weft_kernel *k, const weft_ring *ring, int full_arrivals, int empty_arrivals) {

@@ -1,9 +1,9 @@
-/* A ring of stages in shared memory between a producer and consumers: per stage a full barrier (the producer's bytes have
-   landed) and an empty barrier (every reader is done). Slot and phase are variables of each role.
+/* A ring of stages in shared memory between a producer and consumers: per stage a full barrier (the producer's bytes
+   have landed) and an empty barrier (every reader is done). Slot and phase are variables of each role.
 
-   Invariant: a parity wait is valid only when the phase before it is known complete; a role that takes every step in order
-   keeps it. A fresh empty barrier lets the producer through: it waits for the opposite parity.
-   Emits kernel IR; needs a capability with hopper. */
+   Invariant: a parity wait is valid only when the phase before it is known complete; a role that takes every step in
+   order keeps it. A fresh empty barrier lets the producer through: it waits for the opposite parity. Emits kernel IR;
+   needs a capability with hopper. */
 #ifndef WEFT_CODEGEN_TILE_RING_H
 #define WEFT_CODEGEN_TILE_RING_H
 

@@ -30,12 +30,26 @@ static void build_matmul(weft_graph *g, const int64_t *x) {
     weft_graph_output(g, "d", d);
 }
 
+static void build_convolution(weft_graph *g, const int64_t *x) {
+    weft_dim in[4] = {x[0], x[1], x[3], x[3]}, kernel[4] = {x[2], x[1] / x[7], x[4], x[4]};
+    int64_t stride[2] = {x[5], x[5]}, channels = 1;
+    weft_dim pad[2] = {x[6], x[6]};
+    weft_convolution_options options = WEFT_CONVOLUTION_OPTIONS_INIT;
+    options.stride = stride, options.low = pad, options.high = pad, options.groups = x[7];
+    weft_value *y = weft_convolution(g, weft_graph_input(g, "x", WEFT_F32, 4, in),
+                                     weft_graph_input(g, "w", WEFT_F32, 4, kernel), &options);
+    weft_dim shape[4] = {weft_value_dim(y, 0), weft_value_dim(y, 1), weft_value_dim(y, 2), weft_value_dim(y, 3)};
+    weft_value *bias = weft_broadcast(g, weft_graph_input(g, "bias", WEFT_F32, 1, &x[2]), 4, shape, &channels);
+    weft_graph_output(g, "y", weft_relu(g, weft_add(g, y, bias)));
+}
+
 static void build_attention(weft_graph *g, const int64_t *x) {
     weft_dtype dtype = dtype_of(x[7]);
     weft_dim q[4] = {x[0], x[1], x[3], x[5]}, kv[4] = {x[0], x[2], x[4], x[5]};
     weft_attention_options options = WEFT_ATTENTION_OPTIONS_INIT;
     options.causal = x[6] != 0;
-    weft_value *a = weft_graph_input(g, "q", dtype, 4, q), *b = weft_graph_input(g, "k", dtype, 4, kv), *c = weft_graph_input(g, "v", dtype, 4, kv);
+    weft_value *a = weft_graph_input(g, "q", dtype, 4, q), *b = weft_graph_input(g, "k", dtype, 4, kv),
+               *c = weft_graph_input(g, "v", dtype, 4, kv);
     weft_graph_output(g, "o", weft_attention(g, a, b, c, NULL, &options));
 }
 
@@ -43,17 +57,21 @@ static void build_rows(weft_graph *g, const char *name, const int64_t *x) {
     weft_dim shape[2] = {x[0], x[1]};
     int64_t axis = 1;
     if (!strcmp(name, "cross_entropy")) {
-        weft_value *logits = weft_graph_input(g, "logits", WEFT_BF16, 2, shape), *labels = weft_graph_input(g, "labels", WEFT_I64, 1, shape);
+        weft_value *logits = weft_graph_input(g, "logits", WEFT_BF16, 2, shape),
+                   *labels = weft_graph_input(g, "labels", WEFT_I64, 1, shape);
         weft_graph_output(g, "loss", weft_cross_entropy(g, weft_convert(g, logits, WEFT_F32), labels));
         return;
     }
     weft_dtype dtype = dtype_of(x[2]);
     weft_value *in = weft_graph_input(g, "x", dtype, 2, shape), *out;
-    if (!strcmp(name, "softmax")) out = weft_softmax(g, in, 1);
+    if (!strcmp(name, "softmax"))
+        out = weft_softmax(g, in, 1);
     else {
         weft_value *scale = weft_graph_input(g, "scale", dtype, 1, &shape[1]);
-        if (!strcmp(name, "rms_norm")) out = weft_rms_norm(g, in, scale, 1, &axis, 1e-5);
-        else out = weft_layer_norm(g, in, scale, weft_graph_input(g, "bias", dtype, 1, &shape[1]), 1, &axis, 1e-5);
+        if (!strcmp(name, "rms_norm"))
+            out = weft_rms_norm(g, in, scale, 1, &axis, 1e-5);
+        else
+            out = weft_layer_norm(g, in, scale, weft_graph_input(g, "bias", dtype, 1, &shape[1]), 1, &axis, 1e-5);
     }
     weft_graph_output(g, "y", out);
 }
@@ -62,29 +80,40 @@ static void build_flat(weft_graph *g, const char *name, const int64_t *x) {
     weft_dim n = x[0];
     int64_t axis = 0;
     weft_value *a = weft_graph_input(g, "a", WEFT_F32, 1, &n);
-    if (!strcmp(name, "sum")) weft_graph_output(g, "sum", weft_reduce_sum(g, a, 1, &axis, false));
-    else if (!strcmp(name, "copy")) weft_graph_output(g, "y", weft_neg(g, a));
+    if (!strcmp(name, "sum"))
+        weft_graph_output(g, "sum", weft_reduce_sum(g, a, 1, &axis, false));
+    else if (!strcmp(name, "copy"))
+        weft_graph_output(g, "y", weft_neg(g, a));
     else {
         weft_value *b = weft_graph_input(g, "b", WEFT_F32, 1, &n), *c = weft_graph_input(g, "c", WEFT_F32, 1, &n);
         weft_graph_output(g, "y", weft_mul(g, weft_add(g, weft_mul(g, a, b), c), weft_logistic(g, a)));
     }
 }
 
-weft_status weft_bench_graph(weft_context *context, const char *name, int count, const int64_t *numbers, weft_graph **out_graph) {
+weft_status weft_bench_graph(weft_context *context, const char *name, int count, const int64_t *numbers,
+                             weft_graph **out_graph) {
     static const struct {
         const char *name;
         int numbers;
-    } rows[] = {{"matmul", 6}, {"softmax", 3}, {"layer_norm", 3}, {"rms_norm", 3}, {"cross_entropy", 2}, {"pointwise", 1}, {"sum", 1}, {"copy", 1}, {"attention", 8}};
+    } rows[] = {{"matmul", 6},    {"softmax", 3}, {"layer_norm", 3}, {"rms_norm", 3},  {"cross_entropy", 2},
+                {"pointwise", 1}, {"sum", 1},     {"copy", 1},       {"attention", 8}, {"convolution", 8}};
     size_t row = 0;
     *out_graph = NULL;
     while (row < sizeof rows / sizeof *rows && strcmp(rows[row].name, name)) row++;
     if (row == sizeof rows / sizeof *rows) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "no case is called %s", name);
-    if (count != rows[row].numbers) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%s takes %d numbers", name, rows[row].numbers);
+    if (count != rows[row].numbers)
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%s takes %d numbers", name, rows[row].numbers);
     WEFT_TRY(weft_graph_create(context, name, out_graph), "case %s", name);
-    if (row == 0) build_matmul(*out_graph, numbers);
-    else if (row == 8) build_attention(*out_graph, numbers);
-    else if (row < 5) build_rows(*out_graph, name, numbers);
-    else build_flat(*out_graph, name, numbers);
+    if (row == 0)
+        build_matmul(*out_graph, numbers);
+    else if (row == 8)
+        build_attention(*out_graph, numbers);
+    else if (row == 9)
+        build_convolution(*out_graph, numbers);
+    else if (row < 5)
+        build_rows(*out_graph, name, numbers);
+    else
+        build_flat(*out_graph, name, numbers);
     weft_status status = weft_graph_verify(*out_graph);
     if (status) {
         weft_graph_release(*out_graph);

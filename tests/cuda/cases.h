@@ -5,17 +5,15 @@
 #include "weft/graph.h"
 
 /* matmul        m n k order epilogue dtype   D = A B, order "nt" = 1: A [m, k], B [n, k]; "nn" = 0: B [k, n];
-                                              "tn" = 2: A [k, m], B [k, n]; epilogue 0 none, 1 scale[m] bias[n] gelu residual[m, n];
-                                              dtype 0 bf16, 1 f16
-   softmax       rows columns dtype           along columns
-   layer_norm    rows columns dtype           with scale and bias
-   rms_norm      rows columns dtype
-   cross_entropy rows columns                 bf16 logits, i64 labels
-   pointwise     elements                     f32: (a * b + c) * sigmoid(a)
-   sum           elements                     f32, all
+                                              "tn" = 2: A [k, m], B [k, n]; epilogue 0 none, 1 scale[m] bias[n] gelu
+   residual[m, n]; dtype 0 bf16, 1 f16 softmax       rows columns dtype           along columns layer_norm    rows
+   columns dtype           with scale and bias rms_norm      rows columns dtype cross_entropy rows columns bf16 logits,
+   i64 labels pointwise     elements                     f32: (a * b + c) * sigmoid(a) sum           elements f32, all
    copy          elements                     f32: -a
    attention     b h hkv t s d causal dtype
+   convolution   n c o size kernel stride pad groups   f32, 2-d, with bias and relu
    Returns a status when the name or a number is wrong. */
-weft_status weft_bench_graph(weft_context *context, const char *name, int count, const int64_t *numbers, weft_graph **out_graph) WEFT_MUST_USE;
+weft_status weft_bench_graph(weft_context *context, const char *name, int count, const int64_t *numbers,
+                             weft_graph **out_graph) WEFT_MUST_USE;
 
 #endif

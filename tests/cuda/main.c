@@ -2,13 +2,17 @@
    builder, printer and NVRTC for several architectures: no spills, no stack, no serialised wgmma. Where NVRTC is absent
    the compile tests print why and count as skipped. */
 #include <check.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/dtype.h"
+#include "base/tensor.h"
 #include "codegen/builders/builder.h"
 #include "codegen/cuda/nvrtc.h"
 #include "codegen/cuda/print.h"
+#include "codegen/kernel/simulate.h"
 #include "codegen/tile/layout.h"
 #include "passes/pass.h"
 #include "tests/cuda/cases.h"
@@ -40,7 +44,8 @@ START_TEST(fragments_follow_the_manual) {
             ck_assert_int_eq(p.column, 2 * (lane % 4) + r % 2 + (r >= 4 ? 8 : 0));
         }
         for (int r = 0; r < 4; r++) {
-            weft_place_pair b = weft_layout_at(&weft_layout_mma_b, r, lane, 0), c = weft_layout_at(&weft_layout_mma_c, r, lane, 0);
+            weft_place_pair b = weft_layout_at(&weft_layout_mma_b, r, lane, 0),
+                            c = weft_layout_at(&weft_layout_mma_c, r, lane, 0);
             ck_assert_int_eq(b.row, 2 * (lane % 4) + r % 2 + (r >= 2 ? 8 : 0));
             ck_assert_int_eq(b.column, lane / 4);
             ck_assert_int_eq(c.row, lane / 4 + 8 * (r / 2));
@@ -79,12 +84,26 @@ typedef struct case_row {
 } case_row;
 
 static const case_row rows[] = {
-    {"matmul", 6, {8192, 8192, 8192, 1, 0, 0}}, {"matmul", 6, {8192, 8192, 8192, 1, 1, 0}}, {"matmul", 6, {300, 520, 200, 0, 1, 1}},
-    {"matmul", 6, {304, 520, 200, 2, 1, 0}},    {"softmax", 3, {4096, 1024, 0}},            {"softmax", 3, {33, 257, 2}},
-    {"layer_norm", 3, {4096, 768, 0}},          {"rms_norm", 3, {9, 5000, 0}},              {"cross_entropy", 2, {512, 50304}},
-    {"pointwise", 1, {1000003}},                {"sum", 1, {1000003}},                      {"copy", 1, {1 << 20}},
-    {"matmul", 6, {300, 523, 201, 0, 1, 2}},    {"matmul", 6, {4096, 4096, 4096, 1, 0, 2}},
-    {"attention", 8, {2, 16, 16, 8192, 8192, 128, 1, 0}}, {"attention", 8, {2, 16, 4, 300, 333, 64, 0, 1}},
+    {"matmul", 6, {8192, 8192, 8192, 1, 0, 0}},
+    {"matmul", 6, {8192, 8192, 8192, 1, 1, 0}},
+    {"matmul", 6, {300, 520, 200, 0, 1, 1}},
+    {"matmul", 6, {304, 520, 200, 2, 1, 0}},
+    {"softmax", 3, {4096, 1024, 0}},
+    {"softmax", 3, {33, 257, 2}},
+    {"layer_norm", 3, {4096, 768, 0}},
+    {"rms_norm", 3, {9, 5000, 0}},
+    {"cross_entropy", 2, {512, 50304}},
+    {"pointwise", 1, {1000003}},
+    {"sum", 1, {1000003}},
+    {"copy", 1, {1 << 20}},
+    {"matmul", 6, {303, 521, 201, 2, 1, 0}},
+    {"matmul", 6, {4095, 4097, 4100, 1, 0, 0}},
+    {"matmul", 6, {300, 523, 201, 0, 1, 2}},
+    {"matmul", 6, {4096, 4096, 4096, 1, 0, 2}},
+    {"convolution", 8, {2, 3, 64, 224, 7, 2, 3, 1}},
+    {"convolution", 8, {1, 32, 32, 56, 3, 1, 1, 32}},
+    {"attention", 8, {2, 16, 16, 8192, 8192, 128, 1, 0}},
+    {"attention", 8, {2, 16, 4, 300, 333, 64, 0, 1}},
 };
 static const char *const archs[] = {"sm_80", "sm_90a", "sm_120a"};
 enum { ROWS = sizeof rows / sizeof *rows, ARCHS = sizeof archs / sizeof *archs, KERNELS_MAX = 32 };
@@ -108,8 +127,12 @@ static bool build_choice(compiled *c, const weft_capability *capability, int cho
             printf("  %s: no builder for %s: %s\n", capability->arch, anchor, reason);
             return false;
         }
-        weft_build_request request = {.graph = c->graph, .fusion = node, .capability = capability, .arena = &c->arena,
-                                      .name = weft_arena_format(&c->arena, "%s_%d", anchor, number++), .thread_count = capability->multiprocessors};
+        weft_build_request request = {.graph = c->graph,
+                                      .fusion = node,
+                                      .capability = capability,
+                                      .arena = &c->arena,
+                                      .name = weft_arena_format(&c->arena, "%s_%d", anchor, number++),
+                                      .thread_count = capability->multiprocessors};
         weft_schedule schedules[16];
         int proposed = builder->propose(&request, 16, schedules);
         ck_assert_int_ge(proposed, 1);
@@ -126,15 +149,16 @@ static bool build_choice(compiled *c, const weft_capability *capability, int cho
     return true;
 }
 
-static void compile_kernels(const weft_nvrtc *nvrtc, weft_context *context, const compiled *c, const weft_capability *capability, const char *label) {
+static void compile_kernels(const weft_nvrtc *nvrtc, weft_context *context, const compiled *c,
+                            const weft_capability *capability, const char *label) {
     weft_text source;
     weft_text_init(context->allocator, &source);
     check_status(weft_cuda_print(c->count, c->kernels, &source));
     weft_nvrtc_output output;
     check_status(weft_nvrtc_compile(nvrtc, weft_text_string(&source), label, capability->arch, &output));
     printf("  %s %s: %d registers, %zu bytes\n", capability->arch, label, output.registers, output.cubin_bytes);
-    ck_assert_msg(output.spill_bytes == 0 && output.stack_bytes == 0, "%s %s: %lld bytes spilled, %lld of stack", capability->arch, label,
-                  (long long)output.spill_bytes, (long long)output.stack_bytes);
+    ck_assert_msg(output.spill_bytes == 0 && output.stack_bytes == 0, "%s %s: %lld bytes spilled, %lld of stack",
+                  capability->arch, label, (long long)output.spill_bytes, (long long)output.stack_bytes);
     for (int i = 0; i < c->count; i++) {
         int64_t shared;
         check_status(weft_cuda_shared_bytes(c->kernels[i], &shared));
@@ -167,13 +191,87 @@ START_TEST(kernels_compile_clean) {
     bool more = true;
     for (int choice = 0; more && choice < (capability->hopper && _i < ARCHS ? 8 : 1); choice++) {
         char label[64];
-        snprintf(label, sizeof label, "%s(%lld,%lld) schedule %d", row->name, (long long)row->numbers[0], (long long)row->numbers[1], choice);
+        snprintf(label, sizeof label, "%s(%lld,%lld) schedule %d", row->name, (long long)row->numbers[0],
+                 (long long)row->numbers[1], choice);
         more = false;
         if (build_choice(&c, capability, choice, &more)) compile_kernels(nvrtc, context, &c, capability, label);
     }
     weft_arena_deinit(&c.arena);
     weft_graph_release(c.graph);
     weft_nvrtc_close(nvrtc);
+    weft_context_release(context);
+}
+END_TEST
+
+/* -- portable kernels in the simulator against the interpreter */
+
+static const case_row small_rows[] = {
+    {"matmul", 6, {70, 67, 19, 0, 0, 2}},         {"matmul", 6, {5, 130, 33, 1, 0, 2}},
+    {"matmul", 6, {66, 3, 8, 2, 1, 2}},           {"convolution", 8, {1, 4, 6, 9, 3, 2, 1, 2}},
+    {"convolution", 8, {2, 3, 5, 7, 1, 1, 0, 1}},
+};
+enum { SMALL_ROWS = sizeof small_rows / sizeof *small_rows };
+
+static weft_tensor *random_tensor(weft_context *context, const weft_value *value, uint64_t *state) {
+    int64_t shape[WEFT_MAX_RANK];
+    weft_tensor *tensor;
+    for (int i = 0; i < weft_value_rank(value); i++) shape[i] = weft_value_dim(value, i);
+    check_status(weft_tensor_create(context, weft_value_dtype(value), weft_value_rank(value), shape, &tensor));
+    for (int64_t i = 0; i < weft_tensor_element_count(tensor); i++) {
+        *state = *state * 6364136223846793005u + 1442695040888963407u;
+        weft_element_set_double(weft_value_dtype(value), tensor->data, i, (double)(*state >> 40) / 8388608.0 - 1.0);
+    }
+    return tensor;
+}
+
+START_TEST(portable_kernels_agree_with_the_interpreter) {
+    const case_row *row = &small_rows[_i];
+    const weft_capability *capability = weft_capability_find("cuda", "sm_80");
+    weft_context *context;
+    check_status(weft_context_create(NULL, &context));
+    compiled c = {0};
+    check_status(weft_bench_graph(context, row->name, row->count, row->numbers, &c.graph));
+    weft_arena_init(context->allocator, &c.arena);
+    weft_tensor *tensors[8], *want;
+    uint64_t state = 1;
+    int inputs = weft_graph_input_count(c.graph);
+    for (int i = 0; i < inputs; i++) tensors[i] = random_tensor(context, weft_graph_input_value(c.graph, i), &state);
+    check_status(weft_graph_interpret(c.graph, inputs, tensors, 1, &want));
+    weft_tensor *got = random_tensor(context, weft_graph_output_value(c.graph, 0), &state);
+    weft_pass_context pass = {.graph = c.graph, .capability = capability, .options = ""};
+    check_status(weft_graph_finish(c.graph));
+    check_status(weft_pipeline_run(&pass, weft_pipeline_standard));
+    const weft_node *fusion = c.graph->body->block->first;
+    ck_assert_int_eq(fusion->op, WEFT_OP_fusion);
+    bool more = true;
+    for (int choice = 0; more; choice++) {
+        ck_assert(build_choice(&c, capability, choice, &more));
+        ck_assert_int_eq(c.count, 1);
+        const weft_kernel *kernel = c.kernels[0];
+        weft_sim_buffer buffers[16] = {{0}};
+        for (size_t i = 0; i < kernel->argument_count; i++) {
+            const weft_kargument *argument = &kernel->arguments[i];
+            weft_tensor *tensor = argument->source == WEFT_ARGUMENT_RESULT ? got : NULL;
+            if (argument->source == WEFT_ARGUMENT_OPERAND)
+                for (int n = 0; n < inputs; n++)
+                    if (fusion->operands[argument->index] == c.graph->body->block->arguments[n]) tensor = tensors[n];
+            if (tensor) buffers[i] = (weft_sim_buffer){tensor->data, tensor->bytes};
+        }
+        memset(got->data, 0xff, got->bytes);
+        weft_sim_options options = {.seed = (uint64_t)choice + 1};
+        check_status(weft_kernel_simulate(kernel, NULL, buffers, &options, context->allocator));
+        for (int64_t i = 0; i < weft_tensor_element_count(want); i++) {
+            double a = weft_element_double(want->dtype, want->data, i),
+                   b = weft_element_double(got->dtype, got->data, i);
+            ck_assert_msg(fabs(a - b) <= 1e-4 * (1 + fabs(a)), "%s choice %d element %lld: %g instead of %g", row->name,
+                          choice, (long long)i, b, a);
+        }
+    }
+    for (int i = 0; i < inputs; i++) weft_tensor_release(tensors[i]);
+    weft_tensor_release(want);
+    weft_tensor_release(got);
+    weft_arena_deinit(&c.arena);
+    weft_graph_release(c.graph);
     weft_context_release(context);
 }
 END_TEST
@@ -186,6 +284,10 @@ int main(void) {
     tcase_add_test(layouts, a_swizzle_frees_the_banks);
     tcase_set_timeout(compile, 120);
     tcase_add_loop_test(compile, kernels_compile_clean, 0, ROWS * ARCHS);
+    TCase *simulated = tcase_create("simulated");
+    tcase_set_timeout(simulated, 120);
+    tcase_add_loop_test(simulated, portable_kernels_agree_with_the_interpreter, 0, SMALL_ROWS);
+    suite_add_tcase(suite, simulated);
     suite_add_tcase(suite, layouts);
     suite_add_tcase(suite, compile);
     SRunner *runner = srunner_create(suite);

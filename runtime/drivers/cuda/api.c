@@ -4,14 +4,18 @@
 #include <dlfcn.h>
 
 weft_status weft_cuda_api_load(cu_api *out_api) {
-    static const char *const files[] = {"libcuda.so.1", "libcuda.so", "/usr/local/nvidia/lib64/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"};
+    static const char *const files[] = {"libcuda.so.1", "libcuda.so", "/usr/local/nvidia/lib64/libcuda.so.1",
+                                        "/usr/lib/wsl/lib/libcuda.so.1"};
     *out_api = (cu_api){0};
-    for (size_t i = 0; i < sizeof files / sizeof *files && !out_api->library; i++) out_api->library = dlopen(files[i], RTLD_NOW | RTLD_LOCAL);
+    for (size_t i = 0; i < sizeof files / sizeof *files && !out_api->library; i++)
+        out_api->library = dlopen(files[i], RTLD_NOW | RTLD_LOCAL);
     if (!out_api->library)
-        return WEFT_STATUS(WEFT_UNAVAILABLE, "no NVIDIA driver: libcuda.so.1 was not found on the loader's path, in /usr/local/nvidia/lib64 or in "
-                                             "/usr/lib/wsl/lib; install the driver of the graphics card");
-#define X(name, symbol, parameters)                                                                                     \
-    *(void **)&out_api->name = dlsym(out_api->library, symbol);                                                         \
+        return WEFT_STATUS(
+            WEFT_UNAVAILABLE,
+            "no NVIDIA driver: libcuda.so.1 was not found on the loader's path, in /usr/local/nvidia/lib64 or in "
+            "/usr/lib/wsl/lib; install the driver of the graphics card");
+#define X(name, symbol, parameters)                                                                                    \
+    *(void **)&out_api->name = dlsym(out_api->library, symbol);                                                        \
     if (!out_api->name) return WEFT_STATUS(WEFT_UNAVAILABLE, "the NVIDIA driver is too old: it has no " symbol);
     CU_FUNCTIONS(X)
 #undef X
@@ -24,6 +28,8 @@ weft_status weft_cuda_status(const cu_api *api, cu_result result, const char *wh
     const char *name = NULL, *text = NULL;
     if (api->cuGetErrorName(result, &name) || !name) name = "unknown CUDA error";
     if (api->cuGetErrorString(result, &text) || !text) text = "";
-    weft_code code = result == CU_ERROR_OUT_OF_MEMORY ? WEFT_OUT_OF_MEMORY : result == CU_ERROR_NO_DEVICE ? WEFT_UNAVAILABLE : WEFT_INTERNAL;
+    weft_code code = result == CU_ERROR_OUT_OF_MEMORY ? WEFT_OUT_OF_MEMORY
+                     : result == CU_ERROR_NO_DEVICE   ? WEFT_UNAVAILABLE
+                                                      : WEFT_INTERNAL;
     return WEFT_STATUS(code, "%s: %s (%d, %s)", what, name, result, text);
 }

@@ -59,11 +59,12 @@ enum {
     X(cuStreamDestroy, "cuStreamDestroy_v2", (cu_stream))                                                              \
     X(cuStreamSynchronize, "cuStreamSynchronize", (cu_stream))                                                         \
     X(cuLaunchKernel, "cuLaunchKernel",                                                                                \
-      (cu_function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, cu_stream, void **, void **))
+      (cu_function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, cu_stream, void **,          \
+       void **))
 
 /* Newer than CUDA 11: only Hopper code needs it; NULL when missing. */
-typedef cu_result (*cu_encode_tiled)(cu_tensor_map *, int, uint32_t, void *, const uint64_t *, const uint64_t *, const uint32_t *, const uint32_t *, int, int,
-                                     int, int);
+typedef cu_result (*cu_encode_tiled)(cu_tensor_map *, int, uint32_t, void *, const uint64_t *, const uint64_t *,
+                                     const uint32_t *, const uint32_t *, int, int, int, int);
 
 typedef struct cu_api {
     void *library;

@@ -1,5 +1,5 @@
-/* Devices and copies of the CUDA driver. The primary context is retained, so that other libraries of the process that use
-   it (the CUDA runtime does) can pass pointers in. See cuda.h. */
+/* Devices and copies of the CUDA driver. The primary context is retained, so that other libraries of the process that
+   use it (the CUDA runtime does) can pass pointers in. See cuda.h. */
 #include "runtime/drivers/cuda/cuda.h"
 
 #include <stdio.h>
@@ -8,7 +8,8 @@
 #include "base/arena.h"
 
 weft_status weft_cuda_enter(cuda_device *device) {
-    return weft_cuda_status(&device->api, device->api.cuCtxSetCurrent(device->context), "making a CUDA context current");
+    return weft_cuda_status(&device->api, device->api.cuCtxSetCurrent(device->context),
+                            "making a CUDA context current");
 }
 
 static weft_status query(cuda_device *device, int ordinal) {
@@ -17,18 +18,30 @@ static weft_status query(cuda_device *device, int ordinal) {
     size_t bytes = 0;
     WEFT_TRY(weft_cuda_status(api, api->cuInit(0), "cuInit"), "starting the NVIDIA driver");
     WEFT_TRY(weft_cuda_status(api, api->cuDeviceGetCount(&count), "cuDeviceGetCount"), "counting CUDA devices");
-    if (ordinal >= count) return WEFT_STATUS(WEFT_NOT_FOUND, "there is no cuda:%d: the driver shows %d devices", ordinal, count);
+    if (ordinal >= count)
+        return WEFT_STATUS(WEFT_NOT_FOUND, "there is no cuda:%d: the driver shows %d devices", ordinal, count);
     WEFT_TRY(weft_cuda_status(api, api->cuDeviceGet(&device->device, ordinal), "cuDeviceGet"), "cuda:%d", ordinal);
-    WEFT_TRY(weft_cuda_status(api, api->cuDeviceGetName(device->name, sizeof device->name, device->device), "cuDeviceGetName"), "cuda:%d", ordinal);
-    WEFT_TRY(weft_cuda_status(api, api->cuDeviceGetAttribute(&device->major, CU_ATTRIBUTE_MAJOR, device->device), "cuDeviceGetAttribute"), "cuda:%d", ordinal);
-    WEFT_TRY(weft_cuda_status(api, api->cuDeviceGetAttribute(&device->minor, CU_ATTRIBUTE_MINOR, device->device), "cuDeviceGetAttribute"), "cuda:%d", ordinal);
-    WEFT_TRY(weft_cuda_status(api, api->cuDeviceTotalMem(&bytes, device->device), "cuDeviceTotalMem"), "cuda:%d", ordinal);
+    WEFT_TRY(weft_cuda_status(api, api->cuDeviceGetName(device->name, sizeof device->name, device->device),
+                              "cuDeviceGetName"),
+             "cuda:%d", ordinal);
+    WEFT_TRY(weft_cuda_status(api, api->cuDeviceGetAttribute(&device->major, CU_ATTRIBUTE_MAJOR, device->device),
+                              "cuDeviceGetAttribute"),
+             "cuda:%d", ordinal);
+    WEFT_TRY(weft_cuda_status(api, api->cuDeviceGetAttribute(&device->minor, CU_ATTRIBUTE_MINOR, device->device),
+                              "cuDeviceGetAttribute"),
+             "cuda:%d", ordinal);
+    WEFT_TRY(weft_cuda_status(api, api->cuDeviceTotalMem(&bytes, device->device), "cuDeviceTotalMem"), "cuda:%d",
+             ordinal);
     device->memory_bytes = (int64_t)bytes;
     /* from 9.0 on code for exactly this architecture ("a") may use all of its instructions */
-    snprintf(device->arch, sizeof device->arch, "sm_%d%d%s", device->major, device->minor, device->major >= 9 ? "a" : "");
-    WEFT_TRY(weft_cuda_status(api, api->cuDevicePrimaryCtxRetain(&device->context, device->device), "cuDevicePrimaryCtxRetain"), "cuda:%d", ordinal);
+    snprintf(device->arch, sizeof device->arch, "sm_%d%d%s", device->major, device->minor,
+             device->major >= 9 ? "a" : "");
+    WEFT_TRY(weft_cuda_status(api, api->cuDevicePrimaryCtxRetain(&device->context, device->device),
+                              "cuDevicePrimaryCtxRetain"),
+             "cuda:%d", ordinal);
     WEFT_TRY(weft_cuda_enter(device), "cuda:%d", ordinal);
-    WEFT_TRY(weft_cuda_status(api, api->cuStreamCreate(&device->own_stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate"), "cuda:%d", ordinal);
+    WEFT_TRY(weft_cuda_status(api, api->cuStreamCreate(&device->own_stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate"),
+             "cuda:%d", ordinal);
     device->stream = device->own_stream;
     return NULL;
 }
@@ -61,8 +74,10 @@ static weft_status cuda_open(weft_context *context, int ordinal, weft_device **o
     device->api = api;
     (void)pthread_mutex_init(&device->lock, NULL);
     weft_status status = query(device, ordinal);
-    if (status) cuda_close(&device->base);
-    else *out_device = &device->base;
+    if (status)
+        cuda_close(&device->base);
+    else
+        *out_device = &device->base;
     return status;
 }
 
@@ -90,7 +105,9 @@ static weft_status cuda_upload(weft_device *base, void *to, const void *from, si
     cuda_device *device = (cuda_device *)base;
     if (bytes == 0) return NULL;
     WEFT_TRY(weft_cuda_enter(device), "upload");
-    return weft_cuda_status(&device->api, device->api.cuMemcpyHtoDAsync((cu_pointer)(uintptr_t)to, from, bytes, device->stream), "copying to the device");
+    return weft_cuda_status(&device->api,
+                            device->api.cuMemcpyHtoDAsync((cu_pointer)(uintptr_t)to, from, bytes, device->stream),
+                            "copying to the device");
 }
 
 static weft_status cuda_synchronise(weft_device *base) {
@@ -104,7 +121,9 @@ static weft_status cuda_download(weft_device *base, void *to, const void *from, 
     cuda_device *device = (cuda_device *)base;
     if (bytes == 0) return NULL;
     WEFT_TRY(weft_cuda_enter(device), "download");
-    WEFT_TRY(weft_cuda_status(&device->api, device->api.cuMemcpyDtoHAsync(to, (cu_pointer)(uintptr_t)from, bytes, device->stream), "copying from the device"),
+    WEFT_TRY(weft_cuda_status(&device->api,
+                              device->api.cuMemcpyDtoHAsync(to, (cu_pointer)(uintptr_t)from, bytes, device->stream),
+                              "copying from the device"),
              "download");
     return cuda_synchronise(base);
 }
@@ -113,8 +132,10 @@ static weft_status cuda_copy(weft_device *base, void *to, const void *from, size
     cuda_device *device = (cuda_device *)base;
     if (bytes == 0) return NULL;
     WEFT_TRY(weft_cuda_enter(device), "copy");
-    return weft_cuda_status(&device->api,
-                            device->api.cuMemcpyDtoDAsync((cu_pointer)(uintptr_t)to, (cu_pointer)(uintptr_t)from, bytes, device->stream), "copying on the device");
+    return weft_cuda_status(
+        &device->api,
+        device->api.cuMemcpyDtoDAsync((cu_pointer)(uintptr_t)to, (cu_pointer)(uintptr_t)from, bytes, device->stream),
+        "copying on the device");
 }
 
 void weft_cuda_use_stream(weft_device *base, void *stream) {

@@ -9,7 +9,6 @@
 #include "runtime/drivers/cuda/api.h"
 #include "runtime/drivers/drivers.h"
 
-
 typedef struct cuda_block {
     cu_pointer memory;
     size_t bytes;
@@ -50,10 +49,12 @@ void weft_cuda_free(weft_device *device, void *memory, size_t bytes);
 /* Gives cached blocks back to the driver. */
 void weft_cuda_trim(cuda_device *device);
 
-weft_status weft_cuda_load(weft_device *device, const weft_program_data *program, const weft_binary *code, weft_module **out_module) WEFT_MUST_USE;
+weft_status weft_cuda_load(weft_device *device, const weft_program_data *program, const weft_binary *code,
+                           weft_module **out_module) WEFT_MUST_USE;
 void weft_cuda_unload(weft_device *device, weft_module *module);
 weft_status weft_cuda_launch(weft_device *device, weft_module *module, const weft_launch *launch) WEFT_MUST_USE;
 /* Registers and local memory per thread as the device loaded the kernel. */
-weft_status weft_cuda_kernel_info(weft_device *device, weft_module *module, int kernel, int *out_registers, int *out_local_bytes) WEFT_MUST_USE;
+weft_status weft_cuda_kernel_info(weft_device *device, weft_module *module, int kernel, int *out_registers,
+                                  int *out_local_bytes) WEFT_MUST_USE;
 
 #endif

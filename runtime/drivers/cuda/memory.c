@@ -55,7 +55,8 @@ weft_status weft_cuda_allocate(weft_device *base, size_t bytes, void **out_memor
     if (result == CU_SUCCESS) device->live_bytes += size;
     size_t live = device->live_bytes;
     (void)pthread_mutex_unlock(&device->lock);
-    WEFT_TRY(weft_cuda_status(&device->api, result, "device memory"), "allocating %zu bytes beside %zu in use on cuda:%d of %lld", bytes, live, base->ordinal,
+    WEFT_TRY(weft_cuda_status(&device->api, result, "device memory"),
+             "allocating %zu bytes beside %zu in use on cuda:%d of %lld", bytes, live, base->ordinal,
              (long long)device->memory_bytes);
     *out_memory = (void *)(uintptr_t)block.memory;
     return NULL;
@@ -67,7 +68,8 @@ void weft_cuda_free(weft_device *base, void *memory, size_t bytes) {
     (void)pthread_mutex_lock(&device->lock);
     size_t size = rounded(bytes);
     device->live_bytes -= size;
-    if (WEFT_ARRAY_RESERVE(base->context->allocator, device->cached, device->cached_capacity, device->cached_count + 1)) {
+    if (WEFT_ARRAY_RESERVE(base->context->allocator, device->cached, device->cached_capacity,
+                           device->cached_count + 1)) {
         device->cached[device->cached_count++] = (cuda_block){(cu_pointer)(uintptr_t)memory, size};
         device->cached_bytes += size;
     } else {

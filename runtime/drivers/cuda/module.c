@@ -38,7 +38,8 @@ static uint64_t number_at(const unsigned char *at, int bytes) {
 
 static weft_status read_part(const weft_binary *code, uint32_t index, image_part *out) {
     const unsigned char *row = (const unsigned char *)code->data + IMAGE_HEAD + (size_t)index * IMAGE_PART;
-    *out = (image_part){(uint32_t)number_at(row, 4), (uint32_t)number_at(row + 4, 4), (uint32_t)number_at(row + 8, 4), number_at(row + 16, 8), number_at(row + 24, 8)};
+    *out = (image_part){(uint32_t)number_at(row, 4), (uint32_t)number_at(row + 4, 4), (uint32_t)number_at(row + 8, 4),
+                        number_at(row + 16, 8), number_at(row + 24, 8)};
     if (out->offset > code->bytes || out->bytes > code->bytes - out->offset || out->bytes == 0)
         return WEFT_STATUS(WEFT_INVALID_DATA, "CUDA image: part %u lies outside of it", index);
     /* the driver reads PTX up to its NUL */
@@ -47,26 +48,33 @@ static weft_status read_part(const weft_binary *code, uint32_t index, image_part
     return NULL;
 }
 
-static weft_status load_part(cuda_device *device, weft_module *module, const weft_program_data *program, const weft_binary *code, const image_part *part) {
+static weft_status load_part(cuda_device *device, weft_module *module, const weft_program_data *program,
+                             const weft_binary *code, const image_part *part) {
     cu_module loaded;
     const char *first = part->first < (uint32_t)program->kernel_count ? program->kernels[part->first].name : "?";
-    WEFT_TRY(weft_cuda_status(&device->api, device->api.cuModuleLoadData(&loaded, (const char *)code->data + part->offset), "cuModuleLoadData"),
+    WEFT_TRY(weft_cuda_status(&device->api,
+                              device->api.cuModuleLoadData(&loaded, (const char *)code->data + part->offset),
+                              "cuModuleLoadData"),
              "loading CUDA code of kernel %s", first);
     module->modules[module->module_count++] = loaded;
     for (uint32_t i = part->first; i < part->first + part->count && i < (uint32_t)program->kernel_count; i++) {
         kernel_code *kernel = &module->kernels[i];
-        WEFT_TRY(weft_cuda_status(&device->api, device->api.cuModuleGetFunction(&kernel->function, loaded, kernel->name), "cuModuleGetFunction"),
+        WEFT_TRY(weft_cuda_status(&device->api,
+                                  device->api.cuModuleGetFunction(&kernel->function, loaded, kernel->name),
+                                  "cuModuleGetFunction"),
                  "finding kernel %s in its code", kernel->name);
     }
     return NULL;
 }
 
 /* Cubins when they run here, else PTX. */
-static weft_status load_parts(cuda_device *device, weft_module *module, const weft_program_data *program, const weft_binary *code, uint32_t parts, bool cubins) {
+static weft_status load_parts(cuda_device *device, weft_module *module, const weft_program_data *program,
+                              const weft_binary *code, uint32_t parts, bool cubins) {
     for (uint32_t i = 0; i < parts; i++) {
         image_part part;
         WEFT_TRY(read_part(code, i, &part), "loading code for %s", code->arch);
-        if ((part.kind == PART_CUBIN) == cubins) WEFT_TRY(load_part(device, module, program, code, &part), "loading code for %s", code->arch);
+        if ((part.kind == PART_CUBIN) == cubins)
+            WEFT_TRY(load_part(device, module, program, code, &part), "loading code for %s", code->arch);
     }
     return NULL;
 }
@@ -76,12 +84,14 @@ static bool cubin_runs(const cuda_device *device, const char *arch) {
     return sscanf(arch, "sm_%d", &number) == 1 && number / 10 == device->major && number % 10 <= device->minor;
 }
 
-static weft_status load_image(cuda_device *device, weft_module *module, const weft_program_data *program, const weft_binary *code) {
+static weft_status load_image(cuda_device *device, weft_module *module, const weft_program_data *program,
+                              const weft_binary *code) {
     const unsigned char *data = code->data;
     if (code->bytes < IMAGE_HEAD || memcmp(data, "WEFTCUDA", 8) || number_at(data + 8, 4) != IMAGE_FORMAT)
         return WEFT_STATUS(WEFT_INVALID_DATA, "this is no CUDA code image");
     uint32_t parts = (uint32_t)number_at(data + 12, 4);
-    if (parts > (code->bytes - IMAGE_HEAD) / IMAGE_PART) return WEFT_STATUS(WEFT_INVALID_DATA, "CUDA image: its table is cut off");
+    if (parts > (code->bytes - IMAGE_HEAD) / IMAGE_PART)
+        return WEFT_STATUS(WEFT_INVALID_DATA, "CUDA image: its table is cut off");
     weft_allocator allocator = device->base.context->allocator;
     module->module_capacity = (int)parts;
     module->modules = weft_allocate(allocator, (parts + 1) * sizeof *module->modules);
@@ -94,19 +104,24 @@ static weft_status load_image(cuda_device *device, weft_module *module, const we
     }
     WEFT_TRY(load_parts(device, module, program, code, parts, cubin_runs(device, code->arch)), "loading a CUDA image");
     for (int i = 0; i < program->kernel_count; i++)
-        if (!module->kernels[i].function) return WEFT_STATUS(WEFT_INVALID_DATA, "CUDA image for %s: no code for kernel %s", code->arch, module->kernels[i].name);
+        if (!module->kernels[i].function)
+            return WEFT_STATUS(WEFT_INVALID_DATA, "CUDA image for %s: no code for kernel %s", code->arch,
+                               module->kernels[i].name);
     return NULL;
 }
 
-weft_status weft_cuda_load(weft_device *base, const weft_program_data *program, const weft_binary *code, weft_module **out_module) {
+weft_status weft_cuda_load(weft_device *base, const weft_program_data *program, const weft_binary *code,
+                           weft_module **out_module) {
     cuda_device *device = (cuda_device *)base;
     *out_module = NULL;
     WEFT_TRY(weft_cuda_enter(device), "loading code");
     weft_module *module = weft_allocate(base->context->allocator, sizeof *module);
     if (!module) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for a module");
     weft_status status = load_image(device, module, program, code);
-    if (status) weft_cuda_unload(base, module);
-    else *out_module = module;
+    if (status)
+        weft_cuda_unload(base, module);
+    else
+        *out_module = module;
     return status;
 }
 
@@ -116,8 +131,10 @@ void weft_cuda_unload(weft_device *base, weft_module *module) {
     weft_status_release(weft_cuda_enter(device));
     for (int i = 0; i < module->module_count; i++) (void)device->api.cuModuleUnload(module->modules[i]);
     weft_allocator allocator = base->context->allocator;
-    if (module->modules) weft_free(allocator, module->modules, ((size_t)module->module_capacity + 1) * sizeof *module->modules);
-    if (module->kernels) weft_free(allocator, module->kernels, ((size_t)module->kernel_count + 1) * sizeof *module->kernels);
+    if (module->modules)
+        weft_free(allocator, module->modules, ((size_t)module->module_capacity + 1) * sizeof *module->modules);
+    if (module->kernels)
+        weft_free(allocator, module->kernels, ((size_t)module->kernel_count + 1) * sizeof *module->kernels);
     weft_free(allocator, module, sizeof *module);
 }
 
@@ -137,14 +154,18 @@ static int map_type(weft_dtype dtype) {
 }
 
 static bool same_map(const weft_launch_map *a, const weft_launch_map *b) {
-    if (a->memory != b->memory || a->dtype != b->dtype || a->rank != b->rank || a->swizzle_bytes != b->swizzle_bytes) return false;
+    if (a->memory != b->memory || a->dtype != b->dtype || a->rank != b->rank || a->swizzle_bytes != b->swizzle_bytes)
+        return false;
     for (int i = 0; i < a->rank; i++)
-        if (a->extent[i] != b->extent[i] || a->box[i] != b->box[i] || (i > 0 && a->stride_bytes[i] != b->stride_bytes[i])) return false;
+        if (a->extent[i] != b->extent[i] || a->box[i] != b->box[i] ||
+            (i > 0 && a->stride_bytes[i] != b->stride_bytes[i]))
+            return false;
     return true;
 }
 
 static weft_status encode_map(cuda_device *device, const weft_launch_map *from, cu_tensor_map *out) {
-    if (!device->api.cuTensorMapEncodeTiled) return WEFT_STATUS(WEFT_UNAVAILABLE, "this NVIDIA driver has no tensor maps: it is older than CUDA 12");
+    if (!device->api.cuTensorMapEncodeTiled)
+        return WEFT_STATUS(WEFT_UNAVAILABLE, "this NVIDIA driver has no tensor maps: it is older than CUDA 12");
     uint64_t extents[5], strides[5];
     uint32_t box[5], steps[5];
     for (int i = 0; i < from->rank; i++) {
@@ -152,13 +173,15 @@ static weft_status encode_map(cuda_device *device, const weft_launch_map *from, 
         if (i > 0) strides[i - 1] = (uint64_t)from->stride_bytes[i];
     }
     int swizzle = from->swizzle_bytes == 128 ? 3 : from->swizzle_bytes == 64 ? 2 : from->swizzle_bytes == 32 ? 1 : 0;
-    cu_result result = device->api.cuTensorMapEncodeTiled(out, map_type(from->dtype), (uint32_t)from->rank, from->memory, extents, strides, box, steps, 0, swizzle, 3, 0);
+    cu_result result = device->api.cuTensorMapEncodeTiled(out, map_type(from->dtype), (uint32_t)from->rank,
+                                                          from->memory, extents, strides, box, steps, 0, swizzle, 3, 0);
     if (result == CU_SUCCESS) return NULL;
-    return weft_status_annotate(weft_cuda_status(&device->api, result, "cuTensorMapEncodeTiled"), __FILE__, __LINE__,
-                                "tensor map of rank %d at %p: extents %lld %lld %lld, strides %lld %lld, box %d %d", from->rank, from->memory,
-                                (long long)from->extent[0], (long long)from->extent[1], from->rank > 2 ? (long long)from->extent[2] : 1LL,
-                                from->rank > 1 ? (long long)from->stride_bytes[1] : 0LL, from->rank > 2 ? (long long)from->stride_bytes[2] : 0LL, from->box[0],
-                                from->rank > 1 ? from->box[1] : 1);
+    return weft_status_annotate(
+        weft_cuda_status(&device->api, result, "cuTensorMapEncodeTiled"), __FILE__, __LINE__,
+        "tensor map of rank %d at %p: extents %lld %lld %lld, strides %lld %lld, box %d %d", from->rank, from->memory,
+        (long long)from->extent[0], (long long)from->extent[1], from->rank > 2 ? (long long)from->extent[2] : 1LL,
+        from->rank > 1 ? (long long)from->stride_bytes[1] : 0LL,
+        from->rank > 2 ? (long long)from->stride_bytes[2] : 0LL, from->box[0], from->rank > 1 ? from->box[1] : 1);
 }
 
 /* Encoding costs a microsecond: the last maps are kept, by content. */
@@ -169,7 +192,8 @@ static weft_status find_map(cuda_device *device, const weft_launch_map *from, cu
         int box;
     } key;
     memset(&key, 0, sizeof key);
-    key.memory = from->memory, key.extent[0] = from->extent[0], key.extent[1] = from->rank > 1 ? from->extent[1] : 0, key.box = from->box[from->rank > 1];
+    key.memory = from->memory, key.extent[0] = from->extent[0], key.extent[1] = from->rank > 1 ? from->extent[1] : 0,
+    key.box = from->box[from->rank > 1];
     cuda_map_entry *entry = &device->maps[weft_hash(&key, sizeof key, 1) % CUDA_MAP_CACHE];
     (void)pthread_mutex_lock(&device->lock);
     weft_status status = NULL;
@@ -189,16 +213,20 @@ static weft_status check_launch(const weft_module *module, const weft_launch *la
     if (launch->kernel < 0 || launch->kernel >= module->kernel_count)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "kernel %d of %d", launch->kernel, module->kernel_count);
     const char *name = module->kernels[launch->kernel].name;
-    if (launch->grid < 0 || launch->grid > INT32_MAX) return WEFT_STATUS(WEFT_OUT_OF_RANGE, "kernel %s: a grid of %lld blocks", name, (long long)launch->grid);
-    if (launch->map_count > MAPS_MAX || launch->buffer_count + launch->extent_count + launch->map_count > PARAMETERS_MAX)
-        return WEFT_STATUS(WEFT_UNSUPPORTED, "kernel %s: %d buffers, %d extents, %d maps are too many parameters", name, launch->buffer_count, launch->extent_count,
-                           launch->map_count);
+    if (launch->grid < 0 || launch->grid > INT32_MAX)
+        return WEFT_STATUS(WEFT_OUT_OF_RANGE, "kernel %s: a grid of %lld blocks", name, (long long)launch->grid);
+    if (launch->map_count > MAPS_MAX ||
+        launch->buffer_count + launch->extent_count + launch->map_count > PARAMETERS_MAX)
+        return WEFT_STATUS(WEFT_UNSUPPORTED, "kernel %s: %d buffers, %d extents, %d maps are too many parameters", name,
+                           launch->buffer_count, launch->extent_count, launch->map_count);
     return NULL;
 }
 
 static weft_status allow_shared(cuda_device *device, kernel_code *kernel, int64_t bytes) {
     if (bytes <= kernel->shared_bytes) return NULL;
-    WEFT_TRY(weft_cuda_status(&device->api, device->api.cuFuncSetAttribute(kernel->function, CU_FUNCTION_DYNAMIC_SHARED, (int)bytes), "cuFuncSetAttribute"),
+    WEFT_TRY(weft_cuda_status(&device->api,
+                              device->api.cuFuncSetAttribute(kernel->function, CU_FUNCTION_DYNAMIC_SHARED, (int)bytes),
+                              "cuFuncSetAttribute"),
              "kernel %s: %lld bytes of shared memory", kernel->name, (long long)bytes);
     kernel->shared_bytes = bytes;
     return NULL;
@@ -227,18 +255,27 @@ weft_status weft_cuda_launch(weft_device *base, weft_module *module, const weft_
         WEFT_TRY(find_map(device, &launch->maps[i], &maps[i]), "launching %s", kernel->name);
         parameters[count++] = &maps[i];
     }
-    cu_result result = device->api.cuLaunchKernel(kernel->function, (unsigned)launch->grid, 1, 1, (unsigned)kernel->threads, 1, 1, (unsigned)launch->scratch_bytes,
-                                                  device->stream, parameters, NULL);
-    WEFT_TRY(weft_cuda_status(&device->api, result, "cuLaunchKernel"), "launching kernel %s with %lld blocks of %d threads, %lld bytes of shared memory",
-             kernel->name, (long long)launch->grid, kernel->threads, (long long)launch->scratch_bytes);
+    cu_result result =
+        device->api.cuLaunchKernel(kernel->function, (unsigned)launch->grid, 1, 1, (unsigned)kernel->threads, 1, 1,
+                                   (unsigned)launch->scratch_bytes, device->stream, parameters, NULL);
+    WEFT_TRY(weft_cuda_status(&device->api, result, "cuLaunchKernel"),
+             "launching kernel %s with %lld blocks of %d threads, %lld bytes of shared memory", kernel->name,
+             (long long)launch->grid, kernel->threads, (long long)launch->scratch_bytes);
     return NULL;
 }
 
-weft_status weft_cuda_kernel_info(weft_device *base, weft_module *module, int kernel, int *out_registers, int *out_local_bytes) {
+weft_status weft_cuda_kernel_info(weft_device *base, weft_module *module, int kernel, int *out_registers,
+                                  int *out_local_bytes) {
     cuda_device *device = (cuda_device *)base;
     *out_registers = *out_local_bytes = 0;
     WEFT_TRY(weft_cuda_enter(device), "kernel information");
-    WEFT_TRY(weft_cuda_status(&device->api, device->api.cuFuncGetAttribute(out_registers, CU_FUNCTION_REGISTERS, module->kernels[kernel].function), "registers"),
+    WEFT_TRY(weft_cuda_status(
+                 &device->api,
+                 device->api.cuFuncGetAttribute(out_registers, CU_FUNCTION_REGISTERS, module->kernels[kernel].function),
+                 "registers"),
              "kernel %s", module->kernels[kernel].name);
-    return weft_cuda_status(&device->api, device->api.cuFuncGetAttribute(out_local_bytes, CU_FUNCTION_LOCAL_BYTES, module->kernels[kernel].function), "local memory");
+    return weft_cuda_status(
+        &device->api,
+        device->api.cuFuncGetAttribute(out_local_bytes, CU_FUNCTION_LOCAL_BYTES, module->kernels[kernel].function),
+        "local memory");
 }

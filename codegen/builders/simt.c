@@ -1,0 +1,176 @@
+/* See simt.h. */
+#include "codegen/builders/simt.h"
+
+#include "codegen/tile/raster.h"
+
+enum { SIMT_THREADS = 256 };
+
+int weft_simt_propose(const weft_build_request *request, const char *name, weft_dim m, weft_dim n, weft_dim batch,
+                      weft_dtype sum, int capacity, weft_schedule *out_schedules) {
+    static const int tiles[] = {128, 64};
+    int64_t rows = weft_dim_is_number(m) ? m : 1024, columns = weft_dim_is_number(n) ? n : 1024,
+            batches = weft_dim_is_number(batch) ? batch : 1;
+    int64_t blocks = (rows + 127) / 128 * ((columns + 127) / 128) * batches;
+    bool large = blocks >= request->capability->multiprocessors && rows > 64 && columns > 64;
+    int count = 0;
+    for (int i = 0; i < 2 && count < capacity; i++) {
+        int tile = tiles[large ? i : 1 - i], bytes = weft_dtype_bits(sum) / 8, bk = tile == 128 ? 8 : 16;
+        if (2 * 2 * bk * tile * bytes > request->capability->shared_bytes ||
+            SIMT_THREADS > request->capability->threads_max)
+            continue;
+        out_schedules[count++] = (weft_schedule){.builder = name,
+                                                 .tile_m = tile,
+                                                 .tile_n = tile,
+                                                 .tile_k = bk,
+                                                 .threads = SIMT_THREADS,
+                                                 .vector = 4,
+                                                 .stages = 2,
+                                                 .raster = 8};
+    }
+    return count;
+}
+
+static weft_kval index_of(weft_simt *s, int64_t value) { return weft_k_index(s->k, value); }
+static weft_kval plus(weft_simt *s, weft_kval a, weft_kval b) { return weft_k_add(s->k, a, b); }
+static weft_kval times(weft_simt *s, weft_kval a, int64_t b) { return weft_k_mul(s->k, a, index_of(s, b)); }
+static int tile_of(const weft_simt *s, int side) { return side ? s->bn : s->bm; }
+static int fetches(const weft_simt *s, int side) { return tile_of(s, side) * s->bk / SIMT_THREADS; }
+
+/* Which element of a tile the i-th fetch of this thread is: threads run along the axis that is contiguous in memory. */
+static void place_fetch(weft_simt *s, int side, int i, weft_kval *out_row, weft_kval *out_k) {
+    int along = s->along_k[side] ? s->bk : tile_of(s, side);
+    weft_kval element = plus(s, s->thread, index_of(s, (int64_t)i * SIMT_THREADS));
+    weft_kval fast = weft_k_rem(s->k, element, index_of(s, along)),
+              slow = weft_k_div(s->k, element, index_of(s, along));
+    *out_row = s->along_k[side] ? slow : fast;
+    *out_k = s->along_k[side] ? fast : slow;
+}
+
+/* Elements of the step at k0 into registers, 0 outside of the problem: what is outside is read from the last row or k.
+ */
+static void fetch(weft_simt *s, int side, weft_kval k0) {
+    weft_kernel *k = s->k;
+    weft_kval rows = weft_k_extent(k, side ? s->n : s->m), depth = weft_k_extent(k, s->depth),
+              first = side ? s->n0 : s->m0, one = index_of(s, 1);
+    weft_kval zero = weft_k_constant_lanes(k, s->sum, 0, 1);
+    for (int i = 0; i < fetches(s, side); i++) {
+        weft_kval row, kk, inside = WEFT_KNONE;
+        place_fetch(s, side, i, &row, &kk);
+        row = plus(s, first, row), kk = plus(s, k0, kk);
+        weft_kval exists = weft_k_and(k, weft_k_lt(k, row, rows), weft_k_lt(k, kk, depth));
+        weft_kval value = s->load(s, side, weft_k_min(k, row, weft_k_sub(k, rows, one)),
+                                  weft_k_min(k, kk, weft_k_sub(k, depth, one)), &inside);
+        if (inside != WEFT_KNONE) exists = weft_k_and(k, exists, inside);
+        weft_k_set_at(k, s->fetched[side], index_of(s, i),
+                      weft_k_select(k, exists, weft_k_convert(k, value, s->sum), zero));
+    }
+}
+
+static weft_kval shared_at(weft_simt *s, int side, weft_kval buffer, weft_kval kk, weft_kval row) {
+    return plus(s, times(s, buffer, (int64_t)s->bk * tile_of(s, side)), plus(s, times(s, kk, tile_of(s, side)), row));
+}
+
+static void keep(weft_simt *s, int side, weft_kval buffer) {
+    for (int i = 0; i < fetches(s, side); i++) {
+        weft_kval row, kk;
+        place_fetch(s, side, i, &row, &kk);
+        weft_k_store(s->k, s->shared[side], shared_at(s, side, buffer, kk, row), WEFT_KNONE,
+                     weft_k_get_at(s->k, s->fetched[side], index_of(s, i)));
+    }
+}
+
+/* Four neighbours of one k of the shared tile. */
+static weft_kval load_four(weft_simt *s, int side, weft_kval buffer, int kk, int group, weft_kval lane) {
+    weft_kval row = plus(s, times(s, lane, 4), index_of(s, 64 * group));
+    weft_kval value =
+        weft_k_load(s->k, s->shared[side], shared_at(s, side, buffer, index_of(s, kk), row), 4, WEFT_KNONE, WEFT_KNONE);
+    if (!s->k->failed) s->k->instrs[value].align_bytes = weft_dtype_bits(s->sum) / 2;
+    return value;
+}
+
+static void multiply(weft_simt *s, weft_kval buffer, weft_kval tx, weft_kval ty) {
+    weft_kernel *k = s->k;
+    int rows = s->bm / 64, columns = s->bn / 64;
+    bool fused = weft_dtype_is_float(s->sum);
+    for (int kk = 0; kk < s->bk; kk++) {
+        weft_kval a[2], b[2];
+        for (int g = 0; g < rows; g++) a[g] = load_four(s, 0, buffer, kk, g, ty);
+        for (int g = 0; g < columns; g++) b[g] = load_four(s, 1, buffer, kk, g, tx);
+        for (int r = 0; r < 4 * rows; r++)
+            for (int g = 0; g < columns; g++) {
+                weft_kval at = index_of(s, r * columns + g), sum = weft_k_get_at(k, s->sums, at),
+                          x = weft_k_extract(k, a[r / 4], r % 4);
+                weft_k_set_at(k, s->sums, at,
+                              fused ? weft_k_fma(k, x, b[g], sum) : weft_k_add(k, weft_k_mul(k, x, b[g]), sum));
+            }
+    }
+}
+
+static void emit_stores(weft_simt *s, weft_kval tx, weft_kval ty) {
+    weft_kernel *k = s->k;
+    weft_kval m = weft_k_extent(k, s->m), n = weft_k_extent(k, s->n);
+    int columns = s->bn / 64;
+    bool whole = weft_dim_divisor(k->dims, s->n) % 4 == 0;
+    for (int r = 0; r < s->bm / 16; r++)
+        for (int g = 0; g < columns; g++) {
+            weft_kval row = plus(s, s->m0, plus(s, times(s, ty, 4), index_of(s, 64 * (r / 4) + r % 4)));
+            weft_kval column = plus(s, s->n0, plus(s, times(s, tx, 4), index_of(s, 64 * g)));
+            weft_k_if(k, weft_k_and(k, weft_k_lt(k, row, m), weft_k_lt(k, column, n)));
+            size_t mark = weft_index_mark(s->index);
+            weft_lane_index range = weft_lane_range(column, 4);
+            weft_kval mask = whole ? WEFT_KNONE : weft_index_below(s->index, range, 4, n);
+            s->store(s, row, range, mask, weft_k_get_at(k, s->sums, index_of(s, r * columns + g)));
+            weft_index_release(s->index, mark);
+            weft_k_end(k);
+        }
+}
+
+static void emit_loop(weft_simt *s, weft_kval tx, weft_kval ty) {
+    weft_kernel *k = s->k;
+    weft_kval zero = index_of(s, 0), steps = weft_k_extent(k, weft_dim_divide_ceil(k->dims, s->depth, s->bk));
+    for (int side = 0; side < 2; side++) fetch(s, side, zero);
+    for (int side = 0; side < 2; side++) keep(s, side, zero);
+    weft_k_barrier(k);
+    weft_kval buffer = weft_k_var(k, zero), step = weft_k_for(k, zero, steps, index_of(s, 1), 0);
+    size_t mark = weft_index_mark(s->index);
+    weft_kval next = times(s, plus(s, step, index_of(s, 1)), s->bk), now = weft_k_get(k, buffer),
+              other = weft_k_sub(k, index_of(s, 1), now);
+    for (int side = 0; side < 2; side++) fetch(s, side, next); /* past the end: zeros that nobody multiplies */
+    multiply(s, now, tx, ty);
+    for (int side = 0; side < 2; side++) keep(s, side, other);
+    weft_k_barrier(k);
+    weft_k_set(k, buffer, other);
+    weft_index_release(s->index, mark);
+    weft_k_end(k);
+}
+
+static weft_status emit(weft_simt *s) {
+    const weft_schedule *schedule = s->request->schedule;
+    weft_kernel *k = s->k;
+    s->bm = schedule->tile_m, s->bn = schedule->tile_n, s->bk = schedule->tile_k;
+    if ((s->bm != 64 && s->bm != 128) || (s->bn != 64 && s->bn != 128) || s->bk < 4 || s->bk > 32 || s->bk % 4)
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%s: schedule %dx%dx%d", s->request->name, s->bm, s->bn, s->bk);
+    k->threads = SIMT_THREADS;
+    k->grid = weft_raster_count(k->dims, s->m, s->n, s->batch, s->bm, s->bn);
+    for (int side = 0; side < 2; side++) s->shared[side] = weft_k_shared(k, s->sum, 2LL * s->bk * tile_of(s, side));
+    s->thread = weft_k_thread(k);
+    weft_raster raster =
+        weft_raster_create(k, s->m, s->n, s->batch, s->bm, s->bn, schedule->raster > 0 ? schedule->raster : 8);
+    weft_tile_place place = weft_raster_place(k, &raster, weft_k_block(k));
+    s->batch_index = place.batch, s->m0 = place.m, s->n0 = place.n;
+    int sums = s->bm / 16 * (s->bn / 64);
+    s->sums = weft_k_regs(k, s->sum, 4, sums);
+    for (int side = 0; side < 2; side++) s->fetched[side] = weft_k_regs(k, s->sum, 1, fetches(s, side));
+    for (int i = 0; i < sums; i++) weft_k_set_at(k, s->sums, index_of(s, i), weft_k_constant_lanes(k, s->sum, 0, 4));
+    weft_kval tx = weft_k_rem(k, s->thread, index_of(s, 16)), ty = weft_k_div(k, s->thread, index_of(s, 16));
+    emit_loop(s, tx, ty);
+    emit_stores(s, tx, ty);
+    return NULL;
+}
+
+weft_status weft_simt_emit(weft_simt *s) {
+    weft_status status = emit(s), finish = weft_index_finish(s->index);
+    if (!status) return finish;
+    weft_status_release(finish);
+    return status;
+}

@@ -1,0 +1,43 @@
+/* The tile of scalar multiply-adds that the portable GPU builders share: sums over k of A[row, k] B[column, k], both
+   read through callbacks, so that a product, a convolution or any view of their operands is the same kernel.
+
+   Block: bm x bn outputs, 16 x 16 threads; a thread owns rows ty * 4 + 0..3 (+ 64) and columns tx * 4 + 0..3 (+ 64) as
+   vectors of 4. K advances by bk; the next tile is fetched into registers while the last one is multiplied: two buffers
+   of shared memory, one barrier a step. Sums run over k in order, one accumulator each. Shared: a[2][bk][bm],
+   b[2][bk][bn] of the accumulator's type. Read next: simt.c, matmul_simt.c, convolution_simt.c. */
+#ifndef WEFT_CODEGEN_BUILDERS_SIMT_H
+#define WEFT_CODEGEN_BUILDERS_SIMT_H
+
+#include "codegen/builders/index.h"
+
+typedef struct weft_simt weft_simt;
+
+/* Element (row of the problem, k) of side 0 (A) or 1 (B), a carrier. *out_inside (BOOL) or WEFT_KNONE: it exists;
+   outside the value is ignored, but the read must be a legal one. row and k are inside the problem. */
+typedef weft_kval (*weft_simt_load)(weft_simt *s, int side, weft_kval row, weft_kval k, weft_kval *out_inside);
+/* Stores four neighbours of a row; mask: which of them exist (WEFT_KNONE = all). */
+typedef void (*weft_simt_store)(weft_simt *s, weft_kval row, weft_lane_index column, weft_kval mask, weft_kval sums);
+
+struct weft_simt {
+    const weft_build_request *request;
+    weft_kernel *k;
+    weft_index_context *index;
+    weft_dim m, n, depth, batch; /* depth: K */
+    weft_dtype sum;              /* F32, F64, I32 or I64 */
+    int bm, bn, bk;
+    bool along_k[2]; /* neighbours along k are neighbours in memory: threads then run along k */
+    weft_simt_load load;
+    weft_simt_store store;
+    const void *self;
+    /* values of the kernel */
+    weft_kval thread, batch_index, m0, n0, sums;
+    weft_kval shared[2], fetched[2];
+};
+
+/* Candidates for such a problem: 128 x 128 tiles when they fill the device, else 64 x 64. */
+int weft_simt_propose(const weft_build_request *request, const char *name, weft_dim m, weft_dim n, weft_dim batch,
+                      weft_dtype sum, int capacity, weft_schedule *out_schedules);
+/* Takes tiles from the schedule, sets threads and grid, emits the kernel, ends with weft_index_finish. */
+weft_status weft_simt_emit(weft_simt *s) WEFT_MUST_USE;
+
+#endif
