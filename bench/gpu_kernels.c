@@ -203,11 +203,10 @@ static weft_status build_fusion(weft_bench *b, const weft_node *fusion, int choi
     return bind_plan(b, fusion, &plan);
 }
 
-/* Whole derived ops reach their builders only when they are not written out first. */
-static weft_status build_graph(weft_bench *b, const char *pipeline, int choice) {
-    weft_pass_context pass = {.graph = b->graph, .capability = bench.capability, .options = ""};
+static weft_status build_graph(weft_bench *b, int choice) {
+    weft_pass_context pass = {.graph = b->graph, .capability = bench.capability, .options = "", .claims = weft_builder_claims};
     WEFT_TRY(weft_graph_finish(b->graph), "case");
-    WEFT_TRY(weft_pipeline_run(&pass, pipeline), "passes");
+    WEFT_TRY(weft_pipeline_run(&pass, weft_pipeline_standard), "passes");
     int number = 0;
     const weft_node *last = b->graph->body->block->last;
     for (int i = 0; i < last->operand_count; i++) {
@@ -309,7 +308,7 @@ int weft_bench_create(const char *name, int count, const int64_t *numbers, int c
                 status = WEFT_STATUS(WEFT_OUT_OF_MEMORY, "case %s", name);
         }
     }
-    if (!status) status = build_graph(b, strcmp(name, "attention") ? weft_pipeline_standard : "simplify,fuse", choice);
+    if (!status) status = build_graph(b, choice);
     if (!status) status = compile(b);
     if (status) {
         weft_bench_release(b);

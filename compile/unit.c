@@ -26,7 +26,7 @@ static weft_status generate(weft_unit *unit, const weft_lowered *lowered, const 
 }
 
 static weft_status compile_copy(weft_unit *unit, weft_graph *copy, const weft_compile_options *options) {
-    weft_pass_context pass = {.graph = copy, .capability = unit->capability, .options = ""};
+    weft_pass_context pass = {.graph = copy, .capability = unit->capability, .options = "", .claims = weft_builder_claims};
     WEFT_TRY(weft_graph_finish(copy), "compiling %s", copy->name);
     WEFT_TRY(weft_verify(copy), "compiling %s", copy->name);
     report(options, 1, 4, "passes");

@@ -22,20 +22,25 @@ static weft_status decompose_node(weft_graph *graph, weft_node *node, weft_node 
     return NULL;
 }
 
-static weft_status decompose_block(weft_graph *graph, weft_block *block) {
+static bool is_claimed(const weft_pass_context *context, const weft_node *node) {
+    return context->claims && context->capability && context->claims(context->graph, node, context->capability);
+}
+
+static weft_status decompose_block(const weft_pass_context *context, weft_block *block) {
+    weft_graph *graph = context->graph;
     for (weft_node *node = block->first, *next; node; node = next) {
         next = node->next;
-        if (weft_decompose_get(node->op)) {
+        if (weft_decompose_get(node->op) && !is_claimed(context, node)) {
             WEFT_TRY(decompose_node(graph, node, &next), "%s", graph->name);
             continue;
         }
         if (node->op == WEFT_OP_fusion) continue;
         for (int i = 0; i < node->region_count; i++)
-            WEFT_TRY(decompose_block(graph, node->regions[i]->block), "in %s", weft_op_get(node->op)->name);
+            WEFT_TRY(decompose_block(context, node->regions[i]->block), "in %s", weft_op_get(node->op)->name);
     }
     return NULL;
 }
 
 weft_status weft_pass_decompose(weft_pass_context *context) {
-    return decompose_block(context->graph, context->graph->body->block);
+    return decompose_block(context, context->graph->body->block);
 }

@@ -16,11 +16,10 @@
 
 static const weft_node *find_node(const weft_node *fusion) { return weft_fusion_find(fusion, WEFT_OP_attention); }
 
-static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability,
-                    const char **out_reason) {
-    const weft_node *node = find_node(fusion);
+bool weft_attention_claims(const weft_graph *graph, const weft_node *node, const weft_capability *capability,
+                           const char **out_reason) {
     *out_reason = "the target has no wgmma";
-    if (!capability->hopper || !node) return false;
+    if (!capability->hopper) return false;
     const weft_type *q = weft_operand_type(node, 0), *k = weft_operand_type(node, 1), *v = weft_operand_type(node, 2);
     *out_reason = "a mask, a window or a soft cap";
     if (node->operand_count != 3 || weft_node_float(node, WEFT_ATTR_soft_cap, 0) != 0 ||
@@ -30,11 +29,6 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
     if ((q->dtype != WEFT_BF16 && q->dtype != WEFT_F16) || k->dtype != q->dtype || v->dtype != q->dtype) return false;
     *out_reason = "a head dim other than 64 or 128";
     if ((q->dims[3] != 64 && q->dims[3] != 128) || v->dims[3] != q->dims[3]) return false;
-    *out_reason = "operands are computed in the group";
-    for (int i = 0; i < 3; i++)
-        if (node->operands[i]->node) return false;
-    *out_reason = "the result is used in the group";
-    if (weft_fusion_yield(fusion, 0) != &node->results[0] || fusion->result_count != 1) return false;
     int64_t low, high;
     weft_dim_bounds(graph->dims, k->dims[2], &low, &high);
     *out_reason = "there may be no keys";
@@ -42,6 +36,20 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
     *out_reason = "the number of query heads is no known multiple of the key heads";
     weft_dim group;
     if (!weft_dim_divide_exact(graph->dims, q->dims[1], k->dims[1], &group)) return false;
+    *out_reason = NULL;
+    return true;
+}
+
+static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability,
+                    const char **out_reason) {
+    const weft_node *node = find_node(fusion);
+    *out_reason = "no attention in the group";
+    if (!node || !weft_attention_claims(graph, node, capability, out_reason)) return false;
+    *out_reason = "operands are computed in the group";
+    for (int i = 0; i < 3; i++)
+        if (node->operands[i]->node) return false;
+    *out_reason = "the result is used in the group";
+    if (weft_fusion_yield(fusion, 0) != &node->results[0] || fusion->result_count != 1) return false;
     *out_reason = NULL;
     return true;
 }

@@ -58,6 +58,9 @@ typedef struct weft_builder {
     weft_status (*build)(const weft_build_request *request, weft_kernel_plan *out_plan);
 } weft_builder;
 
+/* Does some builder take this derived op whole on this target? Then it is not to be written out in core ops. */
+bool weft_builder_claims(const weft_graph *graph, const weft_node *node, const weft_capability *capability);
+
 /* By anchor and target; NULL when none. One anchor may have several builders (matmul: cpu, simt-fma, simt-mma, hopper):
    the first that accepts is taken. */
 const weft_builder *weft_builder_find(const char *anchor, const weft_graph *graph, const weft_node *fusion,

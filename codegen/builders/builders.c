@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "codegen/builders/attention_hopper.h"
+
 extern const weft_builder weft_builder_convolution_simt;
 extern const weft_builder weft_builder_attention_hopper, weft_builder_matmul_hopper, weft_builder_matmul_simt;
 extern const weft_builder weft_builder_pointwise, weft_builder_reduce, weft_builder_arg_reduce,
@@ -35,6 +37,12 @@ static const weft_builder *const builders[] = {
     &weft_builder_matmul_cpu,
     &weft_builder_convolution_cpu,
 };
+
+/* Derived ops that have builders of their own, by the op's name as anchor. */
+bool weft_builder_claims(const weft_graph *graph, const weft_node *node, const weft_capability *capability) {
+    const char *reason;
+    return node->op == WEFT_OP_attention && weft_attention_claims(graph, node, capability, &reason);
+}
 
 const weft_builder *weft_builder_find(const char *anchor, const weft_graph *graph, const weft_node *fusion,
                                       const weft_capability *capability, const char **out_reason) {

@@ -185,9 +185,9 @@ START_TEST(kernels_compile_clean) {
     compiled c = {0};
     check_status(weft_bench_graph(context, row->name, row->count, row->numbers, &c.graph));
     weft_arena_init(context->allocator, &c.arena);
-    weft_pass_context pass = {.graph = c.graph, .capability = capability, .options = ""};
+    weft_pass_context pass = {.graph = c.graph, .capability = capability, .options = "", .claims = weft_builder_claims};
     check_status(weft_graph_finish(c.graph));
-    check_status(weft_pipeline_run(&pass, strcmp(row->name, "attention") ? weft_pipeline_standard : "simplify,fuse"));
+    check_status(weft_pipeline_run(&pass, weft_pipeline_standard));
     bool more = true;
     for (int choice = 0; more && choice < (capability->hopper && _i < ARCHS ? 8 : 1); choice++) {
         char label[64];
@@ -238,7 +238,7 @@ START_TEST(portable_kernels_agree_with_the_interpreter) {
     for (int i = 0; i < inputs; i++) tensors[i] = random_tensor(context, weft_graph_input_value(c.graph, i), &state);
     check_status(weft_graph_interpret(c.graph, inputs, tensors, 1, &want));
     weft_tensor *got = random_tensor(context, weft_graph_output_value(c.graph, 0), &state);
-    weft_pass_context pass = {.graph = c.graph, .capability = capability, .options = ""};
+    weft_pass_context pass = {.graph = c.graph, .capability = capability, .options = "", .claims = weft_builder_claims};
     check_status(weft_graph_finish(c.graph));
     check_status(weft_pipeline_run(&pass, weft_pipeline_standard));
     const weft_node *fusion = c.graph->body->block->first;
