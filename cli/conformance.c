@@ -89,10 +89,21 @@ static weft_status read_value(test_case *test, const Onnx__ValueInfoProto *info,
     return add_tensor(test, (const Onnx__TensorProto *)message, input, info->name);
 }
 
-static weft_status read_ports(test_case *test, size_t count, Onnx__ValueInfoProto *const *ports, bool input) {
-    for (size_t i = 0; i < count; i++) {
+static bool is_initializer(const Onnx__GraphProto *graph, const char *name) {
+    for (size_t i = 0; i < graph->n_initializer; i++)
+        if (graph->initializer[i]->name && strcmp(graph->initializer[i]->name, name) == 0) return true;
+    return false;
+}
+
+/* Files are numbered over the inputs that are not initializers (old files list those as inputs too). */
+static weft_status read_ports(test_case *test, const Onnx__GraphProto *graph, bool input) {
+    size_t count = input ? graph->n_input : graph->n_output;
+    Onnx__ValueInfoProto *const *ports = input ? graph->input : graph->output;
+    for (size_t i = 0, number = 0; i < count; i++) {
         char path[1024];
-        snprintf(path, sizeof path, "%s/test_data_set_0/%s_%zu.pb", test->folder, input ? "input" : "output", i);
+        if (!ports[i]->name) return WEFT_STATUS(WEFT_INVALID_DATA, "a port without a name");
+        if (input && is_initializer(graph, ports[i]->name)) continue;
+        snprintf(path, sizeof path, "%s/test_data_set_0/%s_%zu.pb", test->folder, input ? "input" : "output", number++);
         weft_file file;
         WEFT_TRY(weft_file_map(path, &file), "test data");
         weft_status status = read_value(test, ports[i], file.data, file.bytes, input);
@@ -180,8 +191,8 @@ static weft_status run_case(weft_context *context, const char *folder, run_funct
     weft_arena_init(context->allocator, &test.arena);
     weft_status status = weft_file_map(path, &file);
     if (!status) status = weft_onnx_model_unpack(&test.arena, file.data, file.bytes, &model);
-    if (!status) status = read_ports(&test, model->graph->n_input, model->graph->input, true);
-    if (!status) status = read_ports(&test, model->graph->n_output, model->graph->output, false);
+    if (!status) status = read_ports(&test, model->graph, true);
+    if (!status) status = read_ports(&test, model->graph, false);
     if (!status) status = import_case(&test, path, &graph);
     if (!status) status = run_graph(&test, graph, run);
     weft_graph_release(graph);
