@@ -215,10 +215,6 @@ void weft_onnx_import_subgraph(weft_onnx_import_state *import, const Onnx__Graph
 
 /* -- inputs and outputs of the model */
 
-typedef struct declared_dim {
-    int64_t minimum, maximum, divisor; /* fixed: minimum == maximum */
-} declared_dim;
-
 static bool parse_number(const char **at, int64_t *out) {
     int64_t value = 0;
     if (**at < '0' || **at > '9') return false;
@@ -231,7 +227,7 @@ static bool parse_number(const char **at, int64_t *out) {
 }
 
 /* "1..64", "1..*", "32..960/32", "4". */
-static bool parse_range(const char **at, declared_dim *out) {
+static bool parse_range(const char **at, weft_onnx_declared *out) {
     out->divisor = 1;
     if (!parse_number(at, &out->minimum)) return false;
     out->maximum = out->minimum;
@@ -250,23 +246,46 @@ static bool parse_range(const char **at, declared_dim *out) {
     return out->minimum <= out->maximum;
 }
 
-/* Looks name up in the option's list; *found false when it is not there. */
-static weft_status find_declared(const char *list, const char *name, declared_dim *out, bool *found) {
-    *found = false;
-    for (const char *at = list; at && *at;) {
+/* The entries of the option's list, all checked. */
+static weft_status parse_declared(weft_onnx_import_state *import) {
+    const char *list = import->options->dims ? import->options->dims : "";
+    size_t count = 1;
+    for (const char *at = list; *at; at++) count += *at == ',';
+    import->declared = weft_arena_allocate_array(&import->arena, count, sizeof *import->declared);
+    if (!import->declared) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "declared extents");
+    for (const char *at = list; *at;) {
+        weft_onnx_declared *entry = &import->declared[import->declared_count];
         const char *start = at;
-        size_t length = strcspn(at, "=");
+        size_t length = strcspn(at, "=,");
         at += length;
-        declared_dim dim;
         if (length == 0 || *at != '=')
             return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "dims: expected name=range at \"%s\"", start);
         at++;
-        if (!parse_range(&at, &dim) || (*at && *at != ','))
+        if (!parse_range(&at, entry) || (*at && *at != ','))
             return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "dims: \"%s\" is not 4, 1..64, 1..* or 32..960/32", start);
+        entry->name = weft_arena_copy_string(&import->arena, start, length);
+        if (!entry->name) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "declared extents");
+        import->declared_count++;
         if (*at == ',') at++;
-        if (strlen(name) == length && strncmp(start, name, length) == 0) *out = dim, *found = true;
     }
     return NULL;
+}
+
+/* NULL when the option does not name it. */
+static const weft_onnx_declared *find_declared(weft_onnx_import_state *import, const char *name) {
+    for (int i = 0; i < import->declared_count; i++)
+        if (strcmp(import->declared[i].name, name) == 0) {
+            import->declared[i].used = true;
+            return &import->declared[i];
+        }
+    return NULL;
+}
+
+/* A misspelt name must not be ignored. */
+static void check_declared(weft_onnx_import_state *import) {
+    for (int i = 0; i < import->declared_count; i++)
+        if (!import->declared[i].used)
+            weft_graph_problem(import->graph, "dims: no input has an extent named %s", import->declared[i].name);
 }
 
 /* The extent that a name of the model stands for: one per name. */
@@ -282,20 +301,17 @@ static weft_dim named_dim(weft_onnx_import_state *import, const char *name) {
         if (length < sizeof symbol - 1) symbol[length++] = letter || digit ? *at : '_';
     }
     symbol[length] = 0;
-    declared_dim declared = {0, INT64_MAX, 1};
-    bool found;
+    const weft_onnx_declared *declared = find_declared(import, name);
     weft_dim dim;
-    weft_status status = find_declared(import->options->dims, name, &declared, &found);
-    if (status) {
-        weft_graph_problem(import->graph, "%s", weft_status_message(status));
-        weft_status_release(status);
-        return WEFT_DIM_INVALID;
-    }
-    if (found && declared.minimum == declared.maximum)
-        dim = declared.minimum;
+    /* messages show the symbol: its spelling is good too */
+    if (!declared) declared = find_declared(import, symbol);
+    if (declared && declared->minimum == declared->maximum)
+        dim = declared->minimum;
+    else if (declared)
+        dim = weft_dim_symbol(import->graph->dims, length ? symbol : "dim", declared->minimum, declared->maximum,
+                              declared->divisor, WEFT_SYMBOL_DECLARED);
     else
-        dim = weft_dim_symbol(import->graph->dims, length ? symbol : "dim", declared.minimum, declared.maximum,
-                              declared.divisor, found ? WEFT_SYMBOL_DECLARED : WEFT_SYMBOL_ANONYMOUS);
+        dim = weft_dim_symbol(import->graph->dims, length ? symbol : "dim", 0, INT64_MAX, 1, WEFT_SYMBOL_ANONYMOUS);
     weft_dim *kept = weft_onnx_allocate(import, 1, sizeof *kept);
     if (!kept) return WEFT_DIM_INVALID;
     *kept = dim;
@@ -307,6 +323,15 @@ static weft_dim named_dim(weft_onnx_import_state *import, const char *name) {
 static bool names_an_extent(const char *text) {
     if (!text || strcmp(text, "None") == 0) return false;
     return (*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z') || *text == '_';
+}
+
+/* What options->dims calls axis i of an input; NULL without memory. */
+static const char *extent_label(weft_onnx_import_state *import, const char *input,
+                                const Onnx__TensorShapeProto__Dimension *dim, size_t axis, bool own) {
+    if (!own && names_an_extent(dim->dim_param)) return dim->dim_param;
+    const char *label = weft_arena_format(&import->arena, "%s.%zu", input, axis);
+    if (!label) import->graph->out_of_memory = true;
+    return label;
 }
 
 /* own: extents get symbols of this input alone (items of a sequence may differ although their type names one). */
@@ -335,13 +360,8 @@ static weft_value *import_tensor_input(weft_onnx_import_state *import, const cha
             shape[i] = dim->dim_value;
             continue;
         }
-        const char *label = !own && names_an_extent(dim->dim_param)
-                                ? dim->dim_param
-                                : weft_arena_format(&import->arena, "%s.%zu", name, i);
-        if (!label) {
-            graph->out_of_memory = true;
-            return weft_value_poison(graph);
-        }
+        const char *label = extent_label(import, name, dim, i, own);
+        if (!label) return weft_value_poison(graph);
         shape[i] = named_dim(import, label);
     }
     return weft_graph_input(graph, name, dtype, (int)type->shape->n_dim, shape);
@@ -350,9 +370,15 @@ static weft_value *import_tensor_input(weft_onnx_import_state *import, const cha
 /* A constant of the options by that name, else an input of the graph. */
 static weft_onnx_value *import_given_or_tensor(weft_onnx_import_state *import, const char *name,
                                                const Onnx__TypeProto__Tensor *type, bool own) {
-    for (int i = 0; i < import->options->constant_count; i++)
-        if (strcmp(import->options->constant_names[i], name) == 0)
-            return weft_onnx_value_tensor(import, weft_graph_constant(import->graph, import->options->constants[i]));
+    for (int i = 0; i < import->options->constant_count; i++) {
+        if (strcmp(import->options->constant_names[i], name) != 0) continue;
+        /* the declarations of its extents are satisfied */
+        for (size_t k = 0; type->shape && k < type->shape->n_dim; k++) {
+            const char *label = extent_label(import, name, type->shape->dim[k], k, own);
+            if (label) (void)find_declared(import, label);
+        }
+        return weft_onnx_value_tensor(import, weft_graph_constant(import->graph, import->options->constants[i]));
+    }
     return weft_onnx_value_tensor(import, import_tensor_input(import, name, type, own));
 }
 
@@ -360,23 +386,20 @@ static weft_onnx_value *import_given_or_tensor(weft_onnx_import_state *import, c
 static weft_onnx_value *import_sequence_input(weft_onnx_import_state *import, const char *name,
                                               const Onnx__TypeProto *item) {
     weft_graph *graph = import->graph;
-    declared_dim length;
-    bool found = false;
-    weft_status status = find_declared(import->options->dims, name, &length, &found);
-    if (status || !found || length.minimum != length.maximum || length.minimum > 1024 || !item || !item->tensor_type) {
+    const weft_onnx_declared *length = find_declared(import, name);
+    if (!length || length->minimum != length->maximum || length->minimum > 1024 || !item || !item->tensor_type) {
         weft_graph_problem(
             graph, "input \"%s\" is a sequence: fix its length with dims \"%s=N\" (items must be tensors)", name, name);
-        weft_status_release(status);
         return weft_onnx_value_tensor(import, weft_value_poison(graph));
     }
-    weft_onnx_value **items = weft_onnx_allocate(import, (size_t)length.minimum + 1, sizeof *items);
-    for (int i = 0; items && i < (int)length.minimum; i++) {
+    weft_onnx_value **items = weft_onnx_allocate(import, (size_t)length->minimum + 1, sizeof *items);
+    for (int i = 0; items && i < (int)length->minimum; i++) {
         const char *part = weft_arena_format(&import->arena, "%s.%d", name, i);
         if (!part) graph->out_of_memory = true;
         items[i] = part ? import_given_or_tensor(import, part, item->tensor_type, true) : NULL;
         if (!items[i]) return NULL;
     }
-    return items ? weft_onnx_value_sequence(import, (int)length.minimum, items) : NULL;
+    return items ? weft_onnx_value_sequence(import, (int)length->minimum, items) : NULL;
 }
 
 static void import_input(weft_onnx_import_state *import, const Onnx__ValueInfoProto *info) {
@@ -386,11 +409,9 @@ static void import_input(weft_onnx_import_state *import, const Onnx__ValueInfoPr
     bool left_out = false;
     if (type && type->optional_type) {
         /* an optional input is given unless dims says "x=0" */
-        declared_dim count;
-        bool found = false;
-        weft_status_release(find_declared(import->options->dims, name, &count, &found));
+        const weft_onnx_declared *count = find_declared(import, name);
         type = type->optional_type->elem_type;
-        left_out = found && count.maximum == 0 && !(type && type->sequence_type);
+        left_out = count && count->maximum == 0 && !(type && type->sequence_type);
     }
     if (left_out)
         value = weft_onnx_value_none(import);
@@ -459,6 +480,7 @@ static void import_model(weft_onnx_import_state *import) {
         const char *name = proto->input[i]->name;
         if (name && *name && !weft_onnx_find(import, name)) import_input(import, proto->input[i]);
     }
+    check_declared(import);
     weft_onnx_import_nodes(import, proto->n_node, proto->node);
     import_outputs(import, proto);
     scope_end(import, &scope, NULL);
@@ -496,6 +518,7 @@ weft_status weft_onnx_import_memory(weft_context *context, const void *data, siz
     weft_map_init(context->allocator, &import.folded);
     weft_map_init(context->allocator, &import.needed);
     weft_status status = weft_onnx_model_unpack(&import.arena, data, bytes, &import.model);
+    if (!status) status = parse_declared(&import);
     if (!status) status = audit_status(context, import.model);
     if (!status) {
         const char *name = import.model->graph->name;

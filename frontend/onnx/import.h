@@ -45,6 +45,13 @@ typedef struct weft_onnx_frame {
     const Onnx__FunctionProto *function;
 } weft_onnx_frame;
 
+/* One entry of weft_onnx_options.dims. Fixed: minimum == maximum. */
+typedef struct weft_onnx_declared {
+    const char *name;
+    int64_t minimum, maximum, divisor;
+    bool used;
+} weft_onnx_declared;
+
 typedef struct weft_onnx_import_state {
     weft_context *context;
     weft_graph *graph;
@@ -52,6 +59,8 @@ typedef struct weft_onnx_import_state {
     const Onnx__ModelProto *model;
     const char *folder; /* of external data; NULL = none */
     const weft_onnx_options *options;
+    int declared_count;
+    weft_onnx_declared *declared;
     weft_onnx_scope *scope;
     weft_onnx_frame *frame;
     int depth;
