@@ -172,5 +172,10 @@ weft_status weft_lower_fusion(weft_lowering *l, const weft_node *fusion) {
         l->region = saved;
         WEFT_TRY(status, "binding %s", step.location);
     }
+    for (int i = 0; i < fusion->result_count; i++) { /* a result without elements needs no launch, but a place */
+        int number;
+        WEFT_TRY(weft_lower_result(l, &fusion->results[i], &number), "placing a result");
+        weft_lower_touch(l, number);
+    }
     return NULL;
 }
