@@ -150,6 +150,18 @@ static bool packs_at_load(const weft_node *fusion, const weft_plan_launch *launc
     return true;
 }
 
+/* nonzero names a size that later extents use: the count is read as soon as it is there. */
+static weft_status read_size(weft_lowering *l, const weft_node *fusion) {
+    const weft_node *node = fusion->regions[0]->block->first;
+    const weft_attribute *symbol = node && node->op == WEFT_OP_nonzero ? weft_node_attribute(node, WEFT_ATTR_symbol) : NULL;
+    if (!symbol) return NULL;
+    weft_step step = {.kind = WEFT_STEP_READ_DIM, .location = weft_lower_location(l, fusion),
+                      .symbol = weft_dim_symbol_find(l->dims, symbol->as.string)};
+    WEFT_TRY(weft_lower_buffer(l, &fusion->results[1], &step.buffers[0]), "reading a size");
+    weft_lower_touch(l, step.buffers[0]);
+    return weft_lower_add_step(l, &step);
+}
+
 weft_status weft_lower_fusion(weft_lowering *l, const weft_node *fusion) {
     shared_plan *shared;
     WEFT_TRY(find_plan(l, fusion, &shared), "lowering a group");
@@ -177,5 +189,5 @@ weft_status weft_lower_fusion(weft_lowering *l, const weft_node *fusion) {
         WEFT_TRY(weft_lower_result(l, &fusion->results[i], &number), "placing a result");
         weft_lower_touch(l, number);
     }
-    return NULL;
+    return read_size(l, fusion);
 }

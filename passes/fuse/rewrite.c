@@ -93,7 +93,8 @@ static weft_status build_fusion(rewrite *r, int root) {
         memory = clone != NULL;
         for (int i = 0; memory && i < node->result_count; i++) {
             memory = weft_value_map_put(&map, &node->results[i], &clone->results[i]);
-            if (!memory || !weft_fuse_used_outside(fuse, &node->results[i], root)) continue;
+            bool wanted = role == WEFT_FUSE_SINGLE || weft_fuse_used_outside(fuse, &node->results[i], root);
+            if (!memory || !wanted) continue; /* builders of single ops expect every result */
             memory = WEFT_ARRAY_RESERVE(fuse->allocator, yields, yield_capacity, yield_count + 1);
             if (memory) yields[yield_count++] = &node->results[i];
         }
