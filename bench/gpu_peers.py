@@ -435,7 +435,7 @@ def geomean(part):
 
 
 def main():
-    parts = sys.argv[3:] or ["test", "gemm", "fused", "attention", "decode", "row", "flat", "ragged"]
+    parts = sys.argv[3:] or ["test", "gemm", "fused", "attention", "decode", "ragged", "flat", "row"]
     torch.cuda.init()
     torch.zeros(1, device="cuda")
     if library.weft_bench_open(0):

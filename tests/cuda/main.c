@@ -16,6 +16,7 @@
 #include "codegen/tile/layout.h"
 #include "passes/pass.h"
 #include "tests/cuda/cases.h"
+#include "weft/device.h"
 
 static void check_status(weft_status status) {
     if (!status) return;
@@ -320,12 +321,36 @@ START_TEST(simulated_kernels_agree_with_the_interpreter) {
 }
 END_TEST
 
+/* -- the driver where there is no card: a status that says what to do; where there is one, it opens */
+
+START_TEST(a_missing_card_is_a_status) {
+    weft_context *context;
+    weft_device *device;
+    check_status(weft_context_create(NULL, &context));
+    weft_status status = weft_device_open(context, "cuda:0", &device);
+    if (status) {
+        ck_assert_msg(weft_status_code(status) == WEFT_UNAVAILABLE || weft_status_code(status) == WEFT_NOT_FOUND, "%s",
+                      weft_status_message(status));
+        ck_assert_ptr_null(device);
+        ck_assert(strlen(weft_status_message(status)) > 0);
+        weft_status_release(status);
+    } else {
+        weft_device_release(device);
+    }
+    status = weft_device_open(context, "cuda:4095", &device);
+    ck_assert_ptr_nonnull(status);
+    weft_status_release(status);
+    weft_context_release(context);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("cuda");
     TCase *layouts = tcase_create("layouts"), *compile = tcase_create("compile");
     tcase_add_test(layouts, fragments_follow_the_manual);
     tcase_add_test(layouts, an_accumulator_is_an_operand);
     tcase_add_test(layouts, a_swizzle_frees_the_banks);
+    tcase_add_test(layouts, a_missing_card_is_a_status);
     tcase_set_timeout(compile, 120);
     tcase_add_loop_test(compile, kernels_compile_clean, 0, ROWS * ARCHS);
     TCase *simulated = tcase_create("simulated");
