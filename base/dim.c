@@ -6,19 +6,27 @@
 #include <stdio.h>
 #include <string.h>
 
+static void *resize_noting(void *self, void *pointer, size_t old_bytes, size_t new_bytes, size_t align_bytes) {
+    weft_dim_table *table = self;
+    void *result = table->source.resize(table->source.self, pointer, old_bytes, new_bytes, align_bytes);
+    if (!result && new_bytes) table->out_of_memory = true;
+    return result;
+}
+
 weft_status weft_dim_table_create(weft_allocator allocator, weft_dim_table **out_table) {
     *out_table = NULL;
     weft_dim_table *table = weft_allocate(allocator, sizeof *table);
     if (!table) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for a table of extents");
-    table->allocator = allocator;
-    weft_arena_init(allocator, &table->arena);
+    table->source = allocator;
+    table->allocator = (weft_allocator){table, resize_noting};
+    weft_arena_init(table->allocator, &table->arena);
     *out_table = table;
     return NULL;
 }
 
 void weft_dim_table_release(weft_dim_table *table) {
     if (!table) return;
-    weft_allocator allocator = table->allocator;
+    weft_allocator allocator = table->source;
     weft_free(allocator, table->entries, table->entry_capacity * sizeof *table->entries);
     weft_free(allocator, table->slots, table->slot_capacity * sizeof *table->slots);
     weft_free(allocator, (void *)table->symbols, table->symbol_capacity * sizeof *table->symbols);
@@ -27,7 +35,14 @@ void weft_dim_table_release(weft_dim_table *table) {
     weft_free(allocator, table, sizeof *table);
 }
 
-weft_allocator weft_dim_table_allocator(const weft_dim_table *table) { return table->allocator; }
+weft_allocator weft_dim_table_allocator(const weft_dim_table *table) { return table->source; }
+
+bool weft_dim_out_of_memory(const weft_dim_table *table) { return table->out_of_memory; }
+
+weft_status weft_dim_invalid(const weft_dim_table *table, const char *what) {
+    if (table->out_of_memory) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for %s", what);
+    return WEFT_STATUS(WEFT_OUT_OF_RANGE, "%s is beyond 2^63 or its expression too large", what);
+}
 
 bool weft_dim_is_valid(const weft_dim_table *table, weft_dim dim) { return weft_dim_is_usable(table, dim); }
 

@@ -4,7 +4,7 @@
    of a table. Every constructor canonicalises (sums of products with sorted atoms; floor division, modulo, minimum and
    maximum are atoms), so expressions that are equal as polynomials are equal as numbers. Negative constants exist
    inside expressions only: weft_dim_number. Errors: out of memory or overflow gives WEFT_DIM_INVALID, which is
-   absorbing; check once at the end. Threading: a table is thread-compatible. */
+   absorbing; check once at the end, weft_dim_invalid says which it was. Threading: a table is thread-compatible. */
 #ifndef WEFT_BASE_DIM_H
 #define WEFT_BASE_DIM_H
 
@@ -52,6 +52,10 @@ typedef struct weft_dim_table weft_dim_table;
 weft_status weft_dim_table_create(weft_allocator allocator, weft_dim_table **out_table) WEFT_MUST_USE;
 void weft_dim_table_release(weft_dim_table *table);
 weft_allocator weft_dim_table_allocator(const weft_dim_table *table);
+/* An allocation of the table failed at some time: extents may be INVALID, and facts unknown, because of it. */
+bool weft_dim_out_of_memory(const weft_dim_table *table);
+/* The status for a WEFT_DIM_INVALID of this table: OUT_OF_MEMORY, or OUT_OF_RANGE. what: "the size of a value". */
+weft_status weft_dim_invalid(const weft_dim_table *table, const char *what) WEFT_MUST_USE;
 /* A number, or a node of this table: not WEFT_DIM_ANY, WEFT_DIM_INVALID or a stray value. */
 bool weft_dim_is_valid(const weft_dim_table *table, weft_dim dim);
 /* Calls visit for every symbol in dim (repeats possible); false as soon as visit returns false. */

@@ -36,7 +36,9 @@ typedef struct weft_dim_slot {
 } weft_dim_slot;
 
 struct weft_dim_table {
-    weft_allocator allocator;
+    weft_allocator source;    /* the caller's */
+    weft_allocator allocator; /* the same, through a function that notes failures */
+    bool out_of_memory;       /* an allocation failed: an invalid extent may be due to it */
     weft_arena arena;
     weft_dim_entry *entries;
     size_t entry_count, entry_capacity;

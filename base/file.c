@@ -15,8 +15,7 @@
 
 enum { NAME_ATTEMPTS = 100, SUFFIX_BYTES = 48 };
 
-/* A status for errno of a failed call. */
-static weft_status io_status(const char *action, const char *path, int error) {
+weft_status weft_file_error(const char *action, const char *path, int error) {
     char buffer[128];
     const char *text = strerror_r(error, buffer, sizeof buffer);
     weft_code code = error == ENOENT                      ? WEFT_NOT_FOUND
@@ -28,17 +27,17 @@ static weft_status io_status(const char *action, const char *path, int error) {
 weft_status weft_file_map(const char *path, weft_file *out_file) {
     *out_file = (weft_file){0};
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return io_status("open", path, errno);
+    if (fd < 0) return weft_file_error("open", path, errno);
     weft_status status = NULL;
     struct stat info;
     if (fstat(fd, &info)) {
-        status = io_status("inspect", path, errno);
+        status = weft_file_error("inspect", path, errno);
     } else if (!S_ISREG(info.st_mode)) {
         status = WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%s is not a regular file", path);
     } else if (info.st_size > 0) {
         void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (data == MAP_FAILED)
-            status = io_status("map", path, errno);
+            status = weft_file_error("map", path, errno);
         else
             *out_file = (weft_file){.data = data, .bytes = (size_t)info.st_size};
     }
@@ -63,6 +62,7 @@ static void writer_free(weft_file_writer *writer) {
 
 weft_status weft_file_writer_open(weft_allocator allocator, const char *path, weft_file_writer *out_writer) {
     *out_writer = (weft_file_writer){.allocator = allocator};
+    if (!path[0]) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "the name of the file to write is empty");
     size_t bytes = strlen(path) + 1;
     char *copy = weft_allocate(allocator, bytes), *temporary = weft_allocate(allocator, bytes - 1 + SUFFIX_BYTES);
     if (!copy || !temporary) {
@@ -84,7 +84,7 @@ weft_status weft_file_writer_open(weft_allocator allocator, const char *path, we
     }
     if (fd >= 0) out_writer->file = fdopen(fd, "wb");
     if (out_writer->file) return NULL;
-    weft_status status = io_status("create", temporary, errno);
+    weft_status status = weft_file_error("create", temporary, errno);
     if (fd >= 0) {
         (void)close(fd);
         (void)unlink(temporary);
@@ -107,14 +107,14 @@ static void sync_folder(char *path) {
 weft_status weft_file_writer_commit(weft_file_writer *writer) {
     errno = 0;
     if (fflush(writer->file) || ferror(writer->file) || fsync(fileno(writer->file))) {
-        weft_status status = io_status("write", writer->path, errno ? errno : EIO);
+        weft_status status = weft_file_error("write", writer->path, errno ? errno : EIO);
         weft_file_writer_abandon(writer);
         return status;
     }
     int failed = fclose(writer->file);
     writer->file = NULL;
     if (failed || rename(writer->temporary, writer->path)) {
-        weft_status status = io_status("write", writer->path, errno);
+        weft_status status = weft_file_error("write", writer->path, errno);
         weft_file_writer_abandon(writer);
         return status;
     }
@@ -133,7 +133,7 @@ weft_status weft_file_write_all(weft_allocator allocator, const char *path, cons
     weft_file_writer writer;
     WEFT_TRY(weft_file_writer_open(allocator, path, &writer), "writing %s", path);
     if (bytes && fwrite(data, 1, bytes, writer.file) != bytes) {
-        weft_status status = io_status("write", path, errno);
+        weft_status status = weft_file_error("write", path, errno);
         weft_file_writer_abandon(&writer);
         return status;
     }
@@ -150,10 +150,10 @@ weft_status weft_folder_create(const char *path) {
         if (partial[i] != '/' && partial[i]) continue;
         char kept = partial[i];
         partial[i] = 0;
-        if (mkdir(partial, 0777) && errno != EEXIST) return io_status("create folder", partial, errno);
+        if (mkdir(partial, 0777) && errno != EEXIST) return weft_file_error("create folder", partial, errno);
         partial[i] = kept;
     }
     struct stat info;
-    if (stat(path, &info)) return io_status("create folder", path, errno);
+    if (stat(path, &info)) return weft_file_error("create folder", path, errno);
     return S_ISDIR(info.st_mode) ? NULL : WEFT_STATUS(WEFT_IO, "%s is not a folder", path);
 }

@@ -11,6 +11,8 @@ typedef struct weft_file {
     size_t bytes;
 } weft_file;
 
+/* A status for errno of a failed call: "cannot <action> <path>: <reason>". */
+weft_status weft_file_error(const char *action, const char *path, int error) WEFT_MUST_USE;
 weft_status weft_file_map(const char *path, weft_file *out_file) WEFT_MUST_USE; /* read-only, private */
 void weft_file_unmap(weft_file *file);
 

@@ -3,6 +3,7 @@
 #include "weft/npy.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -173,8 +174,8 @@ weft_status weft_npy_write(weft_context *context, const char *path, const weft_t
         if (written) {
             status = weft_file_writer_commit(&writer);
         } else {
+            status = weft_file_error("write", path, errno);
             weft_file_writer_abandon(&writer);
-            status = WEFT_STATUS(WEFT_IO, "%s cannot be written: is the disk full?", path);
         }
     }
     weft_text_deinit(&text);

@@ -1,5 +1,6 @@
 /* Writing safetensors. Wide elements come first, so that every tensor is aligned to its element; the header is padded
    to a multiple of 64 bytes. Equal tensors give equal bytes. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,7 +89,7 @@ static weft_status write_content(FILE *file, const weft_text *header, int count,
         size_t bytes = items[i].tensor->bytes;
         written = bytes == 0 || fwrite(items[i].tensor->data, 1, bytes, file) == bytes;
     }
-    return written ? NULL : WEFT_STATUS(WEFT_IO, "safetensors: cannot write");
+    return written ? NULL : weft_file_error("write", "a safetensors file", errno);
 }
 
 static weft_status save_items(weft_context *context, const char *path, int count, weft_save_item *items,

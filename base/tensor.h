@@ -26,5 +26,7 @@ struct weft_tensor {
 /* As weft_tensor_create, but the elements are not cleared: for outputs that are written whole. */
 weft_status weft_tensor_create_uncleared(weft_context *context, weft_dtype dtype, int rank, const int64_t *shape,
                                          weft_tensor **out_tensor) WEFT_MUST_USE;
+/* pack.c: the elements of a host tensor in row-major order into weft_tensor_bytes(tensor) bytes at `to`. */
+void weft_tensor_pack(const weft_tensor *tensor, void *to);
 
 #endif

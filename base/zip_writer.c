@@ -2,9 +2,11 @@
    0xd935 that Android's zipalign uses too), or by zeros in front of the local header where the field cannot have that
    size. Archives of the same entries are equal bytes: the time stamp is constant.
    Source: PKWARE .ZIP File Format Specification 6.3.10. */
+#include <errno.h>
 #include <string.h>
 #include <sys/types.h>
 
+#include "base/file.h"
 #include "base/zip.h"
 
 enum { LOCAL_BYTES = 30, CENTRAL_BYTES = 46, ZIP64_EXTRA_BYTES = 20, PADDING_HEADER_BYTES = 4, DOS_DATE_1980 = 33 };
@@ -56,7 +58,7 @@ static uint64_t narrow(uint64_t value) { return value < NARROW_LIMIT ? value : N
 
 static weft_status write_bytes(weft_zip_writer *writer, const void *data, uint64_t bytes) {
     if (bytes > SIZE_MAX || (bytes && fwrite(data, 1, (size_t)bytes, writer->file) != bytes))
-        return WEFT_STATUS(WEFT_IO, "ZIP: cannot write %llu bytes", (unsigned long long)bytes);
+        return weft_file_error("write", "an archive", errno);
     writer->at += bytes;
     return NULL;
 }
@@ -171,5 +173,5 @@ weft_status weft_zip_writer_finish(weft_zip_writer *writer) {
     p = put(put(p, narrow(bytes), 4), narrow(start), 4);
     (void)put(p, 0, 2);
     WEFT_TRY(write_bytes(writer, end, sizeof end), "end record");
-    return fflush(writer->file) ? WEFT_STATUS(WEFT_IO, "ZIP: cannot write") : NULL;
+    return fflush(writer->file) ? weft_file_error("write", "an archive", errno) : NULL;
 }

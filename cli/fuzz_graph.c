@@ -369,7 +369,7 @@ static void make_inputs(generator *g) {
         int rank = below(g, 5);
         for (int d = 0; d < rank; d++) shape[d] = rank == 4 ? 1 + below(g, 7) : 1 + below(g, chance(g, 20) ? 35 : 9);
         if (g->symbol && rank > 0 && chance(g, 75)) shape[0] = g->symbol;
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "x%d", i);
         add(g, weft_graph_input(g->graph, name, types[below(g, 10)], rank, shape), true, 0);
     }
@@ -386,7 +386,7 @@ weft_status cli_fuzz_graph(weft_context *context, unsigned long long seed, int o
     int outputs = 0;
     for (int i = g.count - 1; i >= first && outputs < 3; i--) {
         if (outputs && chance(&g, 50)) continue;
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "y%d", outputs++);
         weft_graph_output(g.graph, name, g.pool[i].value);
     }

@@ -7,6 +7,7 @@
 #include "base/zip.h"
 #include "weft_codegen_version.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -59,8 +60,9 @@ static weft_status store_image(weft_context *context, const char *path, const we
     bool written = fwrite(&header, sizeof header, 1, writer.file) == 1 && fwrite(key->data, key->length, 1, writer.file) == 1 &&
                    fwrite(image->data, 1, image->bytes, writer.file) == image->bytes;
     if (written) return weft_file_writer_commit(&writer);
+    weft_status status = weft_file_error("write", path, errno);
     weft_file_writer_abandon(&writer);
-    return WEFT_STATUS(WEFT_IO, "the cache file %s cannot be written: is the disk full?", path);
+    return status;
 }
 
 weft_status weft_cache_compile(weft_context *context, const weft_target *target, const weft_capability *capability,
@@ -75,10 +77,13 @@ weft_status weft_cache_compile(weft_context *context, const weft_target *target,
     weft_text_append(&path, "%s/%016" PRIx64 ".kernels", context->cache_folder, weft_hash(weft_text_string(&key), key.length, 0));
     weft_status status = weft_text_status(&key);
     if (!status) status = weft_text_status(&path);
-    if (!status && !find_image(path.data, &key, context->allocator, out_image)) {
+    if (!status && find_image(path.data, &key, context->allocator, out_image)) {
+        weft_context_log(context, WEFT_LOG_DEBUG, "%d kernels were taken from the cache, %s", kernel_count, path.data);
+    } else if (!status) {
         status = target->compile(context, capability, kernel_count, kernels, thread_count, out_image);
         weft_status stored = status ? NULL : store_image(context, path.data, &key, out_image);
         if (stored) weft_context_log(context, WEFT_LOG_WARNING, "compiled code was not cached: %s", weft_status_message(stored));
+        else if (!status) weft_context_log(context, WEFT_LOG_DEBUG, "%d kernels were compiled and cached, %s", kernel_count, path.data);
         weft_status_release(stored);
     }
     weft_text_deinit(&key);

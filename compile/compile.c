@@ -62,6 +62,8 @@ static weft_status parse_targets(const char *text, const weft_capability **out, 
             if (colon && (strlen(record->arch) != length - name - 1 || memcmp(record->arch, colon + 1, length - name - 1) != 0)) continue;
             if (!weft_target_find(record->target))
                 return WEFT_STATUS(WEFT_UNSUPPORTED, "this build has no code generator for %s; `weft doctor` says what is missing", record->target);
+            for (int k = 0; k < before; k++)
+                if (out[k] == record) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "target %s:%s is given twice", record->target, record->arch);
             if (*out_count == TARGETS_MAX) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "more than %d targets", TARGETS_MAX);
             out[(*out_count)++] = record;
         }
@@ -139,6 +141,10 @@ static weft_status start_function(weft_function *f) {
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "a function runs on one target; \"%s\" is too long for one", f->options.targets);
     memcpy(f->targets, f->options.targets, strlen(f->options.targets) + 1);
     f->options.targets = f->targets;
+    if (f->options.pipeline) { /* the caller's text may go */
+        f->options.pipeline = weft_arena_copy_string(&f->arena, f->options.pipeline, strlen(f->options.pipeline));
+        if (!f->options.pipeline) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "preparing %s", f->graph->name);
+    }
     WEFT_TRY(weft_device_open(f->graph->context, f->targets, &f->device), "preparing %s", f->graph->name);
     weft_program_data *signature;
     WEFT_TRY(weft_lower_signature(f->graph, &f->arena, &signature), "preparing %s", f->graph->name);

@@ -5,7 +5,7 @@
 
 weft_status weft_lower_extent(weft_lowering *l, weft_dim extent, weft_dim *out_extent) {
     *out_extent = weft_dim_copy(l->graph->dims, extent, l->dims);
-    if (*out_extent == WEFT_DIM_INVALID) return WEFT_STATUS(WEFT_OUT_OF_RANGE, "an extent overflows or memory ran out");
+    if (*out_extent == WEFT_DIM_INVALID) return weft_dim_invalid(l->dims, "an extent");
     return NULL;
 }
 
@@ -19,7 +19,7 @@ static weft_status bound_of(weft_lowering *l, weft_dim extent, weft_dim *out_bou
         replacement[i] = symbol->origin == WEFT_SYMBOL_DATA && symbol->maximum != INT64_MAX ? symbol->maximum : WEFT_DIM_ANY;
     }
     *out_bound = weft_dim_substitute(l->dims, extent, replacement);
-    return *out_bound == WEFT_DIM_INVALID ? WEFT_STATUS(WEFT_OUT_OF_RANGE, "the bound of an extent overflows") : NULL;
+    return *out_bound == WEFT_DIM_INVALID ? weft_dim_invalid(l->dims, "the bound of an extent") : NULL;
 }
 
 weft_status weft_lower_bytes(weft_lowering *l, const weft_type *type, weft_dim *out_bytes) {
@@ -31,7 +31,7 @@ weft_status weft_lower_bytes(weft_lowering *l, const weft_type *type, weft_dim *
     }
     int bits = weft_dtype_bits(type->dtype);
     weft_dim bytes = bits >= 8 ? weft_dim_multiply(l->dims, count, bits / 8) : weft_dim_divide_ceil(l->dims, count, 8 / bits);
-    if (bytes == WEFT_DIM_INVALID) return WEFT_STATUS(WEFT_OUT_OF_RANGE, "the size of a value overflows");
+    if (bytes == WEFT_DIM_INVALID) return weft_dim_invalid(l->dims, "the size of a value");
     return bound_of(l, bytes, out_bytes);
 }
 
@@ -78,20 +78,27 @@ static int bound_buffer(const weft_lowering *l, const weft_value *value) {
     return (int)(uintptr_t)weft_map_find(&l->buffers, &value, sizeof value) - 1;
 }
 
+static weft_status place_weight(weft_lowering *l, weft_tensor *tensor, int64_t *out_offset) {
+    int64_t offset = (l->weights_bytes + 63) & ~(int64_t)63;
+    if (!WEFT_ARRAY_RESERVE(l->allocator, l->weights, l->weight_capacity, (size_t)l->weight_count + 1) ||
+        !WEFT_ARRAY_RESERVE(l->allocator, l->weight_offsets, l->weight_offset_capacity, (size_t)l->weight_count + 1))
+        return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "placing a constant");
+    l->weights[l->weight_count] = tensor;
+    l->weight_offsets[l->weight_count++] = offset;
+    l->weights_bytes = offset + (int64_t)weft_tensor_bytes(tensor);
+    *out_offset = offset;
+    return NULL;
+}
+
 static weft_status constant_buffer(weft_lowering *l, const weft_value *value, int *out_number) {
     weft_tensor *tensor = weft_node_attribute(value->node, WEFT_ATTR_value)->as.tensor;
     int known = (int)(uintptr_t)weft_map_find(&l->constants, &tensor, sizeof tensor) - 1;
     if (known < 0) {
-        int64_t offset = (l->weights_bytes + 63) & ~(int64_t)63;
-        weft_buffer buffer = {.kind = WEFT_BUFFER_CONSTANT, .offset = offset, .first_step = -1, .last_step = -1};
+        weft_buffer buffer = {.kind = WEFT_BUFFER_CONSTANT, .first_step = -1, .last_step = -1};
         WEFT_TRY(weft_lower_bytes(l, &value->type, &buffer.bytes), "placing a constant");
         buffer.name = value->name ? weft_arena_copy_string(l->arena, value->name, strlen(value->name)) : "constant";
-        if (!buffer.name || !WEFT_ARRAY_RESERVE(l->allocator, l->weights, l->weight_capacity, (size_t)l->weight_count + 1) ||
-            !WEFT_ARRAY_RESERVE(l->allocator, l->weight_offsets, l->weight_offset_capacity, (size_t)l->weight_count + 1))
-            return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "placing a constant");
-        l->weights[l->weight_count] = tensor;
-        l->weight_offsets[l->weight_count++] = offset;
-        l->weights_bytes = offset + (int64_t)weft_tensor_bytes(tensor);
+        if (!buffer.name) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "placing a constant");
+        WEFT_TRY(place_weight(l, tensor, &buffer.offset), "placing a constant");
         WEFT_TRY(weft_lower_add_buffer(l, &buffer, &known), "placing a constant");
         if (!weft_map_put(&l->constants, &tensor, sizeof tensor, (void *)((uintptr_t)known + 1)))
             return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "placing a constant");
@@ -225,8 +232,9 @@ static weft_status make_ports(weft_lowering *l, weft_program_data *p) {
     }
     for (int i = 0; i < p->state_count; i++) {
         const weft_state_value *state = &graph->states[i];
-        weft_buffer buffer = {.kind = WEFT_BUFFER_STATE, .index = i, .first_step = -1, .last_step = -1};
+        weft_buffer buffer = {.kind = WEFT_BUFFER_STATE, .index = i, .offset = WEFT_DIM_ANY, .first_step = -1, .last_step = -1};
         int number;
+        if (state->initial) WEFT_TRY(place_weight(l, state->initial, &buffer.offset), "state %s", state->name);
         WEFT_TRY(weft_lower_bytes(l, &state->type, &buffer.bytes), "state %s", state->name);
         WEFT_TRY(weft_lower_add_buffer(l, &buffer, &number), "state %s", state->name);
         WEFT_TRY(make_port(l, state->name, &state->type, number, &states[i]), "state %s", state->name);
@@ -360,6 +368,10 @@ weft_status weft_lower(weft_graph *graph, const weft_capability *capability, int
     l.thread_count = thread_count;
     l.kernel_arena = kernel_arena;
     if (!status) status = lower_all(&l, p, out_lowered);
+    if (status && weft_status_code(status) != WEFT_OUT_OF_MEMORY && weft_dim_out_of_memory(graph->dims)) {
+        weft_status_release(status); /* an extent that builders asked for: what they say then is a consequence */
+        status = WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for the extents of %s", graph->name);
+    }
     stop(&l, status);
     return status;
 }

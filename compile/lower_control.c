@@ -111,7 +111,7 @@ static weft_status trip_slice(weft_lowering *l, int stacked, const weft_type *sl
     weft_buffer buffer = {.kind = WEFT_BUFFER_ALIAS, .index = stacked, .first_step = -1, .last_step = -1, .name = "slice"};
     WEFT_TRY(weft_lower_bytes(l, slice, &buffer.bytes), "slice of a scan");
     buffer.offset = weft_dim_multiply(l->dims, trip, buffer.bytes);
-    if (buffer.offset == WEFT_DIM_INVALID) return WEFT_STATUS(WEFT_OUT_OF_RANGE, "a scan is too long");
+    if (buffer.offset == WEFT_DIM_INVALID) return weft_dim_invalid(l->dims, "the length of a scan");
     return weft_lower_add_buffer(l, &buffer, out_number);
 }
 

@@ -216,7 +216,9 @@ static bool copy_attribute(weft_graph *graph, const weft_attribute *attribute, w
     case WEFT_ATTR_KIND_STRING:
         out_copy->as.string = weft_graph_copy_string(graph, attribute->as.string);
         return out_copy->as.string != NULL;
-    case WEFT_ATTR_KIND_TENSOR: return weft_graph_keep_tensor(graph, attribute->as.tensor);
+    case WEFT_ATTR_KIND_TENSOR:
+        out_copy->as.tensor = weft_graph_keep_tensor(graph, attribute->as.tensor);
+        return out_copy->as.tensor != NULL;
     case WEFT_ATTR_KIND_INT:
     case WEFT_ATTR_KIND_FLOAT:
     case WEFT_ATTR_KIND_DTYPE: return true;

@@ -68,21 +68,33 @@ const char *weft_graph_copy_string(weft_graph *graph, const char *text) {
     return copy;
 }
 
-bool weft_graph_keep_tensor(weft_graph *graph, weft_tensor *tensor) {
+weft_tensor *weft_graph_keep_tensor(weft_graph *graph, weft_tensor *tensor) {
     if (!WEFT_ARRAY_RESERVE(graph->context->allocator, graph->tensors, graph->tensor_capacity,
                             graph->tensor_count + 1)) {
         graph->out_of_memory = true;
-        return false;
+        return NULL;
     }
-    weft_tensor_retain(tensor);
-    graph->tensors[graph->tensor_count++] = tensor;
-    return true;
+    weft_tensor *kept = tensor;
+    if (tensor->packed) {
+        weft_tensor_retain(tensor);
+    } else {
+        weft_status status = weft_tensor_create(graph->context, tensor->dtype, tensor->rank, tensor->shape, &kept);
+        weft_status_release(status);
+        if (status) {
+            graph->out_of_memory = true;
+            return NULL;
+        }
+        weft_tensor_pack(tensor, kept->data);
+    }
+    graph->tensors[graph->tensor_count++] = kept;
+    return kept;
 }
 
 /* -- problems */
 
 void weft_graph_report(weft_graph *graph, weft_status status) {
-    if (status) weft_graph_problem(graph, "%s", weft_status_message(status));
+    if (weft_status_code(status) == WEFT_OUT_OF_MEMORY) graph->out_of_memory = true;
+    else if (status) weft_graph_problem(graph, "%s", weft_status_message(status));
     weft_status_release(status);
 }
 
@@ -231,13 +243,13 @@ void weft_graph_add_state(weft_graph *graph, const char *name, const weft_type *
     }
     const char *copy = weft_graph_copy_string(graph, name);
     weft_type own = weft_type_make(graph, type->dtype, type->rank, type->dims);
-    bool kept = !initial || weft_graph_keep_tensor(graph, initial);
-    if (!copy || !kept ||
+    weft_tensor *kept = initial ? weft_graph_keep_tensor(graph, initial) : NULL;
+    if (!copy || (initial && !kept) ||
         !WEFT_ARRAY_RESERVE(graph->context->allocator, graph->states, graph->state_capacity, graph->state_count + 1)) {
         graph->out_of_memory = true;
         return;
     }
-    graph->states[graph->state_count++] = (weft_state_value){copy, own, initial};
+    graph->states[graph->state_count++] = (weft_state_value){copy, own, kept};
 }
 
 const weft_state_value *weft_graph_find_state(const weft_graph *graph, const char *name) {

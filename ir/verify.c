@@ -177,7 +177,7 @@ static weft_status report(const weft_graph *graph) {
 }
 
 weft_status weft_verify(weft_graph *graph) {
-    if (graph->out_of_memory)
+    if (graph->out_of_memory || weft_dim_out_of_memory(graph->dims))
         return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "graph %s: no memory while it was built", graph->name);
     if (graph->problem_count) return report(graph); /* a graph with problems is not whole: nothing more to learn */
     verifier verify = {.graph = graph};

@@ -40,7 +40,4 @@ weft_status weft_session_reserve(weft_session *session, void **memory, size_t *c
 /* States of the same names, dtypes and sizes, on one device. */
 weft_status weft_session_copy_states(const weft_session *from, weft_session *to) WEFT_MUST_USE;
 
-/* pack.c: elements of a strided host tensor in row-major order. */
-void weft_tensor_pack(const weft_tensor *tensor, void *to);
-
 #endif

@@ -6,8 +6,7 @@
 /* The graph keeps the tensor; the local reference is dropped on every path. */
 static weft_value *constant_of(weft_graph *g, weft_status status, weft_tensor *tensor) {
     if (status) {
-        weft_graph_problem(g, "%s", weft_status_message(status));
-        weft_status_release(status);
+        weft_graph_report(g, status);
         return weft_value_poison(g);
     }
     weft_value *value = weft_graph_constant(g, tensor);

@@ -193,11 +193,9 @@ weft_status weft_interpreter_init(weft_graph *graph, weft_interpret_mode mode, w
     for (size_t i = 0; i < graph->state_count; i++) {
         const weft_state_value *state = &graph->states[i];
         if (!state->initial) continue;
-        if (!state->initial->packed ||
-            !weft_map_put(&out_interpreter->states, state->name, strlen(state->name), state->initial)) {
-            bool packed = state->initial->packed;
+        if (!weft_map_put(&out_interpreter->states, state->name, strlen(state->name), state->initial)) {
             weft_interpreter_deinit(out_interpreter);
-            return packed ? no_memory() : WEFT_STATUS(WEFT_INVALID_ARGUMENT, "state %s is not packed", state->name);
+            return no_memory();
         }
         weft_tensor_retain(state->initial);
     }

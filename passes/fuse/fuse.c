@@ -34,6 +34,14 @@ static void place_views(weft_fuse *fuse) {
     }
 }
 
+static bool has_effect(const weft_node *node) {
+    if (weft_op_get(node->op)->flags & WEFT_FLAG_EFFECT) return true;
+    for (int r = 0; r < node->region_count; r++)
+        for (const weft_node *inner = node->regions[r]->block->first; inner; inner = inner->next)
+            if (has_effect(inner)) return true;
+    return false;
+}
+
 static weft_status fuse_block(weft_graph *graph, weft_block *block) {
     weft_fuse fuse = {.graph = graph, .block = block, .allocator = graph->context->allocator};
     for (weft_node *node = block->first; node; node = node->next) {
@@ -46,13 +54,17 @@ static weft_status fuse_block(weft_graph *graph, weft_block *block) {
     fuse.stack = weft_allocate(fuse.allocator, stack_bytes);
     weft_status status = fuse.items && fuse.stack ? NULL : WEFT_STATUS(WEFT_OUT_OF_MEMORY, "fusing %d nodes", fuse.count);
     if (!status) {
-        int i = 0;
+        int i = 0, last_effect = -1;
         for (weft_node *node = block->first; node; node = node->next, i++) {
             weft_fuse_role role = weft_fuse_classify(node);
             bool anchor = role == WEFT_FUSE_REDUCE || role == WEFT_FUSE_PRODUCT;
             fuse.items[i] = (weft_fuse_item){.node = node, .role = role, .order = i, .parent = i, .next = -1, .last = i, .size = 1,
-                                             .anchor = anchor ? i : -1, .costly = weft_fuse_is_costly(node)};
+                                             .anchor = anchor ? i : -1, .costly = weft_fuse_is_costly(node),
+                                             .effect = has_effect(node), .next_effect = -1};
             node->note = &fuse.items[i];
+            if (!fuse.items[i].effect) continue;
+            if (last_effect >= 0) fuse.items[last_effect].next_effect = i;
+            last_effect = i;
         }
         place_views(&fuse);
         weft_fuse_group(&fuse);

@@ -2,7 +2,7 @@
 
    classify.c says what each node may do (take part, be copied into its users, stand alone); group.c merges groups along
    edges as long as one kernel can compute them; rewrite.c replaces each group by a `fusion` node.
-   Invariant while grouping: the graph of groups has no cycle. */
+   Invariant while grouping: the graph of groups has no cycle; its edges are values and the order of effects. */
 #ifndef WEFT_PASSES_FUSE_H
 #define WEFT_PASSES_FUSE_H
 
@@ -25,6 +25,8 @@ typedef struct weft_fuse_item {
     int order;       /* position in the block */
     int parent;      /* union-find over items; the root is the group */
     int next;        /* next item of the same group, -1 = last */
+    bool effect;     /* it, or a node inside it, has an effect: such nodes keep their order */
+    int next_effect; /* the next item with an effect, -1 = last */
     bool dependent;  /* POINT: its value depends on the reduction or product of its group */
     /* of roots: */
     int last, size;

@@ -44,18 +44,24 @@ bool weft_fuse_used_outside(weft_fuse *fuse, const weft_value *value, int root) 
     return false;
 }
 
-/* Pushes the groups that read results of `group` directly or through copied views. */
+static int push_group(weft_fuse *fuse, int item, int except, int stamp, int depth) {
+    int group = weft_fuse_root(fuse, item);
+    if (group == except || fuse->items[group].stamp == stamp) return depth;
+    fuse->items[group].stamp = stamp;
+    fuse->stack[depth] = group;
+    return depth + 1;
+}
+
+/* Pushes the groups that come after `group`: they read its results, directly or through copied views, or have the next
+   effect. */
 static int push_users(weft_fuse *fuse, int group, int except, int stamp, int depth) {
     for (int i = group; i >= 0; i = fuse->items[i].next) {
         weft_node *node = fuse->items[i].node;
+        if (fuse->items[i].next_effect >= 0) depth = push_group(fuse, fuse->items[i].next_effect, except, stamp, depth);
         for (int r = 0; r < node->result_count; r++) {
             for (const weft_use *use = node->results[r].uses; use; use = use->next) {
                 weft_fuse_item *user = weft_fuse_item_of(fuse, use->user);
-                if (!user) continue;
-                int next = weft_fuse_root(fuse, user->order);
-                if (next == except || fuse->items[next].stamp == stamp) continue;
-                fuse->items[next].stamp = stamp;
-                fuse->stack[depth++] = next;
+                if (user) depth = push_group(fuse, user->order, except, stamp, depth);
             }
         }
     }

@@ -10,7 +10,6 @@ typedef struct rewrite {
     weft_fuse *fuse;
     weft_value_map moved; /* values of groups -> results of their fusion */
     char *done;           /* by root: 0 not visited, 1 open, 2 emitted */
-    int last_effect;      /* root of the last effect emitted: effects keep their order */
     weft_node *end;       /* nodes are put before it; NULL = at the end */
 } rewrite;
 
@@ -130,14 +129,14 @@ static weft_status emit_group(rewrite *r, int root, int depth) {
     if (r->done[root] == 2) return NULL;
     if (r->done[root] == 1 || depth > DEPTH_MAX) return WEFT_STATUS(WEFT_INTERNAL, "fusion groups depend on each other in a cycle");
     r->done[root] = 1;
-    bool effect = (weft_op_get(fuse->items[root].node->op)->flags & WEFT_FLAG_EFFECT) != 0;
+    bool effect = fuse->items[root].effect;
     for (int i = root; i >= 0; i = fuse->items[i].next) {
         weft_node *node = fuse->items[i].node;
         for (int o = 0; o < node->operand_count; o++) WEFT_TRY(emit_value(r, node->operands[o], root, depth), "ordering groups");
         for (int k = 0; k < node->region_count; k++) WEFT_TRY(emit_captured(r, node->regions[k]->block, root, depth), "ordering groups");
         if (!effect) continue;
         for (int e = 0; e < root; e++) /* earlier effects first */
-            if (weft_op_get(fuse->items[e].node->op)->flags & WEFT_FLAG_EFFECT) WEFT_TRY(emit_group(r, e, depth + 1), "ordering effects");
+            if (fuse->items[e].effect) WEFT_TRY(emit_group(r, e, depth + 1), "ordering effects");
     }
     r->done[root] = 2;
     weft_fuse_item *item = &fuse->items[root];
@@ -159,7 +158,7 @@ static void remove_replaced(weft_fuse *fuse) {
 }
 
 weft_status weft_fuse_rewrite(weft_fuse *fuse) {
-    rewrite r = {.fuse = fuse, .last_effect = -1, .done = weft_allocate(fuse->allocator, (size_t)fuse->count + 1)};
+    rewrite r = {.fuse = fuse, .done = weft_allocate(fuse->allocator, (size_t)fuse->count + 1)};
     if (!r.done) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "fusing %d nodes", fuse->count);
     weft_value_map_init(fuse->allocator, &r.moved);
     weft_location location = fuse->graph->location;

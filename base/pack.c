@@ -1,7 +1,7 @@
 /* Strided host tensors to row-major order: innermost runs are copied whole where they are dense. */
 #include <string.h>
 
-#include "runtime/session.h"
+#include "base/tensor.h"
 
 static void copy_run(char *to, const char *from, int64_t count, int64_t stride_bytes, size_t element_bytes) {
     if (stride_bytes == (int64_t)element_bytes) {
