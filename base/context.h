@@ -30,6 +30,7 @@ void weft_context_log(const weft_context *context, weft_log_level level, const c
     X(CACHE, "WEFT_CACHE", "", "folder of compiled kernels; empty switches the cache off")              \
     X(THREADS, "WEFT_THREADS", "0", "threads of the CPU driver; 0 = one per core")                      \
     X(CPU, "WEFT_CPU", "", "CPU variant to use: x86-64-v3 or x86-64-v4; empty = the best this CPU has") \
+    X(POISON, "WEFT_POISON", "0", "1 = memory of GPU drivers starts as 0xff bytes: shows what nobody wrote") \
     X(DUMP, "WEFT_DUMP", "", "comma-separated passes whose result is written to the log")               \
     X(VERIFY, "WEFT_VERIFY", "0", "1 = run the verifier after every pass")
 

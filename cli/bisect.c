@@ -64,7 +64,7 @@ static weft_status bisect_groups(weft_graph *graph, weft_tensor *const *inputs, 
         int count = 0, bad = -1;
         cli_difference d;
         status = cli_extract(graph, node, 0, &values, &piece, cut, &count);
-        if (!status) status = cli_check_graph(piece, cut, &bad, &d);
+        if (!status) status = cli_check_graph(piece, NULL, cut, &bad, &d);
         if (!status && bad >= 0) {
             *out_found = true;
             printf("group %s at %s: result %d element %lld: got %.9g, expected %.9g\n", weft_node_string(node, WEFT_ATTR_anchor, weft_op_get(node->op)->name),

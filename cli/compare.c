@@ -132,20 +132,26 @@ weft_status cli_extract(weft_graph *graph, const weft_node *node, int depth, con
     return status ? status : weft_graph_verify(*out_graph);
 }
 
-weft_status cli_check_graph(weft_graph *graph, weft_tensor *const *inputs, int *out_bad, cli_difference *out_difference) {
+weft_status cli_check_graph(weft_graph *graph, const char *device, weft_tensor *const *inputs, int *out_bad, cli_difference *out_difference) {
     int input_count = weft_graph_input_count(graph), output_count = weft_graph_output_count(graph);
-    weft_tensor *expected[CLI_VALUES_MAX] = {0}, *got[CLI_VALUES_MAX] = {0};
+    weft_tensor *expected[CLI_VALUES_MAX] = {0}, *got[CLI_VALUES_MAX] = {0}, *again[CLI_VALUES_MAX] = {0};
     weft_function *function = NULL;
+    weft_compile_options options = WEFT_COMPILE_OPTIONS_INIT;
+    options.targets = device;
     weft_status status = weft_graph_interpret(graph, input_count, inputs, output_count, expected);
     *out_bad = -1;
     *out_difference = (cli_difference){0};
-    if (!status) status = weft_function_create(graph, NULL, &function);
+    if (!status) status = weft_function_create(graph, &options, &function);
     if (!status) status = weft_function_call(function, input_count, inputs, output_count, got);
+    if (!status) status = weft_function_call(function, input_count, inputs, output_count, again);
     for (int i = 0; !status && i < output_count && *out_bad < 0; i++) {
         *out_difference = cli_compare(got[i], expected[i], 0);
-        if (out_difference->differs) *out_bad = i;
+        if (!out_difference->differs)
+            out_difference->unstable = weft_tensor_bytes(got[i]) != weft_tensor_bytes(again[i]) ||
+                                       memcmp(weft_tensor_data(got[i]), weft_tensor_data(again[i]), weft_tensor_bytes(got[i])) != 0;
+        if (out_difference->differs || out_difference->unstable) *out_bad = i;
     }
-    for (int i = 0; i < CLI_VALUES_MAX; i++) weft_tensor_release(expected[i]), weft_tensor_release(got[i]);
+    for (int i = 0; i < CLI_VALUES_MAX; i++) weft_tensor_release(expected[i]), weft_tensor_release(got[i]), weft_tensor_release(again[i]);
     weft_function_release(function);
     return status;
 }

@@ -10,6 +10,7 @@ typedef struct cli_difference {
     int64_t element;   /* where */
     double got, expected;
     bool differs;      /* beyond the tolerance of the dtype */
+    bool unstable;     /* cli_check_graph: a second run gave other bits */
 } cli_difference;
 
 /* tolerance 0 = that of the dtype. */
@@ -28,7 +29,8 @@ weft_tensor *cli_values_find(const cli_values *values, const weft_value *value);
 weft_status cli_extract(weft_graph *graph, const weft_node *node, int depth, const cli_values *values, weft_graph **out_graph,
                         weft_tensor **out_inputs, int *out_input_count) WEFT_MUST_USE;
 
-/* Compiles and runs; compares every output with the interpreter. *out_bad = number of the first bad output or -1. */
-weft_status cli_check_graph(weft_graph *graph, weft_tensor *const *inputs, int *out_bad, cli_difference *out_difference) WEFT_MUST_USE;
+/* Compiles for a device (NULL = cpu) and runs twice; compares every output with the interpreter, and the bits of both runs.
+   *out_bad = number of the first bad output or -1. */
+weft_status cli_check_graph(weft_graph *graph, const char *device, weft_tensor *const *inputs, int *out_bad, cli_difference *out_difference) WEFT_MUST_USE;
 
 #endif

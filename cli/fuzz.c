@@ -27,7 +27,7 @@ static bool piece_fails(weft_graph *graph, const weft_node *node, int depth, con
     int count = 0, bad = -1;
     cli_difference d;
     weft_status status = cli_extract(graph, node, depth, values, &piece, inputs, &count);
-    if (!status) status = cli_check_graph(piece, inputs, &bad, &d);
+    if (!status) status = cli_check_graph(piece, NULL, inputs, &bad, &d);
     bool fails = status != NULL || bad >= 0;
     if (fails && piece) {
         print_graph(piece);

@@ -1,62 +1,195 @@
 /* weft selftest: every op of the table x every dtype it takes, on this machine, against the interpreter. An op that has no
-   builder counts as unsupported and is named; it fails nothing, since compiling it is a status, not a wrong number. */
-#include <string.h>
+   builder counts as unsupported and is named; it fails nothing, since compiling it is a status, not a wrong number.
 
+   The samples are taken by worker processes from one shared list, first variants of everything first, so that a limit of
+   time leaves no op out. A process that dies, or whose device is lost to a fault, costs its sample and is replaced.
+   "cuda:sm_90a" (an architecture): samples are compiled for it and not run, which needs no device. */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/capability.h"
+#include "base/context.h"
 #include "base/dtype.h"
 #include "cli/compare.h"
 #include "cli/fuzz.h"
+#include "compile/unit.h"
 #include "tests/ir/sample.h"
 
-enum { EXTENT = 5 };
+enum { EXTENT = 5, JOBS_MAX = 64, WHY_MAX = 400, LOST = 3 };
 
-typedef struct tally {
-    int passed, failed, unsupported;
-} tally;
+typedef enum outcome { WAITING, RUNNING, ABSENT, PASSED, FAILED, UNSUPPORTED } outcome;
 
-static void report(bool json, const weft_node *node, weft_dtype dtype, int variant, const char *result, const char *why) {
-    const char *op = weft_op_get(node->op)->name;
-    if (json) printf("{\"op\": \"%s\", \"dtype\": \"%s\", \"variant\": %d, \"result\": \"%s\", \"why\": \"%s\"}\n", op, weft_dtype_name(dtype), variant, result, why);
-    else if (strcmp(result, "passed") != 0) printf("%-11s %-24s %-12s variant %d  %s\n", result, op, weft_dtype_name(dtype), variant, why);
+typedef struct sample_result {
+    atomic_int outcome;
+    int worker;
+    char why[WHY_MAX];
+} sample_result;
+
+typedef struct selftest { /* shared by the processes */
+    const char *target;
+    const weft_capability *only_compile; /* NULL: run */
+    double end;
+    int count;
+    atomic_int next, taken;
+    atomic_int refused; /* a worker had no device; why */
+    char why[WHY_MAX];
+    sample_result results[];
+} selftest;
+
+static weft_op op_of(int sample) { return (weft_op)(sample % WEFT_OP_COUNT); }
+static weft_dtype dtype_of(int sample) { return (weft_dtype)(WEFT_BOOL + sample / WEFT_OP_COUNT % (WEFT_DTYPE_COUNT - WEFT_BOOL)); }
+static int variant_of(int sample) { return sample / WEFT_OP_COUNT / (WEFT_DTYPE_COUNT - WEFT_BOOL); }
+
+static weft_status compile_only(weft_graph *graph, const weft_capability *capability) {
+    weft_compile_options options = WEFT_COMPILE_OPTIONS_INIT;
+    weft_unit *unit;
+    WEFT_TRY(weft_unit_compile(graph, NULL, capability, &options, &unit), "compiling for %s", capability->arch);
+    weft_unit_release(unit);
+    return NULL;
 }
 
-static void check_one(cli_arguments *arguments, weft_graph *graph, const weft_node *node, weft_dtype dtype, int variant, tally *t) {
+/* True: the device does not take any more work from this process. */
+static bool check_one(const selftest *t, weft_graph *graph, int sample, sample_result *result) {
     weft_tensor *inputs[CLI_VALUES_MAX] = {0};
     cli_difference d = {0};
     int bad = -1;
-    char why[400] = "";
     weft_status status = weft_graph_verify(graph);
-    if (!status) status = cli_fuzz_inputs(arguments->context, graph, 17 + (unsigned long long)variant, EXTENT, inputs);
-    if (!status) status = cli_check_graph(graph, inputs, &bad, &d);
-    bool unsupported = weft_status_code(status) == WEFT_UNSUPPORTED;
-    if (status) snprintf(why, sizeof why, "%s", weft_status_message(status));
-    else if (bad >= 0) snprintf(why, sizeof why, "output %d element %lld: got %.9g, expected %.9g", bad, (long long)d.element, d.got, d.expected);
-    if (unsupported) t->unsupported++;
-    else if (why[0]) t->failed++;
-    else t->passed++;
-    report(cli_flag(arguments, "json"), node, dtype, variant, unsupported ? "unsupported" : why[0] ? "FAILED" : "passed", why);
+    if (!status && t->only_compile) status = compile_only(graph, t->only_compile);
+    if (!status && !t->only_compile) status = cli_fuzz_inputs(graph->context, graph, 17 + (unsigned long long)variant_of(sample), EXTENT, inputs);
+    if (!status && !t->only_compile) status = cli_check_graph(graph, t->target, inputs, &bad, &d);
+    if (status) (void)weft_status_format(status, result->why, sizeof result->why);
+    else if (bad >= 0 && d.unstable) snprintf(result->why, sizeof result->why, "output %d: two runs differ in their bits", bad);
+    else if (bad >= 0) snprintf(result->why, sizeof result->why, "output %d element %lld: got %.9g, expected %.9g", bad, (long long)d.element, d.got, d.expected);
+    bool unsupported = weft_status_code(status) == WEFT_UNSUPPORTED, lost = status && strstr(result->why, "CUDA_ERROR");
     weft_status_release(status);
     for (int i = 0; i < CLI_VALUES_MAX; i++) weft_tensor_release(inputs[i]);
+    atomic_store(&result->outcome, unsupported ? UNSUPPORTED : status || bad >= 0 ? FAILED : PASSED);
+    return lost;
+}
+
+static int work(selftest *t, int worker, weft_context *context) {
+    for (;;) {
+        int sample = atomic_fetch_add(&t->next, 1);
+        if (sample >= t->count || cli_now() > t->end) return 0;
+        sample_result *result = &t->results[sample];
+        weft_graph *graph;
+        result->worker = worker;
+        atomic_store(&result->outcome, RUNNING);
+        weft_status status = weft_graph_create(context, "sample", &graph);
+        if (status) return cli_fail(status);
+        bool lost = false;
+        if (weft_sample_node(graph, op_of(sample), dtype_of(sample), variant_of(sample))) lost = check_one(t, graph, sample, result);
+        else atomic_store(&result->outcome, ABSENT);
+        weft_graph_release(graph);
+        atomic_fetch_add(&t->taken, 1);
+        if (lost) return LOST;
+    }
+}
+
+/* The device stays open over all samples of a worker. */
+static int open_and_work(selftest *t, int worker, int jobs) {
+    weft_context_options options = WEFT_CONTEXT_OPTIONS_INIT;
+    weft_context *context = NULL;
+    weft_device *device = NULL;
+    options.thread_count = jobs > 1 ? 1 : 0;
+    weft_status status = weft_context_create(&options, &context);
+    if (!status && !t->only_compile) status = weft_device_open(context, t->target, &device);
+    if (!status) return work(t, worker, context);
+    if (!atomic_exchange(&t->refused, 1)) (void)weft_status_format(status, t->why, sizeof t->why);
+    return 1;
+}
+
+static pid_t start_worker(selftest *t, int worker, int jobs) {
+    fflush(stdout);
+    pid_t process = fork();
+    if (process != 0) return process;
+    _exit(open_and_work(t, worker, jobs)); /* nothing is closed: the device may be lost */
+}
+
+/* The sample a dead worker had in hand. */
+static void bury(selftest *t, int worker, int state) {
+    for (int i = 0; i < t->count; i++) {
+        sample_result *result = &t->results[i];
+        if (result->worker != worker || atomic_load(&result->outcome) != RUNNING) continue;
+        if (WIFSIGNALED(state)) snprintf(result->why, sizeof result->why, "the process died of signal %d", WTERMSIG(state));
+        else snprintf(result->why, sizeof result->why, "the process ended");
+        atomic_store(&result->outcome, FAILED);
+    }
+}
+
+static weft_status run_workers(selftest *t, int jobs) {
+    pid_t processes[JOBS_MAX];
+    int living = 0;
+    cli_progress progress;
+    cli_progress_start(&progress, "selftest");
+    for (int i = 0; i < jobs; i++) {
+        processes[i] = start_worker(t, i + 1, jobs);
+        living += processes[i] > 0;
+    }
+    if (!living) return WEFT_STATUS(WEFT_INTERNAL, "no process could be started");
+    while (living > 0) {
+        int state = 0;
+        pid_t ended = waitpid(-1, &state, WNOHANG);
+        if (ended == 0) usleep(20000), cli_progress_at(&progress, atomic_load(&t->taken), t->count, "");
+        if (ended <= 0) continue;
+        int i = 0;
+        while (i < jobs && processes[i] != ended) i++;
+        if (i == jobs) continue;
+        living--;
+        bury(t, i + 1, state);
+        bool again = WIFSIGNALED(state) || (WIFEXITED(state) && WEXITSTATUS(state) == LOST);
+        if (again && cli_now() < t->end && (processes[i] = start_worker(t, i + 1, jobs)) > 0) living++;
+    }
+    cli_progress_end(&progress);
+    return atomic_load(&t->refused) ? WEFT_STATUS(WEFT_UNAVAILABLE, "%s", t->why) : NULL;
+}
+
+static int report(const selftest *t, bool json) {
+    static const char *const names[] = {"not run", "not run", "", "passed", "FAILED", "unsupported"};
+    int counts[UNSUPPORTED + 1] = {0}, last = -1;
+    for (int op = 0; op < WEFT_OP_COUNT; op++)
+        for (int sample = op; sample < t->count; sample += WEFT_OP_COUNT) {
+            const sample_result *result = &t->results[sample];
+            int o = atomic_load(&((sample_result *)(uintptr_t)result)->outcome);
+            const char *name = weft_op_get((weft_op)op)->name, *dtype = weft_dtype_name(dtype_of(sample));
+            counts[o]++;
+            if (json && o > ABSENT)
+                printf("{\"op\": \"%s\", \"dtype\": \"%s\", \"variant\": %d, \"result\": \"%s\"}\n", name, dtype, variant_of(sample), names[o]);
+            bool shown = o == FAILED || (o == UNSUPPORTED && last != op); /* one line tells why an op has no builder */
+            if (!json && shown) printf("%-11s %-24s %-12s variant %d  %s\n", names[o], name, dtype, variant_of(sample), result->why);
+            if (o == UNSUPPORTED) last = op;
+        }
+    printf("%d passed, %d failed, %d unsupported, %d of %d places of the list not reached\n", counts[PASSED], counts[FAILED], counts[UNSUPPORTED],
+           counts[WAITING] + counts[RUNNING], t->count);
+    return counts[FAILED] || !counts[PASSED] ? 1 : 0;
+}
+
+static weft_status find_target(cli_arguments *arguments, selftest *t) {
+    t->target = arguments->positional_count ? arguments->positional[0] : "cpu";
+    const char *colon = strchr(t->target, ':');
+    if (!colon || strspn(colon + 1, "0123456789") == strlen(colon + 1)) return NULL; /* a device: workers open it, a driver does not survive fork */
+    char name[16];
+    snprintf(name, sizeof name, "%.*s", (int)(colon - t->target), t->target);
+    t->only_compile = weft_capability_find(name, colon + 1);
+    return t->only_compile ? NULL : WEFT_STATUS(WEFT_INVALID_ARGUMENT, "there is no target \"%s\"", t->target);
 }
 
 int cli_run_selftest(cli_arguments *arguments) {
-    tally t = {0};
-    cli_progress progress;
-    cli_progress_start(&progress, "selftest");
-    for (weft_op op = 0; op < WEFT_OP_COUNT; op++) {
-        for (weft_dtype dtype = WEFT_BOOL; dtype < WEFT_DTYPE_COUNT; dtype++) {
-            for (int variant = 0; variant < WEFT_SAMPLE_VARIANTS; variant++) {
-                weft_graph *graph;
-                weft_status status = weft_graph_create(arguments->context, "sample", &graph);
-                if (status) return cli_fail(status);
-                weft_node *node = weft_sample_node(graph, op, dtype, variant);
-                if (node) check_one(arguments, graph, node, dtype, variant, &t);
-                weft_graph_release(graph);
-                if (!node) break;
-            }
-        }
-        cli_progress_at(&progress, op + 1, WEFT_OP_COUNT, weft_op_get(op)->name);
-    }
-    cli_progress_end(&progress);
-    printf("%d passed, %d failed, %d unsupported\n", t.passed, t.failed, t.unsupported);
-    return t.failed ? 1 : 0;
+    int count = WEFT_OP_COUNT * (WEFT_DTYPE_COUNT - WEFT_BOOL) * WEFT_SAMPLE_VARIANTS;
+    (void)setenv("WEFT_POISON", "1", 0);
+    size_t bytes = sizeof(selftest) + (size_t)count * sizeof(sample_result);
+    selftest *t = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (t == MAP_FAILED) return cli_fail(WEFT_STATUS(WEFT_OUT_OF_MEMORY, "selftest"));
+    t->count = count;
+    t->end = cli_now() + (double)cli_number(arguments, "seconds", 1000000);
+    weft_status status = find_target(arguments, t);
+    long long jobs = cli_number(arguments, "jobs", strncmp(t->target, "cpu", 3) ? (long long)arguments->context->thread_count : 1);
+    if (!status) status = run_workers(t, (int)(jobs < 1 ? 1 : jobs > JOBS_MAX ? JOBS_MAX : jobs));
+    int code = status ? cli_fail(status) : report(t, cli_flag(arguments, "json"));
+    (void)munmap(t, bytes);
+    return code;
 }

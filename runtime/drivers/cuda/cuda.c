@@ -50,7 +50,7 @@ static void cuda_close(weft_device *base) {
     cuda_device *device = (cuda_device *)base;
     if (device->context) {
         weft_status_release(weft_cuda_enter(device));
-        weft_cuda_trim(device);
+        weft_cuda_trim(base);
         if (device->own_stream) (void)device->api.cuStreamDestroy(device->own_stream);
         (void)device->api.cuDevicePrimaryCtxRelease(device->device);
     }
@@ -72,6 +72,7 @@ static weft_status cuda_open(weft_context *context, int ordinal, weft_device **o
     device->base.driver = &weft_driver_cuda;
     device->base.ordinal = ordinal;
     device->api = api;
+    device->poison = weft_env_get(WEFT_ENV_POISON)[0] == '1';
     (void)pthread_mutex_init(&device->lock, NULL);
     weft_status status = query(device, ordinal);
     if (status)
@@ -156,4 +157,5 @@ const weft_driver weft_driver_cuda = {.name = "cuda",
                                       .download = cuda_download,
                                       .copy = cuda_copy,
                                       .launch = weft_cuda_launch,
-                                      .synchronise = cuda_synchronise};
+                                      .synchronise = cuda_synchronise,
+                                      .trim = weft_cuda_trim};

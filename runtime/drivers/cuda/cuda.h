@@ -35,6 +35,7 @@ typedef struct cuda_device {
     cuda_block *cached;   /* freed blocks, kept for the next allocation of about their size */
     size_t cached_count, cached_capacity;
     size_t cached_bytes, live_bytes;
+    bool poison; /* new memory is filled with 0xff */
     cuda_map_entry maps[CUDA_MAP_CACHE];
 } cuda_device;
 
@@ -47,7 +48,7 @@ void weft_cuda_use_stream(weft_device *device, void *stream);
 weft_status weft_cuda_allocate(weft_device *device, size_t bytes, void **out_memory) WEFT_MUST_USE;
 void weft_cuda_free(weft_device *device, void *memory, size_t bytes);
 /* Gives cached blocks back to the driver. */
-void weft_cuda_trim(cuda_device *device);
+void weft_cuda_trim(weft_device *device);
 
 weft_status weft_cuda_load(weft_device *device, const weft_program_data *program, const weft_binary *code,
                            weft_module **out_module) WEFT_MUST_USE;

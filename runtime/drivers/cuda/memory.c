@@ -17,7 +17,9 @@ static void release_cached(cuda_device *device) {
     device->cached_count = device->cached_bytes = 0;
 }
 
-void weft_cuda_trim(cuda_device *device) {
+void weft_cuda_trim(weft_device *base) {
+    cuda_device *device = (cuda_device *)base;
+    weft_status_release(weft_cuda_enter(device));
     (void)pthread_mutex_lock(&device->lock);
     release_cached(device);
     (void)pthread_mutex_unlock(&device->lock);
@@ -59,6 +61,10 @@ weft_status weft_cuda_allocate(weft_device *base, size_t bytes, void **out_memor
              "allocating %zu bytes beside %zu in use on cuda:%d of %lld", bytes, live, base->ordinal,
              (long long)device->memory_bytes);
     *out_memory = (void *)(uintptr_t)block.memory;
+    if (device->poison)
+        return weft_cuda_status(&device->api,
+                                device->api.cuMemsetD8Async(block.memory, 0xff, size, device->stream),
+                                "filling new memory");
     return NULL;
 }
 
