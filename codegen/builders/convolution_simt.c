@@ -78,14 +78,9 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
     *out_reason = "64-bit sums on a target without 64-bit arithmetic";
     if (weft_dtype_bits(p.sum) == 64 && !(weft_dtype_is_float(p.sum) ? capability->f64 : capability->i64)) return false;
     int64_t low, high;
-    const weft_type *x = weft_operand_type(p.node, 0);
-    *out_reason = "an empty kernel or input";
+    *out_reason = "an empty kernel";
     weft_dim_bounds(graph->dims, weft_dim_multiply(graph->dims, p.inputs, p.taps), &low, &high);
     if (low < 1) return false;
-    for (int d = 0; d < x->rank; d++) {
-        weft_dim_bounds(graph->dims, x->dims[d], &low, &high);
-        if (low < 1) return false;
-    }
     *out_reason = "the epilogue moves elements of the result";
     if (!epilogue_fits(graph, fusion, &p)) return false;
     *out_reason = NULL;
@@ -156,7 +151,7 @@ static weft_kval load_input(weft_simt *s, const problem *p, weft_kval position, 
     *out_inside = WEFT_KNONE;
     for (int d = 0; d < p->rank; d++)
         index[d + 2] = weft_lane_scalar(input_position(s, p, d, outputs[d].base, parts[d + 1].base, out_inside));
-    return weft_index_value(s->index, p->node->operands[0], index, 1, WEFT_KNONE);
+    return weft_index_value(s->index, p->node->operands[0], index, 1, *out_inside); /* masked: the input may be empty */
 }
 
 static weft_kval load(weft_simt *s, int side, weft_kval row, weft_kval k, weft_kval *out_inside) {

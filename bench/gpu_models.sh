@@ -1,0 +1,48 @@
+#!/bin/bash
+# Builds Weft on a CUDA machine (no LLVM, ONNX or Check needed) and tries whole programs there: `weft doctor`, every op
+# against the interpreter (`weft selftest cuda`), the real models that bench/prepare_gpu_models.py packed into .carry/models,
+# and running out of memory. Ends with a short table.
+# usage: bench/gpu_models.sh [--out FOLDER] [--models FOLDER] [--seconds N of selftest] [--part NAME]...
+#        parts: selftest models faults
+set -u
+cd "$(dirname "$0")/.."
+out=${OUT:-build/gpu-models}; models=.carry/models; seconds=120; parts=""
+while [ $# -gt 0 ]; do
+  case $1 in
+    --part) parts="$parts $2"; shift 2 ;;
+    --out) out=$2; shift 2 ;;
+    --models) models=$2; shift 2 ;;
+    --seconds) seconds=$2; shift 2 ;;
+    *) echo "usage: bench/gpu_models.sh [--out FOLDER] [--models FOLDER] [--seconds N] [--part NAME]..."; exit 2 ;;
+  esac
+done
+parts=${parts:-selftest models faults}
+mkdir -p "$out"
+{ nvidia-smi --query-gpu=name,driver_version,clocks.sm,power.limit --format=csv,noheader; cmake --version | head -1; cc --version | head -1; git log -1 --format=%h; } > "$out/machine.txt" 2>&1
+cat "$out/machine.txt"
+cmake -S . -B build/gpu -G Ninja -DCMAKE_BUILD_TYPE=Release -DWEFT_LLVM=OFF -DWEFT_ONNX=OFF -DWEFT_TESTS=OFF -DWEFT_WERROR=OFF > "$out/build-models.log" 2>&1 &&
+  cmake --build build/gpu --target weft-command weft_gpu_faults >> "$out/build-models.log" 2>&1 || { tail -40 "$out/build-models.log"; echo "build failed"; exit 1; }
+# NVRTC and the driver's library may lie outside of the loader's path
+for folder in /usr/local/cuda/lib64 /usr/local/cuda/lib /usr/local/nvidia/lib64; do [ -d $folder ] && LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}:$folder; done
+export LD_LIBRARY_PATH
+weft=build/gpu/cli/weft
+$weft doctor > "$out/doctor.txt" 2>&1; cat "$out/doctor.txt"
+table="$out/table.txt"; : > "$table"; code=0
+has() { case " $parts " in *" $1 "*) return 0 ;; esac; return 1; }
+if has models; then
+  timeout 200 python3 bench/gpu_models.py $weft "$models" --json "$out/models.json" > "$out/models.log" 2>&1 || code=1
+  cat "$out/models.log"; grep -E "^(models:|[a-z0-9-]+ +(right|WRONG|[0-9]+x))" "$out/models.log" | cut -c1-200 >> "$table"
+fi
+if has faults; then
+  timeout 60 build/gpu/bench/weft_gpu_faults > "$out/faults.log" 2>&1 || code=1
+  cat "$out/faults.log"; grep -E "^faults:" "$out/faults.log" >> "$table"
+fi
+if has selftest; then
+  WEFT_CACHE= timeout $((seconds + 60)) $weft selftest cuda --seconds "$seconds" > "$out/selftest.log" 2>&1 || code=1
+  grep -c FAILED "$out/selftest.log" | sed 's/^/selftest, failures listed: /' >> "$table"
+  cut -c1-260 "$out/selftest.log" | grep -E "FAILED" | head -60
+  grep FAILED "$out/selftest.log" | awk '{print $2}' | sort | uniq -c | sort -rn | awk '{printf "failed  %-24s %s\n", $2, $1}' >> "$table"
+  tail -1 "$out/selftest.log" | sed 's/^/selftest: /' >> "$table"
+fi
+echo "---- table"; cat "$table"
+exit $code

@@ -1,0 +1,111 @@
+"""Fills a folder with what bench/gpu_models.sh runs on a machine with a card: one CUDA artifact per real model, compiled
+here without a card, inputs at several shapes, ONNX Runtime's outputs, and this machine's CPU times.
+
+usage: prepare_gpu_models.py BUILD_FOLDER [--out .carry/models] [--arch sm_90a] [--only NAME] [--site FOLDER]
+--site: a folder that holds the packages of models (default: site-packages of this Python)."""
+import argparse
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import numpy as np
+import onnxruntime as ort
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests/models"))
+import models  # noqa: E402
+
+LIMIT_BYTES = 60 << 20
+
+
+def parse():
+    p = argparse.ArgumentParser()
+    p.add_argument("build")
+    p.add_argument("--out", default=".carry/models")
+    p.add_argument("--arch", default="sm_90a")
+    p.add_argument("--only", action="append")
+    p.add_argument("--site")
+    p.add_argument("--no-cpu", action="store_true", help="no CPU artifact, no CPU time")
+    return p.parse_args()
+
+
+def find(site, file):
+    for path in [os.path.join(site or models.SITE, file)] + glob.glob(os.path.join(site or models.SITE, "*", file)):
+        if os.path.exists(path):
+            return path
+    raise RuntimeError("%s is not there" % file)
+
+
+def run(command):
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode != 0:
+        raise RuntimeError((result.stderr or result.stdout).strip()[-800:])
+    return result.stdout
+
+
+def save(folder, kind, k, named):
+    files = []
+    for name, array in named:
+        file = "%s_%d_%s.npy" % (kind, k, "".join(c if c.isalnum() else "_" for c in name))
+        np.save(os.path.join(folder, file), array)
+        files.append([name, file])
+    return files
+
+
+def prepare(args, entry):
+    name, file, make, shapes = entry
+    path, folder = find(args.site, file), os.path.join(args.out, name)
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    weft = os.path.join(args.build, "cli/weft")
+    row = {"name": name, "calls": []}
+    start = time.perf_counter()
+    run([weft, "compile", path, "-o", os.path.join(folder, "cuda.weft"), "--target", "cuda:" + args.arch])
+    row["compile_s"] = time.perf_counter() - start
+    row["artifact_mb"] = os.path.getsize(os.path.join(folder, "cuda.weft")) / 1e6
+    options = ort.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 2, 3
+    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    names, rng = [o.name for o in session.get_outputs()], np.random.default_rng(7)
+    for k, shape in enumerate(shapes):
+        feed = make(rng, shape)
+        call = {"shape": list(shape), "inputs": save(folder, "in", k, feed.items())}
+        call["outputs"] = save(folder, "want", k, zip(names, session.run(None, feed)))
+        row["calls"].append(call)
+    if not args.no_cpu:
+        run([weft, "compile", path, "-o", "/tmp/prepare_gpu_models.weft"])
+        inputs = [x for n, f in row["calls"][0]["inputs"] for x in ("--input", "%s=%s" % (n, os.path.join(folder, f)))]
+        bench = run([weft, "bench", "/tmp/prepare_gpu_models.weft", "--json", "--threads", "2"] + inputs)
+        row["cpu_ms"] = json.loads(bench.splitlines()[0])["median_ms"]
+    with open(os.path.join(folder, "model.json"), "w") as f:
+        json.dump(row, f, indent=1)
+    return row
+
+
+def main():
+    args = parse()
+    failed = 0
+    os.makedirs(args.out, exist_ok=True)
+    for entry in models.MODELS:
+        if entry[0] not in (args.only or [e[0] for e in models.DEMO]):
+            continue
+        try:
+            row = prepare(args, entry)
+            print("%-18s compiled in %6.1f s, %6.2f MB, this CPU %s ms" % (
+                entry[0], row["compile_s"], row["artifact_mb"], "%.3f" % row["cpu_ms"] if "cpu_ms" in row else "-"), flush=True)
+        except RuntimeError as problem:
+            failed += 1
+            print("%-18s FAILED: %s" % (entry[0], problem), flush=True)
+    total = sum(os.path.getsize(os.path.join(d, f)) for d, _, fs in os.walk(args.out) for f in fs)
+    print("%s: %.1f MB" % (args.out, total / 1e6))
+    if total > LIMIT_BYTES:
+        print("more than %d MiB: use --only" % (LIMIT_BYTES >> 20))
+        failed += 1
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
