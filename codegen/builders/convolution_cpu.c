@@ -46,13 +46,22 @@ static void step(weft_convolution_build *b, const tile *t, weft_kval regs, weft_
     }
 }
 
-/* Taps of axis d and inwards; w_at and x_at stand at their first. The last axis is written out, the others are loops
-   unless there is one input channel only: then nothing else fills the pipeline. */
+/* Taps of axis d and inwards; w_at and x_at stand at their first. The last axis is written out unless it is long, the
+   others are loops unless there is one input channel only: then nothing else fills the pipeline. */
 static void tap_loops(weft_convolution_build *b, const tile *t, weft_kval regs, int d, weft_kval w_at, weft_kval x_at) {
     const weft_convolution *p = b->p;
     const weft_convolution_axis *a = &p->axis[d];
     int64_t inner = 1;
     for (int i = d + 1; i < p->rank; i++) inner *= p->axis[i].kernel;
+    if (d == p->rank - 1 && a->kernel > WEFT_CONVOLUTION_UNROLLED) {
+        weft_kval i = weft_k_for(b->k, weft_cv_number(b, 0), weft_cv_number(b, a->kernel), weft_cv_number(b, 1), 0);
+        weft_kval position = weft_cv_times(b, i, a->dilation), phases = weft_cv_number(b, a->phases);
+        weft_kval shift = weft_k_add(b->k, weft_cv_times(b, weft_k_rem(b->k, position, phases), a->extent),
+                                     weft_k_div(b->k, position, phases));
+        step(b, t, regs, weft_k_add(b->k, w_at, i), weft_k_add(b->k, x_at, shift));
+        weft_k_end(b->k);
+        return;
+    }
     if (d == p->rank - 1) {
         for (int64_t i = 0; i < a->kernel; i++) {
             int64_t position = i * a->dilation;
@@ -379,7 +388,6 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
     if (node->operands[1]->type.rank < 3) return *out_reason = "no spatial axis", false;
     for (int i = 0; i < node->operands[1]->type.rank; i++) {
         if (!weft_dim_is_number(node->operands[1]->type.dims[i])) return *out_reason = "a symbolic kernel", false;
-        if (i >= 2 && node->operands[1]->type.dims[i] > 64) return *out_reason = "a kernel longer than 64", false;
     }
     weft_dtype_kind kind = weft_dtype_kind_of(node->operands[0]->type.dtype);
     if (kind != WEFT_KIND_FLOAT && kind != WEFT_KIND_SIGNED && kind != WEFT_KIND_UNSIGNED)

@@ -48,6 +48,9 @@ void weft_convolution_pack_rows(weft_convolution_build *b, weft_kval buffer, wef
 weft_status weft_convolution_pack_x(weft_convolution_build *b) WEFT_MUST_USE;
 weft_status weft_convolution_pack_w(weft_convolution_build *b) WEFT_MUST_USE;
 
+/* Taps of the last axis that are written out; more are a loop. */
+enum { WEFT_CONVOLUTION_UNROLLED = 32 };
+
 /* Lines of a depthwise tile: rows of x are read once for all of them. */
 enum { WEFT_DEPTHWISE_LINES = 4 };
 

@@ -27,7 +27,7 @@ static weft_kval source(weft_convolution_build *b, int d, weft_lane_index at, in
 static int64_t packed_scale(const weft_convolution_axis *a) { return a->subsampled ? a->stride : a->phases; }
 
 /* One packed row of one phase: [q0, q1) in vectors; `inside`: no lane needs a mask. */
-static void pack_run(weft_convolution_build *b, weft_kval buffer, weft_kval to, int64_t phase, weft_kval q0,
+static void pack_run(weft_convolution_build *b, weft_kval buffer, weft_kval to, weft_kval phase, weft_kval q0,
                      weft_kval q1, bool inside, const weft_lane_index *leading) {
     const weft_convolution *p = b->p;
     weft_kernel *k = b->k;
@@ -45,7 +45,7 @@ static void pack_run(weft_convolution_build *b, weft_kval buffer, weft_kval to, 
     point.merge = 0;
     for (int i = 0; i < p->rank + 1; i++) point.axis[i] = leading[i];
     weft_lane_index at = weft_lane_multiply(&b->c, weft_lane_range(q, lanes), packed_scale(a), lanes);
-    if (phase) at = weft_lane_add(&b->c, at, weft_lane_scalar(weft_cv_number(b, phase)), lanes);
+    if (phase != WEFT_KNONE) at = weft_lane_add(&b->c, at, weft_lane_scalar(phase), lanes);
     weft_kval mask = WEFT_KNONE;
     if (inside) {
         point.axis[p->rank + 1] = weft_lane_add(
@@ -69,11 +69,20 @@ static void pack_row(weft_convolution_build *b, weft_kval buffer, weft_kval to, 
     weft_kernel *k = b->k;
     const weft_convolution_axis *a = &p->axis[p->rank - 1];
     int64_t scale = packed_scale(a);
+    enum { UNROLLED = 8 };
+    if (a->phases > UNROLLED) { /* as many loops as phases would be much code */
+        weft_kval phase = weft_k_for(k, weft_cv_number(b, 0), weft_cv_number(b, a->phases), weft_cv_number(b, 1), 0);
+        pack_run(b, buffer, weft_k_add(k, to, weft_cv_times(b, phase, a->extent)), phase, weft_cv_number(b, 0),
+                 weft_cv_extent(b, a->extent), false, leading);
+        weft_k_end(k);
+        return;
+    }
     for (int64_t phase = 0; phase < a->phases; phase++) {
+        weft_kval shift = phase ? weft_cv_number(b, phase) : WEFT_KNONE;
         weft_kval at = weft_k_add(k, to, weft_cv_times(b, weft_cv_number(b, phase), a->extent)),
                   lanes = weft_cv_number(b, b->lanes), zero = weft_cv_number(b, 0);
         if (a->base_dilation > 1) { /* holes: every vector has masks */
-            pack_run(b, buffer, at, phase, zero, weft_cv_extent(b, a->extent), false, leading);
+            pack_run(b, buffer, at, shift, zero, weft_cv_extent(b, a->extent), false, leading);
             continue;
         }
         /* The first vector whose lanes are all >= 0, and the last whose lanes are all below the input's end. */
@@ -91,9 +100,9 @@ static void pack_row(weft_convolution_build *b, weft_kval buffer, weft_kval to, 
             a->extent);
         weft_kval lo = weft_k_min(k, weft_cv_extent(b, first), weft_cv_extent(b, a->extent));
         weft_kval whole = weft_k_max(k, lo, weft_k_mul(k, weft_k_div(k, weft_cv_extent(b, fits), lanes), lanes));
-        pack_run(b, buffer, at, phase, zero, lo, false, leading);
-        pack_run(b, buffer, at, phase, lo, whole, true, leading);
-        pack_run(b, buffer, at, phase, whole, weft_cv_extent(b, a->extent), false, leading);
+        pack_run(b, buffer, at, shift, zero, lo, false, leading);
+        pack_run(b, buffer, at, shift, lo, whole, true, leading);
+        pack_run(b, buffer, at, shift, whole, weft_cv_extent(b, a->extent), false, leading);
     }
 }
 

@@ -89,7 +89,6 @@ bool weft_convolution_find(const weft_build_request *request, weft_convolution *
                                              .low = low[d],
                                              .input = x->dims[d + 2],
                                              .output = y->dims[d + 2]};
-        if (p->axis[d].kernel > 64) return *out_reason = "a kernel longer than 64", false;
         p->taps *= w->dims[d + 2];
         if (d < p->rank - 1) p->lines = weft_dim_multiply(request->graph->dims, p->lines, y->dims[d + 2]);
     }

@@ -275,6 +275,28 @@ START_TEST(typical) {
          .base = {2, 2},
          .low = {1, 1},
          .high = {1, 1}},
+        /* the basis of a short-time Fourier transform; long kernels with few and many phases */
+        {.rank = 1, .batch = 2, .groups = 1, .in = 1, .out = 34, .size = {640}, .kernel = {256}, .stride = {128}},
+        {.rank = 1,
+         .batch = 1,
+         .groups = 2,
+         .in = 3,
+         .out = 5,
+         .size = {150},
+         .kernel = {65},
+         .stride = {3},
+         .low = {7},
+         .high = {40}},
+        {.rank = 2,
+         .batch = 1,
+         .groups = 1,
+         .in = 2,
+         .out = 3,
+         .size = {70, 90},
+         .kernel = {66, 80},
+         .stride = {2, 9},
+         .low = {1, 5},
+         .high = {3, 20}},
     };
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
         for (int variant = 0; variant < 3; variant++) {

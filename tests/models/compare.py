@@ -105,7 +105,8 @@ def check_model(args, entry, folder):
     wanted = [session.run(None, f) for f in feeds]
     artifact, row = os.path.join(folder, name + ".weft"), {"model": name, "parameters": parameters(path), "shapes": [list(s) for s in shapes]}
     start = time.perf_counter()
-    run([weft, "compile", path, "-o", artifact])
+    dims = ["--dim", models.DIMS[name]] if name in models.DIMS else []
+    run([weft, "compile", path, "-o", artifact] + dims)
     row["compile_s"] = time.perf_counter() - start
     row["artifact_mb"] = os.path.getsize(artifact) / 1e6
     given, outputs = [inputs_of(folder, f, k) for k, f in enumerate(feeds)], []
@@ -117,7 +118,7 @@ def check_model(args, entry, folder):
     for k in range(len(shapes)):
         for o in outputs[k]:
             os.remove(o.split("=", 1)[1])
-    command = [weft, "run", path]
+    command = [weft, "run", path] + dims
     for k in range(len(shapes)):
         command += flags("--input", given[k]) + flags("--output", outputs[k])
     run(command)

