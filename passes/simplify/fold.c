@@ -1,6 +1,7 @@
 /* Constants: nodes whose operands are all constants are run by the reference interpreter, exactly.
    Results up to SMALL_BYTES always; larger ones when they take no more memory than the constants they replace and the
-   work is bounded. What makes memory out of little (broadcast, iota) stays as it is. */
+   work is bounded. What makes memory out of little (broadcast, iota) stays as it is; a broadcast constant counts as a
+   constant beside one that is as large as the result. */
 #include "ir/interpret.h"
 
 #include "base/tensor.h"
@@ -9,6 +10,10 @@
 enum { SMALL_BYTES = 1 << 16, MAX_OPERANDS = 64, MAX_RESULTS = 8 };
 static const int64_t max_work = 1 << 22; /* element operations */
 
+static bool is_broadcast_constant(const weft_value *value) {
+    return weft_producer(value, WEFT_OP_broadcast) && weft_producer(value->node->operands[0], WEFT_OP_constant);
+}
+
 static bool is_candidate(const weft_node *node) {
     unsigned flags = weft_op_get(node->op)->flags;
     if (flags & (WEFT_FLAG_EFFECT | WEFT_FLAG_REGION | WEFT_FLAG_TERMINATOR)) return false;
@@ -16,12 +21,19 @@ static bool is_candidate(const weft_node *node) {
         return false;
     if (node->op == WEFT_OP_broadcast || node->op == WEFT_OP_optimization_barrier) return false;
     if (weft_node_attribute(node, WEFT_ATTR_symbol)) return false;
-    for (int i = 0; i < node->operand_count; i++)
-        if (!weft_producer(node->operands[i], WEFT_OP_constant)) return false;
-    return true;
+    bool full = false;
+    for (int i = 0; i < node->operand_count; i++) {
+        full |= weft_producer(node->operands[i], WEFT_OP_constant) != NULL;
+        if (!weft_producer(node->operands[i], WEFT_OP_constant) &&
+            !((flags & WEFT_FLAG_ELEMENTWISE) && is_broadcast_constant(node->operands[i])))
+            return false;
+    }
+    return full;
 }
 
+/* The tensor of a constant or of what is broadcast. */
 static weft_tensor *constant_of(const weft_value *value) {
+    if (value->node->op == WEFT_OP_broadcast) value = value->node->operands[0];
     return weft_node_attribute(value->node, WEFT_ATTR_value)->as.tensor;
 }
 
@@ -63,16 +75,25 @@ static bool is_worth(const weft_node *node) {
     if (!result_bytes(node, &bytes, &elements) || !work_is_bounded(node, elements)) return false;
     if (bytes <= SMALL_BYTES) return true;
     for (int i = 0; i < node->operand_count; i++)
-        if (!node->operands[i]->uses->next) freed += constant_of(node->operands[i])->bytes;
+        if (weft_producer(node->operands[i], WEFT_OP_constant) && !node->operands[i]->uses->next)
+            freed += constant_of(node->operands[i])->bytes;
     return bytes <= freed;
 }
 
 static weft_status run(weft_graph *graph, const weft_node *node, weft_tensor **results) {
     weft_interpreter interpreter;
-    weft_tensor *inputs[MAX_OPERANDS];
-    for (int i = 0; i < node->operand_count; i++) inputs[i] = constant_of(node->operands[i]);
+    weft_tensor *inputs[MAX_OPERANDS], *spread[MAX_OPERANDS] = {NULL};
     WEFT_TRY(weft_interpreter_init(graph, WEFT_INTERPRET_EXACT, &interpreter), "folding");
-    weft_status status = weft_interpret_node(&interpreter, node, inputs, results);
+    weft_status status = NULL;
+    for (int i = 0; i < node->operand_count && !status; i++) {
+        const weft_node *producer = node->operands[i]->node;
+        inputs[i] = constant_of(node->operands[i]);
+        if (producer->op != WEFT_OP_broadcast) continue;
+        status = weft_interpret_node(&interpreter, producer, &inputs[i], &spread[i]);
+        inputs[i] = spread[i];
+    }
+    if (!status) status = weft_interpret_node(&interpreter, node, inputs, results);
+    for (int i = 0; i < node->operand_count; i++) weft_tensor_release(spread[i]);
     weft_interpreter_deinit(&interpreter);
     return status;
 }

@@ -1,9 +1,9 @@
 /* The pass "simplify": rewrites to a fixed point, then common subexpressions and dead code, until nothing changes.
 
    simplify.c has the table of rewrites, each by name, and the worklist. algebra.c, views.c, movement.c, product.c,
-   control.c hold the rewrites of their family; fold.c computes constants; cse.c and dce.c are the sweeps.
+   scale.c, control.c hold the rewrites of their family; fold.c computes constants; cse.c and dce.c are the sweeps.
    Invariant: a rewrite keeps the type of every value it replaces, and the numbers bit for bit except the sign of a zero
-   (x + 0) and NaN payloads. */
+   (x + 0) and NaN payloads. scale.c alone moves roundings: constants behind products go into them (f32 and f64). */
 #ifndef WEFT_PASSES_SIMPLIFY_H
 #define WEFT_PASSES_SIMPLIFY_H
 
@@ -66,6 +66,9 @@ extern const weft_rewrite_row weft_simplify_rewrites[];
     X(reduce_of_reduce, WEFT_OP_reduce)                                                                                \
     X(cumulative_unit_axis, WEFT_OP_cumulative)                                                                        \
     X(dot_of_transpose, WEFT_OP_dot_general)                                                                           \
+    X(add_constants, WEFT_OP_add)                                                                                      \
+    X(multiply_constants, WEFT_OP_mul)                                                                                 \
+    X(scale_into_weights, WEFT_OP_mul)                                                                                 \
     X(cond_known, WEFT_OP_cond)                                                                                        \
     X(fold_constants, WEFT_OP_COUNT)
 
