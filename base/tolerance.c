@@ -12,9 +12,9 @@ typedef struct row {
 
 /* Of f32 and f64. Types that round once from f32 stay within one unit of their own: narrow below. */
 static const row table[WEFT_TOLERANCE_CLASS_COUNT] = {
-    [WEFT_TOLERANCE_EXACT] = {{0, 0}, {0, 0}},    [WEFT_TOLERANCE_ARITHMETIC] = {{0.5, 0}, {1, 0}},
-    [WEFT_TOLERANCE_FUNCTION] = {{4, 0}, {6, 0}}, [WEFT_TOLERANCE_SUM] = {{1, 1}, {1, 1}},
-    [WEFT_TOLERANCE_CHAIN] = {{16, 1}, {24, 1}},
+    [WEFT_TOLERANCE_EXACT] = {{0, 0, 0}, {0, 0, 0}},    [WEFT_TOLERANCE_ARITHMETIC] = {{0.5, 0, 0}, {1, 0, 0}},
+    [WEFT_TOLERANCE_FUNCTION] = {{4, 0, 0}, {6, 0, 0}}, [WEFT_TOLERANCE_SUM] = {{1, 1, 0}, {1, 1, 0}},
+    [WEFT_TOLERANCE_CHAIN] = {{16, 1, 0}, {24, 1, 0}},  [WEFT_TOLERANCE_GRAPH] = {{2048, 0, 1}, {2048, 0, 1}},
 };
 
 weft_tolerance weft_tolerance_get(weft_tolerance_class class, weft_dtype dtype, const char *target) {
@@ -23,6 +23,8 @@ weft_tolerance weft_tolerance_get(weft_tolerance_class class, weft_dtype dtype, 
     if (!narrow) return tolerance;
     if (class == WEFT_TOLERANCE_CHAIN)
         tolerance.ulp = 4;
+    else if (class == WEFT_TOLERANCE_GRAPH)
+        tolerance.ulp = weft_dtype_bits(dtype) == 16 ? 16 : 4;
     else if (class != WEFT_TOLERANCE_EXACT)
         tolerance.ulp = 1;
     return tolerance;
@@ -66,6 +68,6 @@ bool weft_tolerance_close(weft_tolerance tolerance, weft_dtype dtype, double exp
         return tolerance.ulp > 0 && edge && (expected > 0) == (actual > 0);
     }
     double allowed =
-        tolerance.ulp * weft_tolerance_spacing(dtype, expected) + tolerance.accumulation * terms * unit * scale;
+        tolerance.ulp * weft_tolerance_spacing(dtype, fmax(fabs(expected), tolerance.least)) + tolerance.accumulation * terms * unit * scale;
     return fabs(expected - actual) <= allowed;
 }

@@ -23,7 +23,7 @@ static weft_status check_passes(cli_arguments *arguments, weft_graph *graph, con
     if (!status) status = weft_pipeline_run(&pass, passes);
     if (!status) status = interpret(copy, inputs, outputs);
     *out_differs = false;
-    for (int i = 0; !status && i < weft_graph_output_count(graph); i++) *out_differs |= cli_compare(outputs[i], expected[i], 0).differs;
+    for (int i = 0; !status && i < weft_graph_output_count(graph); i++) *out_differs |= cli_compare(outputs[i], expected[i], NULL).differs;
     for (int i = 0; i < CLI_VALUES_MAX; i++) weft_tensor_release(outputs[i]);
     weft_graph_release(copy);
     return status;
@@ -64,7 +64,7 @@ static weft_status bisect_groups(weft_graph *graph, weft_tensor *const *inputs, 
         int count = 0, bad = -1;
         cli_difference d;
         status = cli_extract(graph, node, 0, &values, &piece, cut, &count);
-        if (!status) status = cli_check_graph(piece, NULL, cut, &bad, &d);
+        if (!status) status = cli_check_graph(piece, NULL, cut, NULL, &bad, &d);
         if (!status && bad >= 0) {
             *out_found = true;
             printf("group %s at %s: result %d element %lld: got %.9g, expected %.9g\n", weft_node_string(node, WEFT_ATTR_anchor, weft_op_get(node->op)->name),

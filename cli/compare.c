@@ -7,40 +7,102 @@
 #include "base/dtype.h"
 #include "ir/build.h"
 
-static double tolerance_of(weft_dtype dtype) {
-    switch ((int)dtype) {
-    case WEFT_F64: return 1e-9;
-    case WEFT_F32:
-    case WEFT_C64: return 2e-4;
-    case WEFT_F16: return 2e-2;
-    case WEFT_BF16: return 1e-1;
-    default: return weft_dtype_is_float(dtype) ? 0.5 : 0;
+static weft_tolerance_class class_of(const weft_node *node) {
+    bool whole = node->result_count && !weft_dtype_is_float(node->results[0].type.dtype);
+    bool complex = node->operand_count && (node->operands[0]->type.dtype == WEFT_C64 || node->operands[0]->type.dtype == WEFT_C128);
+    const weft_op_info *info = weft_op_get(node->op);
+    if (info->flags & WEFT_FLAG_VIEW || (whole && !complex)) return WEFT_TOLERANCE_EXACT;
+    switch ((int)node->op) {
+    case WEFT_OP_abs:
+    case WEFT_OP_neg:
+    case WEFT_OP_sign:
+    case WEFT_OP_ceil:
+    case WEFT_OP_floor:
+    case WEFT_OP_round:
+    case WEFT_OP_max:
+    case WEFT_OP_min:
+    case WEFT_OP_select:
+    case WEFT_OP_convert:
+    case WEFT_OP_bitcast:
+    case WEFT_OP_constant:
+    case WEFT_OP_iota:
+    case WEFT_OP_gather:
+    case WEFT_OP_sort:
+    case WEFT_OP_top_k:
+    case WEFT_OP_complex:
+    case WEFT_OP_real:
+    case WEFT_OP_imag:
+    case WEFT_OP_state_read: return WEFT_TOLERANCE_EXACT;
+    case WEFT_OP_add:
+    case WEFT_OP_sub:
+    case WEFT_OP_mul:
+    case WEFT_OP_div:
+    case WEFT_OP_rem:
+    case WEFT_OP_sqrt: return complex ? WEFT_TOLERANCE_CHAIN : WEFT_TOLERANCE_ARITHMETIC;
+    case WEFT_OP_scatter:
+    case WEFT_OP_reduce:
+    case WEFT_OP_cumulative:
+    case WEFT_OP_reduce_window:
+    case WEFT_OP_select_and_scatter:
+    case WEFT_OP_dot_general:
+    case WEFT_OP_convolution: return WEFT_TOLERANCE_SUM;
+    default: return info->flags & WEFT_FLAG_ELEMENTWISE ? WEFT_TOLERANCE_FUNCTION : WEFT_TOLERANCE_CHAIN;
     }
 }
 
-cli_difference cli_compare(const weft_tensor *got, const weft_tensor *expected, double tolerance) {
+static bool is_complex(weft_dtype dtype) { return dtype == WEFT_C64 || dtype == WEFT_C128; }
+static weft_dtype part_of(weft_dtype dtype) { return dtype == WEFT_C64 ? WEFT_F32 : dtype == WEFT_C128 ? WEFT_F64 : dtype; }
+
+static double largest_of(const weft_tensor *tensor) {
+    weft_dtype part = part_of(weft_tensor_dtype(tensor));
+    int64_t count = weft_tensor_element_count(tensor) * (is_complex(weft_tensor_dtype(tensor)) ? 2 : 1);
+    double largest = 0;
+    for (int64_t i = 0; weft_dtype_is_float(part) && i < count; i++) {
+        double x = fabs(weft_element_double(part, weft_tensor_data(tensor), i));
+        if (isfinite(x) && x > largest) largest = x;
+    }
+    return largest;
+}
+
+cli_contract cli_contract_of(const weft_node *node, int input_count, weft_tensor *const *inputs) {
+    cli_contract contract = {class_of(node), "cpu", 1, 1};
+    for (int i = 0; i < input_count; i++) {
+        double x = largest_of(inputs[i]);
+        contract.terms = fmax(contract.terms, (double)weft_tensor_element_count(inputs[i]));
+        contract.scale = fmax(contract.scale, x * x); /* terms are elements or products of two */
+    }
+    return contract;
+}
+
+cli_difference cli_compare(const weft_tensor *got, const weft_tensor *expected, const cli_contract *contract) {
+    static const cli_contract graph = {WEFT_TOLERANCE_GRAPH, "cpu", 1, 1};
+    if (!contract) contract = &graph;
     cli_difference d = {.element = -1};
-    weft_dtype dtype = weft_tensor_dtype(expected);
+    weft_dtype dtype = weft_tensor_dtype(expected), part = part_of(dtype);
     bool same = weft_tensor_dtype(got) == dtype && weft_tensor_rank(got) == weft_tensor_rank(expected);
     for (int i = 0; same && i < weft_tensor_rank(got); i++) same = weft_tensor_shape(got)[i] == weft_tensor_shape(expected)[i];
     if (!same) return (cli_difference){.worst = INFINITY, .element = -1, .differs = true};
-    if (tolerance <= 0) tolerance = tolerance_of(dtype);
-    bool real = weft_dtype_is_float(dtype), complex = dtype == WEFT_C64 || dtype == WEFT_C128;
-    weft_dtype part = complex ? (dtype == WEFT_C64 ? WEFT_F32 : WEFT_F64) : dtype;
-    int64_t count = weft_tensor_element_count(expected) * (complex ? 2 : 1);
+    weft_tolerance tolerance = weft_tolerance_get(contract->class, part, contract->target);
+    double scale = fmax(contract->scale, largest_of(expected));
+    int64_t count = weft_tensor_element_count(expected) * (is_complex(dtype) ? 2 : 1);
     for (int64_t i = 0; i < count; i++) {
         double a, b, error;
-        if (real || complex) {
+        bool close;
+        if (weft_dtype_is_float(part)) {
             a = weft_element_double(part, weft_tensor_data(got), i), b = weft_element_double(part, weft_tensor_data(expected), i);
             error = (isnan(a) && isnan(b)) || a == b ? 0 : fabs(a - b) / (1 + fabs(b));
             if (isnan(error) || isinf(a) != isinf(b)) error = INFINITY;
+            close = weft_tolerance_close(tolerance, part, b, a, contract->terms, scale);
         } else {
             int64_t x = weft_element_i64(dtype, weft_tensor_data(got), i), y = weft_element_i64(dtype, weft_tensor_data(expected), i);
             a = (double)x, b = (double)y, error = x == y ? 0 : fabs(a - b) + 1;
+            close = x == y;
         }
-        if (error > d.worst || (error > 0 && d.element < 0)) d.worst = error, d.element = i, d.got = a, d.expected = b;
+        bool first = !close && !d.differs;
+        if (first || (!d.differs && error > d.worst)) d.element = i, d.got = a, d.expected = b;
+        if (error > d.worst) d.worst = error;
+        d.differs |= !close;
     }
-    d.differs = d.worst > tolerance;
     return d;
 }
 
@@ -132,7 +194,8 @@ weft_status cli_extract(weft_graph *graph, const weft_node *node, int depth, con
     return status ? status : weft_graph_verify(*out_graph);
 }
 
-weft_status cli_check_graph(weft_graph *graph, const char *device, weft_tensor *const *inputs, int *out_bad, cli_difference *out_difference) {
+weft_status cli_check_graph(weft_graph *graph, const char *device, weft_tensor *const *inputs, const cli_contract *contract, int *out_bad,
+                            cli_difference *out_difference) {
     int input_count = weft_graph_input_count(graph), output_count = weft_graph_output_count(graph);
     weft_tensor *expected[CLI_VALUES_MAX] = {0}, *got[CLI_VALUES_MAX] = {0}, *again[CLI_VALUES_MAX] = {0};
     weft_function *function = NULL;
@@ -145,7 +208,7 @@ weft_status cli_check_graph(weft_graph *graph, const char *device, weft_tensor *
     if (!status) status = weft_function_call(function, input_count, inputs, output_count, got);
     if (!status) status = weft_function_call(function, input_count, inputs, output_count, again);
     for (int i = 0; !status && i < output_count && *out_bad < 0; i++) {
-        *out_difference = cli_compare(got[i], expected[i], 0);
+        *out_difference = cli_compare(got[i], expected[i], contract);
         if (!out_difference->differs)
             out_difference->unstable = weft_tensor_bytes(got[i]) != weft_tensor_bytes(again[i]) ||
                                        memcmp(weft_tensor_data(got[i]), weft_tensor_data(again[i]), weft_tensor_bytes(got[i])) != 0;

@@ -2,19 +2,30 @@
 #ifndef WEFT_CLI_COMPARE_H
 #define WEFT_CLI_COMPARE_H
 
+#include "base/capability.h"
+#include "base/tolerance.h"
 #include "cli/cli.h"
 #include "ir/interpret.h"
 
 typedef struct cli_difference {
     double worst;      /* largest |a - b| / (1 + |b|); infinity for NaN against a number or different shapes */
-    int64_t element;   /* where */
+    int64_t element;   /* the first one beyond the tolerance, else the worst; -1 = none */
     double got, expected;
-    bool differs;      /* beyond the tolerance of the dtype */
+    bool differs;      /* beyond the tolerance */
     bool unstable;     /* cli_check_graph: a second run gave other bits */
 } cli_difference;
 
-/* tolerance 0 = that of the dtype. */
-cli_difference cli_compare(const weft_tensor *got, const weft_tensor *expected, double tolerance);
+/* What base/tolerance.h needs to know of a result. */
+typedef struct cli_contract {
+    weft_tolerance_class class;
+    const char *target;
+    double terms, scale; /* of sums */
+} cli_contract;
+/* What one node may do to its results, given its inputs. */
+cli_contract cli_contract_of(const weft_node *node, int input_count, weft_tensor *const *inputs);
+
+/* contract NULL = that of a whole graph. */
+cli_difference cli_compare(const weft_tensor *got, const weft_tensor *expected, const cli_contract *contract);
 
 /* Every value of a graph's body for given inputs, by the interpreter. */
 typedef struct cli_values {
@@ -31,6 +42,11 @@ weft_status cli_extract(weft_graph *graph, const weft_node *node, int depth, con
 
 /* Compiles for a device (NULL = cpu) and runs twice; compares every output with the interpreter, and the bits of both runs.
    *out_bad = number of the first bad output or -1. */
-weft_status cli_check_graph(weft_graph *graph, const char *device, weft_tensor *const *inputs, int *out_bad, cli_difference *out_difference) WEFT_MUST_USE;
+weft_status cli_check_graph(weft_graph *graph, const char *device, weft_tensor *const *inputs, const cli_contract *contract, int *out_bad,
+                            cli_difference *out_difference) WEFT_MUST_USE;
+/* Every kernel of the fused graph runs alone in the simulator, on the interpreter's values, built for `capability`.
+   Symbols take the extents of the inputs. */
+weft_status cli_simulate_graph(weft_graph *graph, weft_tensor *const *inputs, const cli_contract *contract,
+                               const weft_capability *capability, int *out_bad, cli_difference *out_difference) WEFT_MUST_USE;
 
 #endif

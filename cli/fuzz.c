@@ -27,7 +27,7 @@ static bool piece_fails(weft_graph *graph, const weft_node *node, int depth, con
     int count = 0, bad = -1;
     cli_difference d;
     weft_status status = cli_extract(graph, node, depth, values, &piece, inputs, &count);
-    if (!status) status = cli_check_graph(piece, NULL, inputs, &bad, &d);
+    if (!status) status = cli_check_graph(piece, NULL, inputs, NULL, &bad, &d);
     bool fails = status != NULL || bad >= 0;
     if (fails && piece) {
         print_graph(piece);
@@ -70,7 +70,7 @@ static bool check(weft_context *context, weft_graph *graph, weft_function *funct
     if (!status) status = weft_graph_interpret(graph, input_count, inputs, output_count, expected);
     if (!status) status = weft_function_call(function, input_count, inputs, output_count, got);
     for (int i = 0; !status && i < output_count && bad < 0; i++) {
-        d = cli_compare(got[i], expected[i], 0);
+        d = cli_compare(got[i], expected[i], NULL);
         if (d.differs) bad = i;
     }
     bool fine = !status && bad < 0;
@@ -85,10 +85,18 @@ static bool check(weft_context *context, weft_graph *graph, weft_function *funct
     return fine;
 }
 
-static bool run_seed(weft_context *context, unsigned long long seed) {
+static void count_ops(const weft_block *block, long long *counts) {
+    for (const weft_node *node = block->first; node; node = node->next) {
+        counts[node->op]++;
+        for (int i = 0; i < node->region_count; i++) count_ops(node->regions[i]->block, counts);
+    }
+}
+
+static bool run_seed(weft_context *context, unsigned long long seed, long long *counts) {
     weft_graph *graph = NULL;
     weft_function *function = NULL;
     weft_status status = cli_fuzz_graph(context, seed, OPS_MIN + (int)(seed % OPS_SPREAD), &graph);
+    if (!status) count_ops(graph->body->block, counts);
     if (!status) status = weft_function_create(graph, NULL, &function);
     if (status) {
         size_t length = weft_status_format(status, NULL, 0);
@@ -105,14 +113,15 @@ static bool run_seed(weft_context *context, unsigned long long seed) {
 }
 
 int cli_run_fuzz(cli_arguments *arguments) {
-    long long count = cli_number(arguments, "count", 1000), seed = cli_number(arguments, "seed", 1), failed = 0;
+    long long count = cli_number(arguments, "count", 1000), seed = cli_number(arguments, "seed", 1), failed = 0, counts[WEFT_OP_COUNT] = {0};
     cli_progress progress;
     cli_progress_start(&progress, "fuzz");
     for (long long i = 0; i < count; i++) {
-        if (!run_seed(arguments->context, (unsigned long long)(seed + i))) failed++;
+        if (!run_seed(arguments->context, (unsigned long long)(seed + i), counts)) failed++;
         cli_progress_at(&progress, i + 1, count, failed ? "with failures" : "");
     }
     cli_progress_end(&progress);
+    for (int op = 0; op < WEFT_OP_COUNT && cli_flag(arguments, "statistics"); op++) printf("%-24s %lld\n", weft_op_get((weft_op)op)->name, counts[op]);
     printf("%lld passed, %lld failed\n", count - failed, failed);
     return failed ? 1 : 0;
 }

@@ -4,29 +4,14 @@
    movement, single IEEE operations on exact values). Ops that jump (floor, comparisons, conversions to integers, sorting,
    arg_reduce) are only applied to exact values; values that are not exact stay moderate (tanh, scaled sums), so errors do
    not grow beyond the tolerance. Every op of the list is drawn with its weight. */
-#include "cli/fuzz.h"
+#include "cli/fuzz_generator.h"
 
 #include <string.h>
 
-#include "base/dtype.h"
-#include "ir/graph.h"
-#include "weft/ops.h"
-
-enum { POOL_MAX = 128, DEPTH_MAX = 3, ELEMENTS_MAX = 4096 };
-
-typedef struct item {
-    weft_value *value;
-    bool exact;
-    int depth; /* inexact ops on the way */
-} item;
-
-typedef struct generator {
-    cli_random random;
-    weft_graph *graph;
-    weft_dim symbol; /* 0 = none */
-    item pool[POOL_MAX];
-    int count;
-} generator;
+enum { DEPTH_MAX = CLI_FUZZ_DEPTH_MAX };
+typedef cli_fuzz_generator generator;
+typedef cli_fuzz_item item;
+typedef cli_fuzz_filter filter;
 
 unsigned long long cli_random_bits(cli_random *random) { /* splitmix64 (Steele, Lea, Flood 2014) */
     unsigned long long z = random->state += 0x9e3779b97f4a7c15ULL;
@@ -36,8 +21,8 @@ unsigned long long cli_random_bits(cli_random *random) { /* splitmix64 (Steele, 
 }
 
 int cli_random_below(cli_random *random, int limit) { return (int)(cli_random_bits(random) % (unsigned long long)limit); }
-static int below(generator *g, int limit) { return cli_random_below(&g->random, limit); }
-static bool chance(generator *g, int percent) { return below(g, 100) < percent; }
+static int below(generator *g, int limit) { return cli_fuzz_below(g, limit); }
+static bool chance(generator *g, int percent) { return cli_fuzz_chance(g, percent); }
 
 static int64_t largest(const generator *g, weft_dim dim) {
     int64_t low, high;
@@ -45,18 +30,17 @@ static int64_t largest(const generator *g, weft_dim dim) {
     return high;
 }
 
-static int64_t elements(const generator *g, const weft_value *v) {
+int64_t cli_fuzz_elements(const generator *g, const weft_value *v) {
     int64_t n = 1;
     for (int i = 0; i < v->type.rank; i++) n *= largest(g, v->type.dims[i]);
     return n;
 }
 
-static void add(generator *g, weft_value *value, bool exact, int depth) {
-    if (weft_value_dtype(value) == WEFT_INVALID || g->count == POOL_MAX || elements(g, value) > ELEMENTS_MAX) return;
+void cli_fuzz_add(generator *g, weft_value *value, bool exact, int depth) {
+    if (weft_value_dtype(value) == WEFT_INVALID || g->count == CLI_FUZZ_POOL_MAX || cli_fuzz_elements(g, value) > CLI_FUZZ_ELEMENTS_MAX) return;
     g->pool[g->count++] = (item){value, exact, depth};
 }
 
-typedef bool (*filter)(const generator *g, const item *i);
 static bool any(const generator *g, const item *i) { return (void)g, (void)i, true; }
 static bool real(const generator *g, const item *i) { return (void)g, weft_dtype_is_float(i->value->type.dtype); }
 static bool single(const generator *g, const item *i) { return (void)g, i->value->type.dtype == WEFT_F32; }
@@ -67,8 +51,7 @@ static bool exact_axes(const generator *g, const item *i) { return exact_number(
 static bool has_axes(const generator *g, const item *i) { return (void)g, i->value->type.rank > 0; }
 static bool matrix(const generator *g, const item *i) { return shallow(g, i) && single(g, i) && i->value->type.rank >= 2; }
 
-/* A random item that passes, favouring recent ones; NULL when none does. */
-static const item *pick(generator *g, filter passes) {
+const item *cli_fuzz_pick(generator *g, filter passes) {
     for (int tries = 0; tries < 24; tries++) {
         int at = chance(g, 60) && g->count > 6 ? g->count - 1 - below(g, 6) : below(g, g->count);
         if (passes(g, &g->pool[at])) return &g->pool[at];
@@ -83,24 +66,24 @@ static weft_value *(*const exact_binary[])(weft_graph *, weft_value *, weft_valu
 static weft_value *(*const bits[])(weft_graph *, weft_value *, weft_value *) = {weft_and, weft_or, weft_xor};
 
 static void make_unary(generator *g) {
-    const item *x = pick(g, any);
+    const item *x = cli_fuzz_pick(g, any);
     if (!x || x->value->type.dtype == WEFT_BOOL) return;
-    add(g, exact_unary[below(g, 4)](g->graph, x->value), x->exact, x->depth);
+    cli_fuzz_add(g, exact_unary[below(g, 4)](g->graph, x->value), x->exact, x->depth);
 }
 
 static void make_jump(generator *g) {
-    const item *x = pick(g, real);
-    if (x && x->exact) add(g, jumps[below(g, 3)](g->graph, x->value), true, x->depth);
+    const item *x = cli_fuzz_pick(g, real);
+    if (x && x->exact) cli_fuzz_add(g, jumps[below(g, 3)](g->graph, x->value), true, x->depth);
 }
 
 static void make_bounded(generator *g) {
-    const item *x = pick(g, shallow);
-    if (x) add(g, bounded[below(g, 9)](g->graph, x->value), false, x->depth + 1);
+    const item *x = cli_fuzz_pick(g, shallow);
+    if (x) cli_fuzz_add(g, bounded[below(g, 9)](g->graph, x->value), false, x->depth + 1);
 }
 
 /* Functions with a limited domain, on arguments brought into it. */
 static void make_domain(generator *g) {
-    const item *x = pick(g, shallow);
+    const item *x = cli_fuzz_pick(g, shallow);
     if (!x) return;
     weft_value *positive = weft_add_number(g->graph, weft_abs(g->graph, x->value), 0.5), *small = weft_tanh(g->graph, x->value), *r;
     switch (below(g, 9)) {
@@ -114,7 +97,7 @@ static void make_domain(generator *g) {
     case 7: r = weft_gelu(g->graph, x->value, chance(g, 50)); break;
     default: r = weft_pow(g->graph, positive, weft_scalar(g->graph, x->value->type.dtype, 1.5)); break;
     }
-    add(g, r, false, x->depth + 1);
+    cli_fuzz_add(g, r, false, x->depth + 1);
 }
 
 static bool fits(const weft_value *a, const weft_value *b) {
@@ -127,7 +110,7 @@ static bool fits(const weft_value *a, const weft_value *b) {
     return true;
 }
 
-static const item *partner(generator *g, const item *a) {
+const item *cli_fuzz_partner(generator *g, const item *a) {
     for (int tries = 0; tries < 24; tries++) {
         const item *b = &g->pool[below(g, g->count)];
         if (fits(a->value, b->value)) return b;
@@ -136,53 +119,53 @@ static const item *partner(generator *g, const item *a) {
 }
 
 static void make_binary(generator *g) {
-    const item *a = pick(g, any);
+    const item *a = cli_fuzz_pick(g, any);
     if (!a || a->value->type.dtype == WEFT_BOOL) return;
-    const item *b = partner(g, a);
+    const item *b = cli_fuzz_partner(g, a);
     weft_value *r = exact_binary[below(g, 5)](g->graph, a->value, b->value);
     if (real(g, a) && chance(g, 70)) r = weft_mul_number(g->graph, r, 0.5); /* keeps sums of sums moderate */
-    add(g, r, a->exact && b->exact, a->depth > b->depth ? a->depth : b->depth);
+    cli_fuzz_add(g, r, a->exact && b->exact, a->depth > b->depth ? a->depth : b->depth);
 }
 
 static void make_bits(generator *g) {
-    const item *a = pick(g, integer);
+    const item *a = cli_fuzz_pick(g, integer);
     if (!a) return;
     if (chance(g, 30)) {
         weft_value *amount = weft_scalar(g->graph, a->value->type.dtype, below(g, 5));
-        add(g, chance(g, 50) ? weft_shift_left(g->graph, a->value, amount) : weft_shift_right_logical(g->graph, a->value, amount), true, 0);
+        cli_fuzz_add(g, chance(g, 50) ? weft_shift_left(g->graph, a->value, amount) : weft_shift_right_logical(g->graph, a->value, amount), true, 0);
     } else if (chance(g, 40)) {
         weft_value *divisor = weft_add_number(g->graph, weft_and(g->graph, a->value, weft_scalar(g->graph, a->value->type.dtype, 3)), 1);
-        add(g, chance(g, 50) ? weft_div(g->graph, a->value, divisor) : weft_rem(g->graph, a->value, divisor), true, 0);
+        cli_fuzz_add(g, chance(g, 50) ? weft_div(g->graph, a->value, divisor) : weft_rem(g->graph, a->value, divisor), true, 0);
     } else {
-        add(g, bits[below(g, 3)](g->graph, a->value, partner(g, a)->value), true, 0);
+        cli_fuzz_add(g, bits[below(g, 3)](g->graph, a->value, cli_fuzz_partner(g, a)->value), true, 0);
     }
 }
 
 static void make_select(generator *g) {
-    const item *a = pick(g, exact_number), *x = pick(g, any);
+    const item *a = cli_fuzz_pick(g, exact_number), *x = cli_fuzz_pick(g, any);
     if (!a || !x) return;
-    const item *b = partner(g, a);
+    const item *b = cli_fuzz_partner(g, a);
     if (!b->exact) return;
     weft_value *mask = weft_compare(g->graph, (weft_comparison)below(g, 6), a->value, b->value);
-    add(g, mask, true, 0);
+    cli_fuzz_add(g, mask, true, 0);
     if (x->value->type.dtype == WEFT_BOOL) return;
-    const item *y = partner(g, x);
+    const item *y = cli_fuzz_partner(g, x);
     if (fits(a->value, b->value) && fits(x->value, y->value)) {
         weft_value *condition = x->value->type.rank == mask->type.rank && fits(x->value, x->value) ? mask : NULL;
         for (int i = 0; condition && i < mask->type.rank; i++)
             if (mask->type.dims[i] != x->value->type.dims[i]) condition = NULL;
-        if (condition) add(g, weft_where(g->graph, condition, x->value, y->value), x->exact && y->exact, x->depth > y->depth ? x->depth : y->depth);
+        if (condition) cli_fuzz_add(g, weft_where(g->graph, condition, x->value, y->value), x->exact && y->exact, x->depth > y->depth ? x->depth : y->depth);
     }
 }
 
 static void make_convert(generator *g) {
     static const weft_dtype types[] = {WEFT_F32, WEFT_F32, WEFT_F64, WEFT_F16, WEFT_BF16, WEFT_I32, WEFT_I64, WEFT_U8, WEFT_I8, WEFT_F32};
-    const item *x = pick(g, exact_number);
-    if (x) add(g, weft_convert(g->graph, x->value, types[below(g, 10)]), true, x->depth);
+    const item *x = cli_fuzz_pick(g, exact_number);
+    if (x) cli_fuzz_add(g, weft_convert(g->graph, x->value, types[below(g, 10)]), true, x->depth);
 }
 
 static void make_movement(generator *g) {
-    const item *x = pick(g, has_axes);
+    const item *x = cli_fuzz_pick(g, has_axes);
     if (!x) return;
     weft_graph *graph = g->graph;
     const weft_type *t = &x->value->type;
@@ -234,11 +217,11 @@ static void make_movement(generator *g) {
         break;
     }
     }
-    if (r) add(g, r, x->exact, x->depth);
+    if (r) cli_fuzz_add(g, r, x->exact, x->depth);
 }
 
 static void make_reduce(generator *g) {
-    const item *x = pick(g, has_axes);
+    const item *x = cli_fuzz_pick(g, has_axes);
     if (!x || x->value->type.dtype == WEFT_BOOL) return;
     bool is_real = real(g, x);
     int64_t axes[1] = {below(g, x->value->type.rank)};
@@ -246,55 +229,55 @@ static void make_reduce(generator *g) {
     switch (below(g, 6)) {
     case 0:
         if (is_real && x->depth >= DEPTH_MAX) return;
-        add(g, is_real ? weft_reduce_mean(g->graph, x->value, 1, axes, keep) : weft_reduce_sum(g->graph, x->value, 1, axes, keep), !is_real, x->depth + is_real);
+        cli_fuzz_add(g, is_real ? weft_reduce_mean(g->graph, x->value, 1, axes, keep) : weft_reduce_sum(g->graph, x->value, 1, axes, keep), !is_real, x->depth + is_real);
         break;
-    case 1: add(g, weft_reduce_max(g->graph, x->value, 1, axes, keep), x->exact, x->depth); break;
-    case 2: add(g, weft_reduce_min(g->graph, x->value, 1, axes, keep), x->exact, x->depth); break;
+    case 1: cli_fuzz_add(g, weft_reduce_max(g->graph, x->value, 1, axes, keep), x->exact, x->depth); break;
+    case 2: cli_fuzz_add(g, weft_reduce_min(g->graph, x->value, 1, axes, keep), x->exact, x->depth); break;
     case 3:
-        if (x->exact) add(g, weft_arg_reduce(g->graph, chance(g, 50) ? WEFT_MAX : WEFT_MIN, x->value, (int)axes[0], keep, chance(g, 50)), true, 0);
+        if (x->exact) cli_fuzz_add(g, weft_arg_reduce(g->graph, chance(g, 50) ? WEFT_MAX : WEFT_MIN, x->value, (int)axes[0], keep, chance(g, 50)), true, 0);
         break;
     case 4:
-        if (shallow(g, x)) add(g, chance(g, 70) ? weft_softmax(g->graph, x->value, (int)axes[0]) : weft_log_softmax(g->graph, x->value, (int)axes[0]), false, x->depth + 1);
+        if (shallow(g, x)) cli_fuzz_add(g, chance(g, 70) ? weft_softmax(g->graph, x->value, (int)axes[0]) : weft_log_softmax(g->graph, x->value, (int)axes[0]), false, x->depth + 1);
         break;
     default:
-        if (shallow(g, x)) add(g, weft_layer_norm(g->graph, x->value, NULL, NULL, 1, axes, 1e-2), false, x->depth + 2);
+        if (shallow(g, x)) cli_fuzz_add(g, weft_layer_norm(g->graph, x->value, NULL, NULL, 1, axes, 1e-2), false, x->depth + 2);
         break;
     }
 }
 
 static void make_scan_like(generator *g) {
-    const item *x = pick(g, exact_axes);
+    const item *x = cli_fuzz_pick(g, exact_axes);
     if (!x) return;
     int axis = below(g, x->value->type.rank);
     weft_value *values[2] = {x->value, x->value}, *results[2] = {0};
     if (chance(g, 40)) {
         weft_sort(g->graph, chance(g, 50) ? 1 : 2, values, axis, chance(g, 50), true, results);
-        add(g, results[0], true, x->depth);
+        cli_fuzz_add(g, results[0], true, x->depth);
     } else if (chance(g, 50)) {
         weft_dim extent = x->value->type.dims[axis];
         if (!weft_dim_is_number(extent) || extent < 1) return;
         weft_top_k(g->graph, x->value, 1 + below(g, (int)extent), axis, chance(g, 50), &results[0], &results[1]);
-        add(g, results[0], true, x->depth);
-        add(g, results[1], true, 0);
+        cli_fuzz_add(g, results[0], true, x->depth);
+        cli_fuzz_add(g, results[1], true, 0);
     } else {
         bool is_real = real(g, x);
         if (is_real && x->depth >= DEPTH_MAX) return;
-        add(g, weft_cumulative(g->graph, is_real ? WEFT_MAX : WEFT_SUM, x->value, axis, false, chance(g, 50)), true, x->depth);
+        cli_fuzz_add(g, weft_cumulative(g->graph, is_real ? WEFT_MAX : WEFT_SUM, x->value, axis, false, chance(g, 50)), true, x->depth);
     }
 }
 
 static void make_take(generator *g) {
-    const item *x = pick(g, has_axes), *ids = pick(g, integer);
+    const item *x = cli_fuzz_pick(g, has_axes), *ids = cli_fuzz_pick(g, integer);
     if (!x || !ids || ids->value->type.rank > 2) return;
     int axis = below(g, x->value->type.rank);
     if (!weft_dim_is_number(x->value->type.dims[axis]) || x->value->type.dims[axis] < 1) return;
     weft_value *index = weft_rem(g->graph, weft_abs(g->graph, weft_convert(g->graph, ids->value, WEFT_I64)), weft_scalar_integer(g->graph, WEFT_I64, x->value->type.dims[axis]));
-    if (elements(g, x->value) * elements(g, index) > ELEMENTS_MAX * 4) return;
-    add(g, weft_take(g->graph, x->value, weft_abs(g->graph, index), axis), x->exact, x->depth);
+    if (cli_fuzz_elements(g, x->value) * cli_fuzz_elements(g, index) > CLI_FUZZ_ELEMENTS_MAX * 4) return;
+    cli_fuzz_add(g, weft_take(g->graph, x->value, weft_abs(g->graph, index), axis), x->exact, x->depth);
 }
 
 static void make_matmul(generator *g) {
-    const item *a = pick(g, matrix);
+    const item *a = cli_fuzz_pick(g, matrix);
     if (!a) return;
     const weft_type *t = &a->value->type;
     weft_dim k = t->dims[t->rank - 1];
@@ -306,16 +289,16 @@ static void make_matmul(generator *g) {
         if (status) return;
         weft_value *w = weft_graph_constant(g->graph, tensor), *r = weft_matmul(g->graph, a->value, w);
         weft_tensor_release(tensor);
-        add(g, weft_mul_number(g->graph, r, 0.25), false, a->depth + 1);
+        cli_fuzz_add(g, weft_mul_number(g->graph, r, 0.25), false, a->depth + 1);
         return;
     }
     int64_t swap[WEFT_MAX_RANK];
     for (int i = 0; i < t->rank; i++) swap[i] = i;
     swap[t->rank - 1] = t->rank - 2, swap[t->rank - 2] = t->rank - 1;
-    add(g, weft_mul_number(g->graph, weft_matmul(g->graph, a->value, weft_transpose(g->graph, a->value, swap)), 0.125), false, a->depth + 1);
+    cli_fuzz_add(g, weft_mul_number(g->graph, weft_matmul(g->graph, a->value, weft_transpose(g->graph, a->value, swap)), 0.125), false, a->depth + 1);
 }
 
-static weft_value *random_constant(generator *g, int rank, const int64_t *shape) {
+weft_value *cli_fuzz_constant(generator *g, int rank, const int64_t *shape) {
     weft_tensor *tensor;
     weft_status status = cli_random_tensor(g->graph->context, WEFT_F32, rank, shape, cli_random_bits(&g->random), &tensor);
     weft_status_release(status);
@@ -327,7 +310,7 @@ static weft_value *random_constant(generator *g, int rank, const int64_t *shape)
 
 /* An image-like value from anything: [N, C, spatial...] with static channels. */
 static void make_window(generator *g) {
-    const item *x = pick(g, shallow);
+    const item *x = cli_fuzz_pick(g, shallow);
     if (!x || !single(g, x) || x->value->type.rank < 3 || x->value->type.rank > 4 || !weft_dim_is_number(x->value->type.dims[1])) return;
     int spatial = x->value->type.rank - 2;
     for (int i = 0; i < spatial; i++)
@@ -344,16 +327,16 @@ static void make_window(generator *g) {
         bool depthwise = chance(g, 30);
         shape[0] = depthwise ? channels : 1 + below(g, 12), shape[1] = depthwise ? 1 : channels;
         for (int i = 0; i < spatial; i++) shape[2 + i] = window[i];
-        weft_value *w = random_constant(g, spatial + 2, shape);
+        weft_value *w = cli_fuzz_constant(g, spatial + 2, shape);
         if (!w) return;
         weft_convolution_options options = WEFT_CONVOLUTION_OPTIONS_INIT;
         options.stride = stride, options.low = low, options.high = high, options.dilation = dilation, options.groups = depthwise ? channels : 1;
-        add(g, weft_mul_number(g->graph, weft_convolution(g->graph, x->value, w, &options), 0.25), false, x->depth + 1);
+        cli_fuzz_add(g, weft_mul_number(g->graph, weft_convolution(g->graph, x->value, w, &options), 0.25), false, x->depth + 1);
     } else {
         weft_pool_options options = WEFT_POOL_OPTIONS_INIT;
         options.window = window, options.stride = stride, options.low = low, options.high = high;
         bool maximum = chance(g, 60);
-        add(g, maximum ? weft_max_pool(g->graph, x->value, &options) : weft_average_pool(g->graph, x->value, &options), maximum && x->exact, x->depth + !maximum);
+        cli_fuzz_add(g, maximum ? weft_max_pool(g->graph, x->value, &options) : weft_average_pool(g->graph, x->value, &options), maximum && x->exact, x->depth + !maximum);
     }
 }
 
@@ -364,14 +347,19 @@ static void (*const makers[])(generator *) = {make_unary,    make_binary,  make_
 static void make_inputs(generator *g) {
     static const weft_dtype types[] = {WEFT_F32, WEFT_F32, WEFT_F32, WEFT_F32, WEFT_I64, WEFT_I32, WEFT_F16, WEFT_BF16, WEFT_F64, WEFT_U8};
     int inputs = 2 + below(g, 3);
+    bool bound = false;
     for (int i = 0; i < inputs; i++) {
         weft_dim shape[4];
         int rank = below(g, 5);
         for (int d = 0; d < rank; d++) shape[d] = rank == 4 ? 1 + below(g, 7) : 1 + below(g, chance(g, 20) ? 35 : 9);
-        if (g->symbol && rank > 0 && chance(g, 75)) shape[0] = g->symbol;
+        if (g->symbol && rank > 0 && chance(g, 75)) shape[0] = g->symbol, bound = true;
         char name[16];
         snprintf(name, sizeof name, "x%d", i);
-        add(g, weft_graph_input(g->graph, name, types[below(g, 10)], rank, shape), true, 0);
+        cli_fuzz_add(g, weft_graph_input(g->graph, name, types[below(g, 10)], rank, shape), true, 0);
+    }
+    if (g->symbol && !bound) { /* some input must say what it is */
+        weft_dim shape[2] = {g->symbol, 3};
+        cli_fuzz_add(g, weft_graph_input(g->graph, "xb", WEFT_F32, 2, shape), true, 0);
     }
 }
 
@@ -382,7 +370,11 @@ weft_status cli_fuzz_graph(weft_context *context, unsigned long long seed, int o
     if (seed % 3 == 0) g.symbol = weft_graph_symbol(g.graph, "B", 1, 9, 1);
     make_inputs(&g);
     int first = g.count;
-    for (int i = 0; i < ops; i++) makers[below(&g, (int)(sizeof makers / sizeof *makers))](&g);
+    int common = sizeof makers / sizeof *makers;
+    for (int i = 0; i < ops; i++) {
+        int at = below(&g, common + cli_fuzz_more_count);
+        (at < common ? makers[at] : cli_fuzz_more[at - common])(&g);
+    }
     int outputs = 0;
     for (int i = g.count - 1; i >= first && outputs < 3; i--) {
         if (outputs && chance(&g, 50)) continue;

@@ -1,9 +1,12 @@
 /* weft selftest: every op of the table x every dtype it takes, on this machine, against the interpreter. An op that has no
    builder counts as unsupported and is named; it fails nothing, since compiling it is a status, not a wrong number.
 
+   With --simulate every kernel of a sample also runs alone in the simulator, built for the targets named.
+
    The samples are taken by worker processes from one shared list, first variants of everything first, so that a limit of
    time leaves no op out. A process that dies, or whose device is lost to a fault, costs its sample and is replaced.
    "cuda:sm_90a" (an architecture): samples are compiled for it and not run, which needs no device. */
+#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +22,7 @@
 #include "compile/unit.h"
 #include "tests/ir/sample.h"
 
-enum { EXTENT = 5, JOBS_MAX = 64, WHY_MAX = 400, LOST = 3 };
+enum { EXTENT = 5, JOBS_MAX = 64, WHY_MAX = 400, LOST = 3, TARGETS_MAX = 4 };
 
 typedef enum outcome { WAITING, RUNNING, ABSENT, PASSED, FAILED, UNSUPPORTED } outcome;
 
@@ -31,7 +34,11 @@ typedef struct sample_result {
 
 typedef struct selftest { /* shared by the processes */
     const char *target;
+    const char *only_op;                 /* NULL: all */
     const weft_capability *only_compile; /* NULL: run */
+    const weft_capability *simulated[TARGETS_MAX];
+    int simulated_count;
+    atomic_int simulations, not_simulated; /* graphs; those with a kernel that no builder makes */
     double end;
     int count;
     atomic_int next, taken;
@@ -52,15 +59,57 @@ static weft_status compile_only(weft_graph *graph, const weft_capability *capabi
     return NULL;
 }
 
+/* a + diagonal per matrix of the last two axes, a made symmetric on request: definite, well conditioned, right for triangles. */
+static void make_definite(weft_tensor *tensor, bool symmetric) {
+    int rank = weft_tensor_rank(tensor);
+    int64_t n = weft_tensor_shape(tensor)[rank - 1], matrices = weft_tensor_element_count(tensor) / (n * n);
+    weft_dtype dtype = weft_tensor_dtype(tensor);
+    void *data = weft_tensor_data(tensor);
+    for (int64_t m = 0; m < matrices; m++)
+        for (int64_t r = 0; r < n; r++)
+            for (int64_t c = 0; c <= r; c++) {
+                int64_t at = (m * n + r) * n + c, mirrored = (m * n + c) * n + r;
+                double x = weft_element_double(dtype, data, at);
+                if (r == c) weft_element_set_double(dtype, data, at, fabs(x) + 2 * (double)n);
+                else if (symmetric) weft_element_set_double(dtype, data, mirrored, x);
+            }
+}
+
+/* Random inputs, then what the op demands of them. Indices need nothing: those out of range have a meaning. */
+static weft_status make_inputs(weft_graph *graph, const weft_node *node, int variant, weft_tensor **out_inputs) {
+    WEFT_TRY(cli_fuzz_inputs(graph->context, graph, 17 + (unsigned long long)variant, EXTENT, out_inputs), "inputs");
+    if (node->op == WEFT_OP_cholesky || node->op == WEFT_OP_eigh) make_definite(out_inputs[0], true);
+    if (node->op == WEFT_OP_triangular_solve) make_definite(out_inputs[0], false);
+    /* its bound allows three trips, its counter runs to 3 */
+    if (node->op == WEFT_OP_while) weft_element_set_i64(WEFT_I64, weft_tensor_data(out_inputs[0]), 0, variant % 3);
+    return NULL;
+}
+
+static weft_status simulate(selftest *t, weft_graph *graph, weft_tensor *const *inputs, cli_contract contract, int *out_bad, cli_difference *out_difference) {
+    for (int i = 0; i < t->simulated_count && *out_bad < 0; i++) {
+        contract.target = t->simulated[i]->target;
+        weft_status status = cli_simulate_graph(graph, inputs, &contract, t->simulated[i], out_bad, out_difference);
+        atomic_fetch_add(weft_status_code(status) == WEFT_UNSUPPORTED ? &t->not_simulated : &t->simulations, 1);
+        if (weft_status_code(status) == WEFT_UNSUPPORTED) weft_status_release(status);
+        else if (status) return weft_status_annotate(status, __FILE__, __LINE__, "simulating for %s", t->simulated[i]->arch);
+    }
+    return NULL;
+}
+
 /* True: the device does not take any more work from this process. */
-static bool check_one(const selftest *t, weft_graph *graph, int sample, sample_result *result) {
+static bool check_one(selftest *t, weft_graph *graph, const weft_node *node, int sample, sample_result *result) {
     weft_tensor *inputs[CLI_VALUES_MAX] = {0};
     cli_difference d = {0};
     int bad = -1;
     weft_status status = weft_graph_verify(graph);
     if (!status && t->only_compile) status = compile_only(graph, t->only_compile);
-    if (!status && !t->only_compile) status = cli_fuzz_inputs(graph->context, graph, 17 + (unsigned long long)variant_of(sample), EXTENT, inputs);
-    if (!status && !t->only_compile) status = cli_check_graph(graph, t->target, inputs, &bad, &d);
+    if (!status && !t->only_compile) status = make_inputs(graph, node, variant_of(sample), inputs);
+    if (!status && !t->only_compile) {
+        cli_contract contract = cli_contract_of(node, weft_graph_input_count(graph), inputs);
+        contract.target = strncmp(t->target, "cpu", 3) ? "gpu" : "cpu";
+        status = cli_check_graph(graph, t->target, inputs, &contract, &bad, &d);
+        if (!status && bad < 0) status = simulate(t, graph, inputs, contract, &bad, &d);
+    }
     if (status) (void)weft_status_format(status, result->why, sizeof result->why);
     else if (bad >= 0 && d.unstable) snprintf(result->why, sizeof result->why, "output %d: two runs differ in their bits", bad);
     else if (bad >= 0) snprintf(result->why, sizeof result->why, "output %d element %lld: got %.9g, expected %.9g", bad, (long long)d.element, d.got, d.expected);
@@ -82,7 +131,9 @@ static int work(selftest *t, int worker, weft_context *context) {
         weft_status status = weft_graph_create(context, "sample", &graph);
         if (status) return cli_fail(status);
         bool lost = false;
-        if (weft_sample_node(graph, op_of(sample), dtype_of(sample), variant_of(sample))) lost = check_one(t, graph, sample, result);
+        bool skipped = t->only_op && strcmp(t->only_op, weft_op_get(op_of(sample))->name) != 0;
+        const weft_node *node = skipped ? NULL : weft_sample_node(graph, op_of(sample), dtype_of(sample), variant_of(sample));
+        if (node) lost = check_one(t, graph, node, sample, result);
         else atomic_store(&result->outcome, ABSENT);
         weft_graph_release(graph);
         atomic_fetch_add(&t->taken, 1);
@@ -148,7 +199,16 @@ static weft_status run_workers(selftest *t, int jobs) {
     return atomic_load(&t->refused) ? WEFT_STATUS(WEFT_UNAVAILABLE, "%s", t->why) : NULL;
 }
 
+/* As the inside of a JSON string. */
+static const char *quotable(const char *text, char *out) {
+    size_t i = 0;
+    for (; text[i] && i < WHY_MAX - 1; i++) out[i] = text[i] == '"' || text[i] == '\\' ? '\'' : (unsigned char)text[i] < ' ' ? ' ' : text[i];
+    out[i] = 0;
+    return out;
+}
+
 static int report(const selftest *t, bool json) {
+    char why[WHY_MAX];
     static const char *const names[] = {"not run", "not run", "", "passed", "FAILED", "unsupported"};
     int counts[UNSUPPORTED + 1] = {0}, last = -1;
     for (int op = 0; op < WEFT_OP_COUNT; op++)
@@ -158,13 +218,16 @@ static int report(const selftest *t, bool json) {
             const char *name = weft_op_get((weft_op)op)->name, *dtype = weft_dtype_name(dtype_of(sample));
             counts[o]++;
             if (json && o > ABSENT)
-                printf("{\"op\": \"%s\", \"dtype\": \"%s\", \"variant\": %d, \"result\": \"%s\"}\n", name, dtype, variant_of(sample), names[o]);
+                printf("{\"op\": \"%s\", \"dtype\": \"%s\", \"variant\": %d, \"result\": \"%s\", \"why\": \"%s\"}\n", name, dtype, variant_of(sample), names[o],
+                       quotable(result->why, why));
             bool shown = o == FAILED || (o == UNSUPPORTED && last != op); /* one line tells why an op has no builder */
             if (!json && shown) printf("%-11s %-24s %-12s variant %d  %s\n", names[o], name, dtype, variant_of(sample), result->why);
             if (o == UNSUPPORTED) last = op;
         }
     printf("%d passed, %d failed, %d unsupported, %d of %d places of the list not reached\n", counts[PASSED], counts[FAILED], counts[UNSUPPORTED],
            counts[WAITING] + counts[RUNNING], t->count);
+    if (t->simulated_count && !json)
+        printf("%d simulated, %d not: no builder, or it needs a device\n", atomic_load(&((selftest *)(uintptr_t)t)->simulations), atomic_load(&((selftest *)(uintptr_t)t)->not_simulated));
     return counts[FAILED] || !counts[PASSED] ? 1 : 0;
 }
 
@@ -178,6 +241,24 @@ static weft_status find_target(cli_arguments *arguments, selftest *t) {
     return t->only_compile ? NULL : WEFT_STATUS(WEFT_INVALID_ARGUMENT, "there is no target \"%s\"", t->target);
 }
 
+/* "cpu:x86-64-v3,cuda:sm_80" */
+static weft_status find_simulated(selftest *t, const char *text) {
+    for (const char *at = text; *at;) {
+        size_t length = strcspn(at, ",");
+        const weft_capability *found = NULL, *record;
+        for (int i = 0; (record = weft_capability_get(i)) && !found; i++) {
+            char name[64];
+            snprintf(name, sizeof name, "%s:%s", record->target, record->arch);
+            if (strlen(name) == length && !memcmp(name, at, length)) found = record;
+        }
+        if (!found) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "there is no target \"%.*s\"", (int)length, at);
+        if (t->simulated_count == TARGETS_MAX) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "more than %d targets", TARGETS_MAX);
+        t->simulated[t->simulated_count++] = found;
+        at += length + (at[length] == ',');
+    }
+    return NULL;
+}
+
 int cli_run_selftest(cli_arguments *arguments) {
     int count = WEFT_OP_COUNT * (WEFT_DTYPE_COUNT - WEFT_BOOL) * WEFT_SAMPLE_VARIANTS;
     (void)setenv("WEFT_POISON", "1", 0);
@@ -186,7 +267,9 @@ int cli_run_selftest(cli_arguments *arguments) {
     if (t == MAP_FAILED) return cli_fail(WEFT_STATUS(WEFT_OUT_OF_MEMORY, "selftest"));
     t->count = count;
     t->end = cli_now() + (double)cli_number(arguments, "seconds", 1000000);
+    t->only_op = cli_text(arguments, "op", NULL);
     weft_status status = find_target(arguments, t);
+    if (!status) status = find_simulated(t, cli_text(arguments, "simulate", ""));
     long long jobs = cli_number(arguments, "jobs", strncmp(t->target, "cpu", 3) ? (long long)arguments->context->thread_count : 1);
     if (!status) status = run_workers(t, (int)(jobs < 1 ? 1 : jobs > JOBS_MAX ? JOBS_MAX : jobs));
     int code = status ? cli_fail(status) : report(t, cli_flag(arguments, "json"));

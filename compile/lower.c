@@ -317,6 +317,12 @@ static weft_status freeze(weft_lowering *l, weft_program_data *p) {
     }
     p->regions = regions;
     p->region_count = l->region_count;
+    int last = l->regions[WEFT_REGION_MAIN].count - 1;
+    for (int i = 0; i < l->buffer_count; i++) { /* a value without elements that nobody reads, behind the last step */
+        weft_buffer *buffer = &l->buffer_list[i];
+        if (buffer->kind == WEFT_BUFFER_TEMP && buffer->last_step > last) buffer->last_step = last;
+        if (buffer->kind == WEFT_BUFFER_TEMP && buffer->first_step > last) buffer->first_step = last;
+    }
     p->buffers = weft_arena_copy(l->arena, l->buffer_list, (size_t)l->buffer_count * sizeof *l->buffer_list);
     p->buffer_count = l->buffer_count;
     p->kernels = weft_arena_copy(l->arena, l->kernel_records, (size_t)l->kernel_count * sizeof *l->kernel_records);

@@ -109,6 +109,16 @@ weft_status weft_lower_cond(weft_lowering *l, const weft_node *node) {
 /* The slice of a stacked value that this trip sees. */
 static weft_status trip_slice(weft_lowering *l, int stacked, const weft_type *slice, weft_dim trip, int *out_number) {
     weft_buffer buffer = {.kind = WEFT_BUFFER_ALIAS, .index = stacked, .first_step = -1, .last_step = -1, .name = "slice"};
+    if (weft_dtype_bits(slice->dtype) < 8) { /* a slice is addressed by bytes */
+        weft_dim elements = weft_dim_number(l->dims, 1);
+        for (int i = 0; i < slice->rank; i++) {
+            weft_dim extent;
+            WEFT_TRY(weft_lower_extent(l, slice->dims[i], &extent), "slice of a scan");
+            elements = weft_dim_multiply(l->dims, elements, extent);
+        }
+        if (weft_dim_divisor(l->dims, elements) * weft_dtype_bits(slice->dtype) % 8 != 0)
+            return WEFT_STATUS(WEFT_UNSUPPORTED, "scan: a slice of %s does not end at a whole byte", weft_dtype_name(slice->dtype));
+    }
     WEFT_TRY(weft_lower_bytes(l, slice, &buffer.bytes), "slice of a scan");
     buffer.offset = weft_dim_multiply(l->dims, trip, buffer.bytes);
     if (buffer.offset == WEFT_DIM_INVALID) return weft_dim_invalid(l->dims, "the length of a scan");

@@ -187,7 +187,7 @@ weft_status weft_lower_fusion(weft_lowering *l, const weft_node *fusion) {
     for (int i = 0; i < fusion->result_count; i++) { /* a result without elements needs no launch, but a place */
         int number;
         WEFT_TRY(weft_lower_result(l, &fusion->results[i], &number), "placing a result");
-        weft_lower_touch(l, number);
+        if (l->buffer_list[number].first_step < 0) weft_lower_touch(l, number);
     }
     return read_size(l, fusion);
 }

@@ -1,4 +1,4 @@
-/* Derivatives of reductions, cumulative sums and windows. */
+/* Derivatives of reductions and cumulative reductions. Windows: reduce_window.c. */
 #include "passes/diff/diff.h"
 
 #include <string.h>
@@ -50,9 +50,61 @@ void weft_transpose_reduce(weft_transpose_rule *rule) {
     rule->out_cotangents[0] = weft_emit_spread(rule->graph, rule->cotangents[0], rule->node->operands[0], axes->count, axes->as.ints);
 }
 
+/* x moved along an axis by `distance` towards its end (negative: its start), `fill` where nothing comes from. */
+static weft_value *shift(weft_graph *g, weft_value *x, int axis, int64_t distance, double fill) {
+    weft_dim low[WEFT_MAX_RANK] = {0}, high[WEFT_MAX_RANK] = {0};
+    int64_t interior[WEFT_MAX_RANK] = {0};
+    low[axis] = weft_dim_number(g->dims, distance), high[axis] = weft_dim_number(g->dims, -distance);
+    weft_value *operands[2] = {x, weft_emit_scalar(g, x->type.dtype, fill)};
+    weft_attribute attributes[3] = {weft_attr_dims(WEFT_ATTR_low, x->type.rank, low), weft_attr_dims(WEFT_ATTR_high, x->type.rank, high),
+                                    weft_attr_ints(WEFT_ATTR_interior, x->type.rank, interior)};
+    return weft_build(g, WEFT_OP_pad, 2, operands, 3, attributes);
+}
+
+static weft_value *accumulate(weft_graph *g, weft_value *x, const char *kind, int axis, bool reverse) {
+    weft_attribute attributes[4] = {weft_attr_int(WEFT_ATTR_axis, axis), weft_attr_string(WEFT_ATTR_kind, kind), weft_attr_int(WEFT_ATTR_exclusive, 0),
+                                    weft_attr_int(WEFT_ATTR_reverse, reverse)};
+    return weft_build(g, WEFT_OP_cumulative, 1, &x, 4, attributes);
+}
+
+/* The running product of dual numbers (p, t): (p, t)(q, u) = (pq, tq + pu), doubling the reach (Hillis and Steele 1986).
+   Zeros need no care, as no division happens. */
+static weft_value *cumulative_product(weft_jvp_rule *rule, int axis, bool reverse) {
+    weft_graph *g = rule->graph;
+    weft_value *p = rule->node->operands[0], *t = rule->tangents[0];
+    int64_t least, extent;
+    weft_dim_bounds(g->dims, p->type.dims[axis], &least, &extent);
+    for (int64_t reach = 1; reach < extent && reach < INT64_MAX / 2; reach *= 2) {
+        int64_t distance = reverse ? -reach : reach;
+        weft_value *q = shift(g, p, axis, distance, 1), *u = shift(g, t, axis, distance, 0);
+        t = weft_emit_binary(g, WEFT_OP_add, weft_emit_binary(g, WEFT_OP_mul, t, q), weft_emit_binary(g, WEFT_OP_mul, u, p));
+        p = weft_emit_binary(g, WEFT_OP_mul, p, q);
+    }
+    return t;
+}
+
+/* max, min: the tangent at the last position so far that attains the extremum. */
+static weft_value *cumulative_extremum(weft_jvp_rule *rule, const char *kind, int axis, bool reverse) {
+    weft_graph *g = rule->graph;
+    weft_value *x = rule->node->operands[0], *y = accumulate(g, x, kind, axis, reverse);
+    weft_value *at = weft_emit_iota(g, WEFT_I64, x->type.rank, x->type.dims, axis), *start;
+    if (reverse) start = weft_emit_broadcast_to(g, weft_emit_binary_scalar(g, WEFT_OP_sub, weft_emit_extent(g, x->type.dims[axis], WEFT_I64), 1), x->type.rank, x->type.dims);
+    else start = weft_emit_splat_like(g, 0, at);
+    weft_value *records = weft_emit_select(g, weft_emit_compare(g, "eq", x, y), at, start);
+    return weft_diff_take_along(g, rule->tangents[0], accumulate(g, records, reverse ? "min" : "max", axis, reverse), axis);
+}
+
 void weft_jvp_cumulative(weft_jvp_rule *rule) {
-    if (is_kind(rule->node, "sum")) rule->out_tangents[0] = weft_diff_same_op(rule->graph, rule->node, rule->tangents);
-    else weft_graph_problem(rule->graph, "cumulative %s cannot be differentiated", weft_node_string(rule->node, WEFT_ATTR_kind, ""));
+    int axis = (int)weft_node_int(rule->node, WEFT_ATTR_axis, 0);
+    bool reverse = weft_node_int(rule->node, WEFT_ATTR_reverse, 0) != 0;
+    if (is_kind(rule->node, "sum")) {
+        rule->out_tangents[0] = weft_diff_same_op(rule->graph, rule->node, rule->tangents);
+        return;
+    }
+    weft_value *t = is_kind(rule->node, "product") ? cumulative_product(rule, axis, reverse)
+                                                   : cumulative_extremum(rule, weft_node_string(rule->node, WEFT_ATTR_kind, ""), axis, reverse);
+    bool exclusive = weft_node_int(rule->node, WEFT_ATTR_exclusive, 0) != 0;
+    rule->out_tangents[0] = exclusive ? shift(rule->graph, t, axis, reverse ? -1 : 1, 0) : t;
 }
 
 /* A cumulative sum from the other end. */
@@ -62,34 +114,4 @@ void weft_transpose_cumulative(weft_transpose_rule *rule) {
                                     weft_attr_int(WEFT_ATTR_exclusive, weft_node_int(node, WEFT_ATTR_exclusive, 0)),
                                     weft_attr_int(WEFT_ATTR_reverse, !weft_node_int(node, WEFT_ATTR_reverse, 0))};
     rule->out_cotangents[0] = weft_build(rule->graph, WEFT_OP_cumulative, 1, rule->cotangents, 4, attributes);
-}
-
-void weft_jvp_reduce_window(weft_jvp_rule *rule) {
-    if (is_kind(rule->node, "sum")) rule->out_tangents[0] = weft_diff_same_op(rule->graph, rule->node, rule->tangents);
-    else weft_graph_problem(rule->graph, "reduce_window %s cannot be differentiated yet", weft_node_string(rule->node, WEFT_ATTR_kind, ""));
-}
-
-/* Input element s receives the windows that cover it: a window sum over the cotangent spread by the stride. */
-void weft_transpose_reduce_window(weft_transpose_rule *rule) {
-    weft_graph *g = rule->graph;
-    const weft_node *node = rule->node;
-    const weft_attribute *window = weft_node_attribute(node, WEFT_ATTR_window), *stride = weft_node_attribute(node, WEFT_ATTR_stride),
-                         *dilation = weft_node_attribute(node, WEFT_ATTR_dilation), *base = weft_node_attribute(node, WEFT_ATTR_base_dilation),
-                         *low = weft_node_attribute(node, WEFT_ATTR_low);
-    weft_dim new_low[WEFT_MAX_RANK], new_high[WEFT_MAX_RANK];
-    for (int i = 0; i < window->count; i++) {
-        weft_dim reach = weft_dim_number(g->dims, dilation->as.ints[i] * (window->as.ints[i] - 1));
-        weft_dim spread_in = weft_dim_multiply(g->dims, weft_dim_subtract(g->dims, node->operands[0]->type.dims[i], 1), base->as.ints[i]);
-        weft_dim spread_out = weft_dim_multiply(g->dims, weft_dim_subtract(g->dims, node->results[0].type.dims[i], 1), stride->as.ints[i]);
-        new_low[i] = weft_dim_subtract(g->dims, reach, low->as.dims[i]);
-        new_high[i] = weft_dim_subtract(g->dims, weft_dim_add(g->dims, weft_dim_subtract(g->dims, spread_in, spread_out), reach), new_low[i]);
-    }
-    weft_attribute attributes[7] = {weft_attr_string(WEFT_ATTR_kind, "sum"),
-                                    *window,
-                                    weft_attr_ints(WEFT_ATTR_stride, base->count, base->as.ints),
-                                    *dilation,
-                                    weft_attr_ints(WEFT_ATTR_base_dilation, stride->count, stride->as.ints),
-                                    weft_attr_dims(WEFT_ATTR_low, window->count, new_low),
-                                    weft_attr_dims(WEFT_ATTR_high, window->count, new_high)};
-    rule->out_cotangents[0] = weft_build(g, WEFT_OP_reduce_window, 1, rule->cotangents, 7, attributes);
 }

@@ -46,7 +46,7 @@ static weft_status fuse_block(weft_graph *graph, weft_block *block) {
     weft_fuse fuse = {.graph = graph, .block = block, .allocator = graph->context->allocator};
     for (weft_node *node = block->first; node; node = node->next) {
         fuse.count++;
-        for (int r = 0; r < node->region_count; r++)
+        for (int r = 0; r < node->region_count && node->op != WEFT_OP_fusion; r++) /* a group stays as it is */
             WEFT_TRY(fuse_block(graph, node->regions[r]->block), "fusing a region of %s", weft_op_get(node->op)->name);
     }
     size_t bytes = (size_t)fuse.count * sizeof *fuse.items, stack_bytes = (size_t)fuse.count * sizeof *fuse.stack;

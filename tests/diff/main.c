@@ -79,6 +79,31 @@ static weft_value *d_pool(weft_graph *g, weft_value **x) {
     o.window = (int64_t[]){3, 2}, o.stride = (int64_t[]){2, 1}, o.low = (weft_dim[]){1, 0}, o.high = (weft_dim[]){0, 1};
     return weft_square(g, weft_sum_pool(g, x[0], &o));
 }
+/* Overlapping windows, padding, dilation, holes; every kind. */
+static weft_value *windows(weft_graph *g, weft_value *x, weft_reduction kind) {
+    weft_window_options o = WEFT_WINDOW_OPTIONS_INIT;
+    o.window = (int64_t[]){1, 3, 2}, o.stride = (int64_t[]){1, 2, 1}, o.dilation = (int64_t[]){1, 1, 2}, o.base_dilation = (int64_t[]){1, 2, 1};
+    o.low = (weft_dim[]){0, 1, 0}, o.high = (weft_dim[]){0, 1, 1};
+    return weft_reduce_window(g, kind, x, &o);
+}
+static weft_value *d_windows(weft_graph *g, weft_value **x) {
+    weft_value *extremes = weft_mul(g, windows(g, x[0], WEFT_MAX), windows(g, x[0], WEFT_MIN));
+    return weft_add(g, weft_square(g, windows(g, x[0], WEFT_PRODUCT)), extremes);
+}
+static weft_value *d_max_pool(weft_graph *g, weft_value **x) {
+    weft_pool_options o = WEFT_POOL_OPTIONS_INIT;
+    o.window = (int64_t[]){3, 2}, o.stride = (int64_t[]){2, 1}, o.low = (weft_dim[]){1, 0}, o.high = (weft_dim[]){0, 1};
+    return weft_square(g, weft_max_pool(g, x[0], &o));
+}
+static weft_value *d_cumulative_product(weft_graph *g, weft_value **x) {
+    return weft_mul(g, weft_cumulative(g, WEFT_PRODUCT, x[0], 1, false, false), weft_cumulative(g, WEFT_PRODUCT, x[0], 1, true, true));
+}
+/* At zero only one product of each row has a derivative. */
+static weft_value *d_cumulative_zeros(weft_graph *g, weft_value **x) { return weft_cumulative(g, WEFT_PRODUCT, x[0], 1, true, false); }
+static weft_value *d_cumulative_extremes(weft_graph *g, weft_value **x) {
+    weft_value *a = weft_mul(g, weft_cumulative(g, WEFT_MAX, x[0], 1, false, false), weft_cumulative(g, WEFT_MIN, x[0], 1, false, true));
+    return weft_add(g, a, weft_cumulative(g, WEFT_MIN, weft_square(g, x[0]), 0, false, false));
+}
 static weft_value *d_gather(weft_graph *g, weft_value **x) {
     return weft_square(g, weft_take(g, x[0], weft_integers(g, 4, (int64_t[]){2, 0, 2, 1}), 0));
 }
@@ -144,6 +169,11 @@ static const test_case cases[] = {
     {"convolution", d_convolution, 2, {4, 4}, {{2, 4, 5, 6}, {6, 2, 3, 2}}, -1, 1},
     {"transposed convolution", d_transposed_convolution, 2, {3, 3}, {{2, 3, 5}, {3, 4, 3}}, -1, 1},
     {"sum pooling", d_pool, 1, {4}, {{1, 2, 5, 4}}, -1, 1},
+    {"windows of every kind", d_windows, 1, {3}, {{2, 4, 6}}, 0.4, 1.6},
+    {"max pooling", d_max_pool, 1, {4}, {{1, 2, 5, 4}}, -1, 1},
+    {"cumulative product", d_cumulative_product, 1, {2}, {{3, 6}}, 0.5, 1.5},
+    {"cumulative product of zeros", d_cumulative_zeros, 1, {2}, {{3, 6}}, 0, 0},
+    {"cumulative extremes", d_cumulative_extremes, 1, {2}, {{3, 6}}, -1, 1},
     {"gather", d_gather, 1, {2}, {{3, 4}}, -1, 1},
     {"scatter", d_scatter, 2, {2, 2}, {{5, 3}, {3, 3}}, -1, 1},
     {"dynamic slices", d_dynamic, 2, {2, 2}, {{4, 5}, {2, 2}}, -1, 1},

@@ -113,6 +113,7 @@ static weft_node *constant(sample *s) {
 
 static weft_node *iota(sample *s) {
     if (!is_number(s->dtype) || s->variant > 2) return NULL;
+    if (s->variant == 2) usual(s, WEFT_F32); /* the input that binds the symbol */
     weft_attribute attributes[3] = {weft_attr_dims(WEFT_ATTR_shape, s->rank, s->dims),
                                     weft_attr_int(WEFT_ATTR_axis, s->rank - 1),
                                     weft_attr_dtype(WEFT_ATTR_dtype, s->dtype)};
