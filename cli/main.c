@@ -11,6 +11,7 @@ const cli_command cli_commands[] = {
      {{"output", "o", CLI_TEXT, "FILE", "the artifact to write (default: MODEL with .weft)"},
       {"target", "t", CLI_TEXT, "LIST", "targets, comma-separated: cpu, cpu:x86-64-v3, cuda:sm_90a ... (default cpu)"},
       DIM_OPTION,
+      {"input", "i", CLI_LIST, "NAME=FILE.npy", "the value of an input that decides shapes: it becomes a constant"},
       {"pipeline", NULL, CLI_TEXT, "PASSES", "passes to run instead of the standard ones"},
       {0}},
      cli_run_compile},

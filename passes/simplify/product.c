@@ -53,6 +53,35 @@ weft_value *weft_rewrite_cumulative_unit_axis(weft_graph *graph, weft_node *node
     return trivial ? node->operands[0] : NULL;
 }
 
+/* The last spatial axis does nothing: one position in, one tap, no padding. */
+static bool last_axis_is_idle(const weft_node *node) {
+    const weft_type *x = &node->operands[0]->type, *w = &node->operands[1]->type, *y = &node->results[0].type;
+    int last = x->rank - 1, d = last - 2;
+    return x->rank > 3 && x->dims[last] == 1 && w->dims[last] == 1 && y->dims[last] == 1 &&
+           weft_node_attribute(node, WEFT_ATTR_low)->as.dims[d] == 0 &&
+           weft_node_attribute(node, WEFT_ATTR_high)->as.dims[d] == 0;
+}
+
+/* Convolutions of sequences come as images of width 1; kernels run their vectors along the last axis. */
+weft_value *weft_rewrite_convolution_unit_axis(weft_graph *graph, weft_node *node) {
+    enum { MAX_ATTRIBUTES = 16 };
+    weft_attribute attributes[MAX_ATTRIBUTES];
+    if (!last_axis_is_idle(node) || node->attribute_count > MAX_ATTRIBUTES) return NULL;
+    int rank = node->results[0].type.rank;
+    for (int i = 0; i < node->attribute_count; i++) {
+        attributes[i] = node->attributes[i];
+        weft_attribute_name name = attributes[i].name;
+        if (name == WEFT_ATTR_stride || name == WEFT_ATTR_low || name == WEFT_ATTR_high || name == WEFT_ATTR_dilation ||
+            name == WEFT_ATTR_base_dilation)
+            attributes[i].count--;
+    }
+    weft_value *operands[2];
+    for (int i = 0; i < 2; i++)
+        operands[i] = weft_emit_reshape(graph, node->operands[i], rank - 1, node->operands[i]->type.dims);
+    weft_value *y = weft_build(graph, node->op, 2, operands, node->attribute_count, attributes);
+    return weft_emit_reshape(graph, y, rank, node->results[0].type.dims);
+}
+
 /* -- transposes into the dimension numbers of a product */
 
 static bool contains(const weft_attribute *axes, int64_t axis) {

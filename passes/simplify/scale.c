@@ -3,8 +3,8 @@
    x * s + b * s, (x + b) + c -> x + (b + c), (x * s) * t -> x * (s * t).
 
    These change roundings, not the sums' order: each result moves by a few units in the last place of its largest term.
-   So they apply to f32 and f64 alone (narrow floats round w * s too coarsely), where the intermediate value has no other
-   use, and only to constants: a training step's parameters are none. Read next: fold.c, which computes w * s. */
+   So they apply to f32 and f64 alone (narrow floats round w * s too coarsely), where the intermediate value has no
+   other use, and only to constants: a training step's parameters are none. Read next: fold.c, which computes w * s. */
 #include "base/tensor.h"
 #include "passes/simplify/simplify.h"
 

@@ -66,6 +66,7 @@ extern const weft_rewrite_row weft_simplify_rewrites[];
     X(reduce_of_reduce, WEFT_OP_reduce)                                                                                \
     X(cumulative_unit_axis, WEFT_OP_cumulative)                                                                        \
     X(dot_of_transpose, WEFT_OP_dot_general)                                                                           \
+    X(convolution_unit_axis, WEFT_OP_convolution)                                                                      \
     X(add_constants, WEFT_OP_add)                                                                                      \
     X(multiply_constants, WEFT_OP_mul)                                                                                 \
     X(scale_into_weights, WEFT_OP_mul)                                                                                 \

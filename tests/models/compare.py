@@ -2,7 +2,7 @@
 
 usage: compare.py BUILD_FOLDER [--all] [--quick] [--only NAME] [--json FILE]
 Per model: one artifact made by `weft compile`, run by `embed` (linked with libweft-rt alone) and timed by `weft bench`;
-just in time by one `weft run` over all shapes. Prints a table; exit code 1 when a model fails."""
+just in time by one `weft run` over all shapes. all-MiniLM-L6-v2 is built by `embed_text` instead. Prints a table; exit code 1 when a model fails."""
 import argparse
 import json
 import os
@@ -15,10 +15,12 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 
+import minilm as encoder
 import models
 
 TOLERANCE = 1e-3  # of the largest reference value
 THREADS = 2
+ROUNDS = 3  # of timing; the best median of each counts
 
 
 def parse():
@@ -99,17 +101,26 @@ def flags(flag, values):
 def check_model(args, entry, folder):
     name, _, make, shapes = entry
     path, weft, embed = models.path(entry), os.path.join(args.build, "cli/weft"), os.path.join(args.build, "examples/embed")
+    minilm, text = None, os.path.join(args.build, "examples/embed_text")
+    if name == "all-MiniLM-L6-v2":  # built by examples/embed_text.c through the C API; minilm.py writes the reference
+        minilm, path = path, os.path.join(folder, "minilm.onnx")
+        onnx.save(encoder.build(encoder.read(minilm)), path)
     rng, session = np.random.default_rng(7), reference(path)
     names = [o.name for o in session.get_outputs()]
     feeds = [make(rng, s) for s in shapes]
     wanted = [session.run(None, f) for f in feeds]
     artifact, row = os.path.join(folder, name + ".weft"), {"model": name, "parameters": parameters(path), "shapes": [list(s) for s in shapes]}
-    start = time.perf_counter()
+    given, outputs = [inputs_of(folder, f, k) for k, f in enumerate(feeds)], []
     dims = ["--dim", models.DIMS[name]] if name in models.DIMS else []
-    run([weft, "compile", path, "-o", artifact] + dims)
+    constants = [g for g in given[0] if g.split("=", 1)[0] in models.CONSTANTS.get(name, [])]
+    given = [[g for g in one if g.split("=", 1)[0] not in models.CONSTANTS.get(name, [])] for one in given]
+    start = time.perf_counter()
+    if minilm:
+        run([text, minilm, "--save", artifact])
+    else:
+        run([weft, "compile", path, "-o", artifact] + dims + flags("--input", constants))
     row["compile_s"] = time.perf_counter() - start
     row["artifact_mb"] = os.path.getsize(artifact) / 1e6
-    given, outputs = [inputs_of(folder, f, k) for k, f in enumerate(feeds)], []
     aot, jit = [], []
     for k, want in enumerate(wanted):
         outputs.append(["%s=%s" % (n, os.path.join(folder, "out_%d_%d.npy" % (k, i))) for i, n in enumerate(names)])
@@ -118,17 +129,26 @@ def check_model(args, entry, folder):
     for k in range(len(shapes)):
         for o in outputs[k]:
             os.remove(o.split("=", 1)[1])
-    command = [weft, "run", path] + dims
+    command = [weft, "run", path] + dims + flags("--input", constants)
     for k in range(len(shapes)):
+        ports = dict(p.split("=", 1) for p in given[k] + outputs[k])
+        if minilm:
+            run([text, minilm, "--ids", ports["ids"], "--mask", ports["mask"], "--output", ports["embedding"]])
         command += flags("--input", given[k]) + flags("--output", outputs[k])
-    run(command)
+    if not minilm:
+        run(command)
     for k, want in enumerate(wanted):
         jit += [error(np.load(os.path.join(folder, "out_%d_%d.npy" % (k, i))), w) for i, w in enumerate(want)]
     row["aot_error"], row["jit_error"] = max(aot), max(jit)
     if not args.quick:
-        bench = json.loads(run([weft, "bench", artifact, "--json", "--threads", str(THREADS)] + flags("--input", given[0])).splitlines()[0])
-        row["weft_ms"], row["weft_p10"], row["weft_p90"] = bench["median_ms"], bench["p10_ms"], bench["p90_ms"]
-        row["ort_ms"] = time_reference(session, feeds[0])
+        command = [weft, "bench", artifact, "--json", "--threads", str(THREADS)] + flags("--input", given[0])
+        ours, theirs = [], []
+        for _ in range(ROUNDS):  # in turns: what else the machine does meets both
+            ours.append(json.loads(run(command).splitlines()[0]))
+            theirs.append(time_reference(session, feeds[0]))
+        best = min(ours, key=lambda b: b["median_ms"])
+        row["weft_ms"], row["weft_p10"], row["weft_p90"] = best["median_ms"], best["p10_ms"], best["p90_ms"]
+        row["ort_ms"] = min(theirs)
         row["ratio"] = row["ort_ms"] / row["weft_ms"]
     row["right"] = row["aot_error"] <= TOLERANCE and row["jit_error"] <= TOLERANCE
     return row

