@@ -102,9 +102,9 @@ static const golden goldens[] = {
      "%8 = broadcast %4 {shape = [1, 2, 4], axes = [1]} : f32[1, 2, 4]\n%9 = add %5, %6 : f32[1, 2, 4]\n"
      "%10 = mul %9, %7 : f32[1, 2, 4]\n%11 = add %10, %8 : f32[1, 2, 4]\noutput \"y\" %11\n",
      "input %0 \"x\" : f32[1, 1, 5]\n%1 = constant {value = dense f32[2, 1, 2] [2, 4, 12, 16]} : f32[2, 1, 2]\n"
-     "%2 = constant {value = dense f32[2] [13, 38]} : f32[2]\n"
-     "%3 = convolution %0, %1 {stride = [1], low = [0], high = [0], dilation = [1], base_dilation = [1], groups = 1, dtype = f32} : f32[1, 2, 4]\n"
-     "%4 = broadcast %2 {shape = [1, 2, 4], axes = [1]} : f32[1, 2, 4]\n%5 = add %3, %4 : f32[1, 2, 4]\noutput \"y\" %5\n"},
+     "%2 = convolution %0, %1 {stride = [1], low = [0], high = [0], dilation = [1], base_dilation = [1], groups = 1, dtype = f32} : f32[1, 2, 4]\n"
+     "%3 = constant {value = dense f32[2] [13, 38]} : f32[2]\n"
+     "%4 = broadcast %3 {shape = [1, 2, 4], axes = [1]} : f32[1, 2, 4]\n%5 = add %2, %4 : f32[1, 2, 4]\noutput \"y\" %5\n"},
     {"factors go into a product's weights, not where it has another use", "simplify",
      "input %0 \"x\" : f32[4, 2]\n%1 = constant {value = dense f32[2, 2] [1, 2, 3, 4]} : f32[2, 2]\n"
      "%2 = constant {value = dense f32[2] [2, 3]} : f32[2]\n%3 = broadcast %2 {shape = [4, 2], axes = [1]} : f32[4, 2]\n"
