@@ -17,7 +17,7 @@
 #include "runtime/drivers/cuda/cuda.h"
 #include "tests/cuda/cases.h"
 
-enum { LAUNCHES_MAX = 64, BUFFERS_MAX = 32 };
+enum { LAUNCHES_MAX = 64, COPIES_MAX = 4, BUFFERS_MAX = 32 };
 
 typedef struct bound_launch {
     weft_launch launch;
@@ -28,6 +28,11 @@ typedef struct bound_launch {
     int map_buffers[8];
 } bound_launch;
 
+typedef struct bound_copy {
+    void **to, **from;
+    size_t bytes;
+} bound_copy;
+
 typedef struct weft_bench {
     weft_graph *graph;
     weft_arena arena;
@@ -37,7 +42,8 @@ typedef struct weft_bench {
     weft_program_kernel kernels[LAUNCHES_MAX];
     weft_kernel *code[LAUNCHES_MAX];
     bound_launch launches[LAUNCHES_MAX];
-    int launch_count;
+    bound_copy copies[COPIES_MAX];
+    int launch_count, copy_count;
     weft_map memory; /* weft_value -> void ** */
     void *owned[LAUNCHES_MAX];
     size_t owned_bytes[LAUNCHES_MAX];
@@ -166,12 +172,19 @@ static weft_status bind_plan(weft_bench *b, const weft_node *fusion, const weft_
     return NULL;
 }
 
-/* A reshape beside the kernels shares the memory of its operand: with an output, the output's. */
+/* A reshape beside the kernels shares the memory of its operand: with an output, the output's. From an input to an
+   output it is a copy. */
 static weft_status share_memory(weft_bench *b, const weft_node *node) {
     const weft_value *from = node->operands[0], *to = &node->results[0];
     void **slot = weft_map_find(&b->memory, &to, sizeof to);
-    if (slot && weft_map_has(&b->memory, &from, sizeof from))
-        return WEFT_STATUS(WEFT_UNSUPPORTED, "a reshape between two ports");
+    if (slot && weft_map_has(&b->memory, &from, sizeof from)) {
+        if (b->copy_count == COPIES_MAX) return WEFT_STATUS(WEFT_UNSUPPORTED, "too many copies");
+        bound_copy *copy = &b->copies[b->copy_count++];
+        int64_t bits = weft_dtype_bits(to->type.dtype);
+        for (int i = 0; i < to->type.rank; i++) bits *= to->type.dims[i];
+        copy->to = slot, copy->bytes = (size_t)bits / 8;
+        return slot_of(b, from, &copy->from);
+    }
     if (!slot) WEFT_TRY(slot_of(b, from, &slot), "reshape");
     if (!weft_map_put(&b->memory, &from, sizeof from, slot) || !weft_map_put(&b->memory, &to, sizeof to, slot))
         return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "reshape");
@@ -204,7 +217,8 @@ static weft_status build_fusion(weft_bench *b, const weft_node *fusion, int choi
 }
 
 static weft_status build_graph(weft_bench *b, int choice) {
-    weft_pass_context pass = {.graph = b->graph, .capability = bench.capability, .options = "", .claims = weft_builder_claims};
+    weft_pass_context pass = {
+        .graph = b->graph, .capability = bench.capability, .options = "", .claims = weft_builder_claims};
     WEFT_TRY(weft_graph_finish(b->graph), "case");
     WEFT_TRY(weft_pipeline_run(&pass, weft_pipeline_standard), "passes");
     int number = 0;
@@ -309,7 +323,7 @@ int weft_bench_create(const char *name, int count, const int64_t *numbers, int c
         }
     }
     if (!status) status = build_graph(b, choice);
-    if (!status) status = compile(b);
+    if (!status && b->launch_count > 0) status = compile(b);
     if (status) {
         weft_bench_release(b);
         return report(weft_status_annotate(status, __FILE__, __LINE__, "case %s", name));
@@ -331,6 +345,10 @@ int weft_bench_run(weft_bench *b, int input_count, void *const *inputs, int outp
         bound->launch.buffers = bound->buffers, bound->launch.extents = bound->extents,
         bound->launch.maps = bound->maps;
         if (report(bench.device->driver->launch(bench.device, b->module, &bound->launch))) return 1;
+    }
+    for (int i = 0; i < b->copy_count; i++) {
+        const bound_copy *copy = &b->copies[i];
+        if (report(bench.device->driver->copy(bench.device, *copy->to, *copy->from, copy->bytes))) return 1;
     }
     return 0;
 }

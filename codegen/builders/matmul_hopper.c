@@ -94,6 +94,10 @@ static double cost_of(const weft_capability *capability, const tile_choice *choi
     return waves * steps * step + 600 * waves + 2200;
 }
 
+/* May the blocks of a cluster load parts of B for each other? One tensor copy a stage and block does; a tile that takes
+   several (rows of memory along n, 64 columns each) came out wrong on the card when each was sent to both. */
+static bool shares(const weft_product *product, int bn) { return product->b.k_contiguous || bn <= 64; }
+
 static int propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {
     weft_product product;
     const char *reason;
@@ -102,15 +106,18 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
     int64_t k = sample_extent(request->graph, product.k), batch = sample_extent(request->graph, product.batch);
     int order[CHOICES], count = 0;
     double cost[CHOICES];
+    tile_choice own[CHOICES];
     for (int i = 0; i < CHOICES; i++) {
-        cost[i] = cost_of(request->capability, &choices[i], m, n, k, batch);
+        own[i] = choices[i];
+        if (!shares(&product, own[i].bn)) own[i].cluster = 1;
+        cost[i] = cost_of(request->capability, &own[i], m, n, k, batch);
         int at = count++;
         for (; at > 0 && cost[order[at - 1]] > cost[i]; at--) order[at] = order[at - 1];
         order[at] = i;
     }
     if (count > capacity) count = capacity;
     for (int i = 0; i < count; i++) {
-        const tile_choice *choice = &choices[order[i]];
+        const tile_choice *choice = &own[order[i]];
         out_schedules[i] = (weft_schedule){.builder = "matmul-hopper",
                                            .tile_m = 64 * choice->consumers,
                                            .tile_n = choice->bn,
@@ -130,7 +137,8 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
 static weft_status check_schedule(const weft_hopper *h) {
     const weft_capability *capability = h->request->capability;
     if (h->consumers < 1 || h->consumers > 2 || h->bm != 64 * h->consumers || h->bn < 64 || h->bn > 256 || h->bn % 64 ||
-        h->stages < 2 || h->group < 1 || (h->cluster != 1 && h->cluster != 2))
+        h->stages < 2 || h->group < 1 || (h->cluster != 1 && h->cluster != 2) ||
+        (h->cluster > 1 && !shares(&h->product, h->bn)))
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "matmul-hopper: schedule %dx%d, %d consumers, cluster %d, %d stages",
                            h->bm, h->bn, h->consumers, h->cluster, h->stages);
     int64_t bytes = weft_hopper_shared_bytes(h->bm, h->bn, h->stages, h->consumers, h->outs);

@@ -36,8 +36,8 @@ static void build_convolution(weft_graph *g, const int64_t *x) {
     weft_dim pad[2] = {x[6], x[6]};
     weft_convolution_options options = WEFT_CONVOLUTION_OPTIONS_INIT;
     options.stride = stride, options.low = pad, options.high = pad, options.groups = x[7];
-    weft_value *y = weft_convolution(g, weft_graph_input(g, "x", WEFT_F32, 4, in),
-                                     weft_graph_input(g, "w", WEFT_F32, 4, kernel), &options);
+    weft_value *input = weft_graph_input(g, "x", WEFT_F32, 4, in); /* one by one: arguments have no order */
+    weft_value *y = weft_convolution(g, input, weft_graph_input(g, "w", WEFT_F32, 4, kernel), &options);
     weft_dim shape[4] = {weft_value_dim(y, 0), weft_value_dim(y, 1), weft_value_dim(y, 2), weft_value_dim(y, 3)};
     weft_value *bias = weft_broadcast(g, weft_graph_input(g, "bias", WEFT_F32, 1, &x[2]), 4, shape, &channels);
     weft_graph_output(g, "y", weft_relu(g, weft_add(g, y, bias)));

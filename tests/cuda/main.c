@@ -209,19 +209,23 @@ END_TEST
 typedef struct small_row {
     const char *arch;
     case_row row;
-    double tolerance; /* relative to 1 + |value| */
+    double tolerance;    /* relative to 1 + |value| */
+    int multiprocessors; /* 0: as many as the card has; few make a block compute several tiles */
+    int choices;         /* schedules to try; 0: two */
 } small_row;
 
 static const small_row small_rows[] = {
-    {"sm_80", {"matmul", 6, {70, 67, 19, 0, 0, 2}}, 1e-4},
-    {"sm_80", {"matmul", 6, {5, 130, 33, 1, 0, 2}}, 1e-4},
-    {"sm_80", {"matmul", 6, {66, 3, 8, 2, 1, 2}}, 1e-4},
-    {"sm_80", {"convolution", 8, {1, 4, 6, 9, 3, 2, 1, 2}}, 1e-4},
-    {"sm_80", {"convolution", 8, {2, 3, 5, 7, 1, 1, 0, 1}}, 1e-4},
-    {"sm_90a", {"matmul", 6, {130, 136, 72, 1, 0, 0}}, 0.01},
-    {"sm_90a", {"matmul", 6, {70, 72, 136, 0, 1, 1}}, 0.01},
-    {"sm_90a", {"matmul", 6, {67, 75, 69, 2, 0, 0}}, 0.01},
-    {"sm_90a", {"attention", 8, {1, 2, 1, 70, 133, 64, 1, 0}}, 0.02},
+    {"sm_80", {"matmul", 6, {70, 67, 19, 0, 0, 2}}, 1e-4, 0, 0},
+    {"sm_80", {"matmul", 6, {5, 130, 33, 1, 0, 2}}, 1e-4, 0, 0},
+    {"sm_80", {"matmul", 6, {66, 3, 8, 2, 1, 2}}, 1e-4, 0, 0},
+    {"sm_80", {"convolution", 8, {1, 4, 6, 9, 3, 2, 1, 2}}, 1e-4, 0, 0},
+    {"sm_80", {"convolution", 8, {2, 3, 5, 7, 1, 1, 0, 1}}, 1e-4, 0, 0},
+    {"sm_90a", {"matmul", 6, {130, 136, 72, 1, 0, 0}}, 0.01, 0, 0},
+    {"sm_90a", {"matmul", 6, {70, 72, 136, 0, 1, 1}}, 0.01, 0, 0},
+    {"sm_90a", {"matmul", 6, {67, 75, 69, 2, 0, 0}}, 0.01, 0, 0},
+    {"sm_90a", {"attention", 8, {1, 2, 1, 70, 133, 64, 1, 0}}, 0.02, 0, 0},
+    {"sm_90a", {"matmul", 6, {136, 200, 72, 0, 0, 0}}, 0.01, 2, 3},
+    {"sm_90a", {"matmul", 6, {136, 136, 72, 2, 0, 0}}, 0.01, 2, 3},
 };
 enum { SMALL_ROWS = sizeof small_rows / sizeof *small_rows };
 
@@ -284,7 +288,8 @@ static void simulate_plan(const compiled *c, weft_tensor *const *inputs, int inp
 
 START_TEST(simulated_kernels_agree_with_the_interpreter) {
     const case_row *row = &small_rows[_i].row;
-    const weft_capability *capability = weft_capability_find("cuda", small_rows[_i].arch);
+    weft_capability card = *weft_capability_find("cuda", small_rows[_i].arch), *capability = &card;
+    if (small_rows[_i].multiprocessors) card.multiprocessors = small_rows[_i].multiprocessors;
     weft_context *context;
     check_status(weft_context_create(NULL, &context));
     compiled c = {0};
@@ -301,7 +306,7 @@ START_TEST(simulated_kernels_agree_with_the_interpreter) {
     check_status(weft_pipeline_run(&pass, weft_pipeline_standard));
     ck_assert_int_eq(c.graph->body->block->first->op, WEFT_OP_fusion);
     bool more = true;
-    for (int choice = 0; more && choice < 2; choice++) {
+    for (int choice = 0; more && choice < (small_rows[_i].choices ? small_rows[_i].choices : 2); choice++) {
         ck_assert(build_choice(&c, capability, choice, &more));
         memset(got->data, 0xff, got->bytes);
         simulate_plan(&c, tensors, inputs, got, (uint64_t)choice + 1, context);
