@@ -201,21 +201,23 @@ static bool is_costly(weft_op op) {
 
 static int64_t scratch_budget(const weft_reduction *r) {
     const weft_capability *capability = r->request->capability;
-    if (!weft_capability_is_cpu(capability)) return 40 << 10;
-    return capability->l2_bytes / 4;
+    if (weft_capability_is_cpu(capability)) return capability->l2_bytes / 4;
+    return capability->shared_bytes / 2 - 1024; /* two blocks on a processor: one loads while the other stores */
 }
 
 static bool keep(weft_reduction *r, const weft_value *value, uint32_t passes, int64_t *budget) {
+    bool gpu = !weft_capability_is_cpu(r->request->capability);
     weft_dim_table *table = r->request->graph->dims;
     if (r->keep_count == WEFT_REDUCE_KEEP_MAX || !(passes & (passes - 1))) return false;
     if (!same_dims(r->request->graph, &value->type, r->x) || weft_dtype_kind_of(value->type.dtype) != WEFT_KIND_FLOAT)
         return false;
-    int64_t low, high, bytes = weft_dtype_bits(weft_index_carrier(value->type.dtype)) / 8;
+    weft_dtype own = value->type.dtype, dtype = weft_dtype_bits(own) < 8 || !gpu ? weft_index_carrier(own) : own;
+    int64_t low, high, bytes = weft_dtype_bits(dtype) / 8;
     weft_dim_bounds(table, weft_dim_multiply(table, r->outer.extent, r->lane_extent), &low, &high);
-    bool cpu = weft_capability_is_cpu(r->request->capability), open = high == INT64_MAX && cpu; /* sized at launch */
+    bool open = high == INT64_MAX && !gpu; /* sized at launch */
     if (!open && (high > *budget / bytes)) return false;
     if (!open) *budget -= high * bytes;
-    r->keep[r->keep_count++] = (weft_reduce_keep){value, __builtin_ctz(passes), WEFT_KNONE};
+    r->keep[r->keep_count++] = (weft_reduce_keep){value, __builtin_ctz(passes), dtype, WEFT_KNONE};
     return true;
 }
 
@@ -247,8 +249,11 @@ static void choose_kept(weft_reduction *r) {
     }
     for (int i = 0; gpu && i < block->argument_count; i++) keep(r, block->arguments[i], of_argument[i], &budget);
     clear_notes(block);
+}
+
+void weft_reduction_make_scratch(weft_reduction *r) {
     for (int i = 0; i < r->keep_count; i++)
-        r->keep[i].memory = weft_k_shared(r->k, weft_index_carrier(r->keep[i].value->type.dtype),
+        r->keep[i].memory = weft_k_shared(r->k, r->keep[i].dtype,
                                           weft_dim_multiply(r->request->graph->dims, r->outer.extent, r->lane_extent));
 }
 
@@ -270,9 +275,8 @@ void weft_reduction_visit(weft_reduction *r, int pass, const weft_lane_index *in
     for (int i = 0; i < r->keep_count; i++) {
         const weft_reduce_keep *kept = &r->keep[i];
         if (kept->pass >= pass) continue;
-        weft_dtype carrier = weft_index_carrier(kept->value->type.dtype);
         weft_index_bind_at(c, kept->value, index, lanes, mask,
-                           weft_index_load(c, kept->memory, carrier, position, lanes, mask));
+                           weft_index_load(c, kept->memory, kept->dtype, position, lanes, mask));
     }
     for (int i = 0; i < r->count && pass < r->levels; i++) {
         if (r->level[i] != pass) continue;
@@ -287,12 +291,29 @@ void weft_reduction_visit(weft_reduction *r, int pass, const weft_lane_index *in
         const weft_reduce_keep *kept = &r->keep[i];
         if (kept->pass != pass) continue;
         weft_kval value = weft_index_value(c, kept->value, index, lanes, mask);
-        weft_index_store_buffer(c, kept->memory, weft_index_carrier(kept->value->type.dtype), position, lanes, mask,
-                                value);
+        weft_index_store_buffer(c, kept->memory, kept->dtype, position, lanes, mask, value);
     }
     for (int i = 0; i < r->request->fusion->result_count && pass == r->levels; i++)
         if (r->forms[i] == WEFT_REDUCE_FULL) weft_index_emit(c, i, index, lanes, mask);
     weft_index_release(c, mark);
+}
+
+void weft_reduction_fetch(weft_reduction *r, int pass, const weft_lane_index *index, int lanes) {
+    const weft_block *block = weft_fusion_block(r->request->fusion);
+    for (int a = 0; a < block->argument_count; a++) {
+        const weft_value *argument = block->arguments[a];
+        bool kept = !same_dims(r->request->graph, &argument->type, r->x);
+        for (int i = 0; i < r->keep_count; i++) kept |= r->keep[i].value == argument && r->keep[i].pass < pass;
+        if (!kept) (void)weft_index_value(&r->c, argument, index, lanes, WEFT_KNONE);
+    }
+}
+
+int weft_reduction_row_arguments(const weft_reduction *r) {
+    const weft_block *block = weft_fusion_block(r->request->fusion);
+    int count = 0;
+    for (int a = 0; a < block->argument_count; a++)
+        count += same_dims(r->request->graph, &block->arguments[a]->type, r->x);
+    return count;
 }
 
 /* -- the builder */

@@ -26,7 +26,8 @@ typedef struct weft_axis_set {
 /* A value of X's shape that one pass stores in scratch and later passes load. */
 typedef struct weft_reduce_keep {
     const weft_value *value;
-    int pass; /* that stores it */
+    int pass;         /* that stores it */
+    weft_dtype dtype; /* of the scratch: on GPUs the value's own, for a carrier holds nothing else */
     weft_kval memory;
 } weft_reduce_keep;
 
@@ -68,6 +69,12 @@ void weft_reduction_emit_results(weft_reduction *r, weft_lane_index *index, int 
    level writes full results. position: in the row, for kept values. */
 void weft_reduction_visit(weft_reduction *r, int pass, const weft_lane_index *index, weft_lane_index position,
                           int lanes, weft_kval mask, const weft_kval *accumulators);
+/* Loads what a pass may read of X's shape at index, ahead of its visit; what it does not read goes away. */
+void weft_reduction_fetch(weft_reduction *r, int pass, const weft_lane_index *index, int lanes);
+/* Operands of X's shape. */
+int weft_reduction_row_arguments(const weft_reduction *r);
+/* Shared memory (CPU: scratch) for the values that are kept. */
+void weft_reduction_make_scratch(weft_reduction *r);
 /* New accumulators for the reduces of a pass, identity in every lane; others WEFT_KNONE. */
 void weft_reduction_start(weft_reduction *r, int pass, int lanes, weft_kval *out_accumulators);
 
@@ -83,6 +90,11 @@ typedef struct weft_reduce_range {
 } weft_reduce_range;
 void weft_reduce_row_pass(weft_reduction *r, int pass, weft_lane_index *index, const weft_reduce_range *range,
                           weft_kval *out_results);
+/* Reduce i of all lanes, accumulators and threads: the same scalar everywhere, combined in a fixed order. */
+weft_kval weft_reduce_combine(weft_reduction *r, int i, int unroll, weft_kval (*accumulators)[WEFT_REDUCTIONS_MAX],
+                              weft_kval scalar);
+/* reduce_held.c: rows that fit the registers of their threads. False: this is none. */
+bool weft_reduce_held(weft_reduction *r);
 /* Lanes and threads for rows on a GPU. */
 void weft_reduce_prepare_gpu(weft_reduction *r);
 

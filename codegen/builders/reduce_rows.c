@@ -1,6 +1,6 @@
 /* Reductions along the last axes: lanes run along the row. Each level is one pass with several independent vector
    accumulators (CPU) or one per thread (GPU: shuffles, then shared memory), combined in a fixed tree; a last pass
-   writes results of X's shape. Rows are spread over blocks; on GPUs a block is a row. Read next: reduce_columns.c. */
+   writes results of X's shape. Rows are spread over blocks; on GPUs a block is a row. Read next: reduce_held.c. */
 #include "codegen/builders/reduce.h"
 
 typedef struct sweep {
@@ -104,7 +104,7 @@ static weft_kval block_combine(weft_reduction *r, int i, weft_kval value) {
     return value;
 }
 
-static weft_kval combine_all(weft_reduction *r, int i, int unroll, weft_kval (*accumulators)[WEFT_REDUCTIONS_MAX],
+weft_kval weft_reduce_combine(weft_reduction *r, int i, int unroll, weft_kval (*accumulators)[WEFT_REDUCTIONS_MAX],
                              weft_kval scalar) {
     weft_kernel *k = r->k;
     weft_dtype dtype = r->nodes[i]->results[0].type.dtype;
@@ -118,22 +118,47 @@ static weft_kval combine_all(weft_reduction *r, int i, int unroll, weft_kval (*a
     return r->threads > 1 ? block_combine(r, i, result) : result;
 }
 
-static void sweep_gpu(sweep *s, weft_kval lo, weft_kval hi, weft_kval (*accumulators)[WEFT_REDUCTIONS_MAX]) {
+/* The threads of a block walk the columns together, `unroll` vectors a thread at a time while that many are left: their
+   loads are in flight at once. */
+static void sweep_gpu(sweep *s, weft_kval lo, weft_kval hi, int unroll, weft_kval (*accumulators)[WEFT_REDUCTIONS_MAX]) {
     weft_reduction *r = s->r;
     weft_kernel *k = r->k;
     size_t mark = weft_index_mark(&r->c);
+    int64_t stride = (int64_t)r->lanes * r->threads;
     weft_kval first = weft_k_add(k, lo, weft_k_mul(k, weft_k_thread(k), weft_k_index(k, r->lanes)));
-    weft_kval column = weft_k_for(k, first, hi, weft_k_index(k, (int64_t)r->lanes * r->threads), 0);
+    if (unroll > 1) {
+        weft_kval step = weft_k_index(k, unroll * stride), end = whole_steps(k, lo, hi, unroll * stride);
+        weft_kval column = weft_k_for(k, first, end, step, 0);
+        size_t inner = weft_index_mark(&r->c);
+        weft_kval columns[WEFT_REDUCE_UNROLL_MAX];
+        for (int u = 0; u < unroll; u++) {
+            columns[u] = weft_k_add(k, column, weft_k_index(k, u * stride));
+            s->index[r->lane_axis] = weft_lane_range(columns[u], r->lanes);
+            weft_reduction_fetch(r, s->pass, s->index, r->lanes);
+        }
+        for (int u = 0; u < unroll; u++) visit(s, columns[u], r->lanes, r->lanes, WEFT_KNONE, accumulators[u]);
+        weft_index_release(&r->c, inner);
+        weft_k_end(k);
+        first = weft_k_add(k, first, weft_k_sub(k, end, lo));
+    }
+    weft_kval column = weft_k_for(k, first, hi, weft_k_index(k, stride), 0);
     visit(s, column, r->lanes, r->lanes, WEFT_KNONE, accumulators[0]);
     weft_k_end(k);
     weft_index_release(&r->c, mark);
+}
+
+/* Vectors a thread of a GPU has in flight in one pass over a long row. */
+static int unroll_gpu(const weft_reduction *r) {
+    int64_t low, high;
+    weft_dim_bounds(r->request->graph->dims, r->lane_extent, &low, &high);
+    return high / 8 >= (int64_t)r->lanes * r->threads ? WEFT_REDUCE_UNROLL_MAX : 1;
 }
 
 void weft_reduce_row_pass(weft_reduction *r, int pass, weft_lane_index *index, const weft_reduce_range *range,
                           weft_kval *out_results) {
     weft_kernel *k = r->k;
     bool gpu = r->threads > 1, last = pass == r->levels, scalar_tail = !gpu && !weft_tail_is_masked(r->request);
-    int unroll = last || gpu ? 1 : r->unroll;
+    int unroll = last && !gpu ? 1 : gpu ? unroll_gpu(r) : r->unroll;
     weft_kval accumulators[WEFT_REDUCE_UNROLL_MAX][WEFT_REDUCTIONS_MAX], scalars[WEFT_REDUCTIONS_MAX];
     for (int u = 0; u < unroll; u++) weft_reduction_start(r, pass, r->lanes, accumulators[u]);
     for (int i = 0; i < r->count; i++) scalars[i] = WEFT_KNONE;
@@ -147,13 +172,13 @@ void weft_reduce_row_pass(weft_reduction *r, int pass, weft_lane_index *index, c
         s.base = weft_k_mul(k, o, weft_ix_extent(&r->c, r->lane_extent));
     }
     if (gpu)
-        sweep_gpu(&s, range->lane_lo, range->lane_hi, accumulators);
+        sweep_gpu(&s, range->lane_lo, range->lane_hi, unroll, accumulators);
     else
         sweep_cpu(&s, range->lane_lo, range->lane_hi, unroll, accumulators, scalars);
     weft_index_release(&r->c, mark);
     if (outer) weft_k_end(k);
     for (int i = 0; i < r->count; i++)
-        if (r->level[i] == pass) out_results[i] = combine_all(r, i, unroll, accumulators, scalars[i]);
+        if (r->level[i] == pass) out_results[i] = weft_reduce_combine(r, i, unroll, accumulators, scalars[i]);
 }
 
 /* -- the kernel */
@@ -204,10 +229,13 @@ void weft_reduce_rows(weft_reduction *r) {
     weft_dim_table *table = r->request->graph->dims;
     if (!weft_capability_is_cpu(r->request->capability)) {
         weft_reduce_prepare_gpu(r);
+        if (weft_reduce_held(r)) return;
+        weft_reduction_make_scratch(r);
         k->grid = r->kept.extent;
         emit_row(r, weft_k_block(k));
         return;
     }
+    weft_reduction_make_scratch(r);
     r->threads = 1;
     int64_t elements = r->request->schedule->block_elements > 0 ? r->request->schedule->block_elements : 4096;
     weft_dim length = weft_dim_at_least_one(table, weft_dim_multiply(table, r->outer.extent, r->lane_extent));

@@ -43,14 +43,15 @@ weft_kval weft_kmath_exp_tail(const weft_kmath *m, weft_kval x, weft_kval tail) 
     return scale(m, add(m, weft_kmath_expm1_poly(m, r), num(m, 1)), reduced.n);
 }
 
-/* 2^t by the hardware in two factors: the integer part, which it does exactly, and the rest with log2(e) in two pieces.
- */
+/* 2^t = 2^n 2^f, f by the hardware with log2(e) in two pieces. n is a whole number whose power is normal, made of its
+   bits; beyond its ends f is more than a fraction, and the product rounds to a subnormal or overflows. */
 static weft_kval exp_hardware(const weft_kmath *m, weft_kval x) {
-    x = clamp(m, x, -104, 89);
-    weft_kval n = weft_k_unary(m->k, WEFT_K_trunc, mul(m, x, num(m, LOG2E)));
+    weft_kval magic = num(m, 1.5 * ldexp(1, m->mantissa));
+    weft_kval n = clamp(m, sub(m, mad(m, x, num(m, LOG2E), magic), magic), -126, 127);
     weft_kval f = mad(m, x, num(m, LOG2E), neg(m, n));
     f = mad(m, x, num(m, LOG2E - (double)(float)LOG2E), f);
-    return mul(m, weft_k_unary(m->k, WEFT_K_exp2_fast, f), weft_k_unary(m->k, WEFT_K_exp2_fast, n));
+    weft_kval whole_n = sub(m, weft_k_bitcast(m->k, add(m, n, magic), m->i), weft_k_bitcast(m->k, magic, m->i));
+    return mul(m, weft_k_unary(m->k, WEFT_K_exp2_fast, f), weft_kmath_pow2(m, whole_n));
 }
 
 weft_kval weft_kmath_exp(const weft_kmath *m, weft_kval x) {
