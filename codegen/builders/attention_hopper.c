@@ -55,25 +55,35 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
 }
 
 static int64_t shared_bytes(int consumers, int width, int bn, int stages) {
-    return (int64_t)consumers * 64 * width * 2 + 2LL * stages * bn * width * 2 + 8 * (4 * stages + 2);
+    return (int64_t)consumers * 64 * width * 2 + 2LL * stages * bn * width * 2 + 8 * (4 * stages + 4);
+}
+
+/* Keys of a block that covers short sequences with little past their end: 196 is one block of 208. 0 = none. */
+static int fitted_keys(weft_dim keys) {
+    if (!weft_dim_is_number(keys) || keys > 512) return 0;
+    int64_t blocks = (keys + 207) / 208, each = ((keys + blocks - 1) / blocks + 15) / 16 * 16;
+    return each >= 64 && each % 64 && each * blocks < (keys + 63) / 64 * 64 ? (int)each : 0;
 }
 
 static int propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {
     static const struct {
         int width, consumers, bn;
-    } rows[] = {{128, 2, 128}, {64, 3, 128}, {64, 2, 128}, {128, 2, 64}, {64, 2, 64}, {128, 1, 128}, {64, 1, 128}};
+    } rows[] = {{128, 2, 128}, {64, 2, 0},  {64, 3, 128},  {64, 2, 128},
+                {128, 2, 64},  {64, 2, 64}, {128, 1, 128}, {64, 1, 128}};
     const weft_type *q = weft_operand_type(find_node(request->fusion), 0);
+    int fitted = fitted_keys(weft_operand_type(find_node(request->fusion), 1)->dims[2]);
     bool decodes = q->dims[2] == 1; /* one consumer: keys come from memory as fast as it can give them */
     int count = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows && count < capacity; i++) {
         if (rows[i].width != q->dims[3] || (rows[i].consumers == 1) != decodes) continue;
-        int stages = 4;
-        while (stages > 2 &&
-               shared_bytes(rows[i].consumers, rows[i].width, rows[i].bn, stages) > request->capability->shared_bytes)
-            stages--;
+        int stages = 4, bn = rows[i].bn ? rows[i].bn : fitted, width = rows[i].width;
+        if (!bn) continue;
+        int64_t room = request->capability->shared_bytes;
+        if (width == 64) room -= (int64_t)rows[i].consumers * 64 * width * 2; /* for the next tile's queries */
+        while (stages > 2 && shared_bytes(rows[i].consumers, width, bn, stages) > room) stages--;
         out_schedules[count++] = (weft_schedule){.builder = "attention-hopper",
                                                  .tile_m = 64 * rows[i].consumers,
-                                                 .tile_n = rows[i].bn,
+                                                 .tile_n = bn,
                                                  .threads = 128 * (1 + rows[i].consumers),
                                                  .stages = stages,
                                                  .consumers = rows[i].consumers,
@@ -126,7 +136,10 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
                         .consumers = s->consumers,
                         .bn = s->tile_n,
                         .stages = s->stages};
-    if (s->consumers < 1 || s->consumers > 3 || (s->tile_n != 64 && s->tile_n != 128) || s->stages < 2 ||
+    int64_t two = shared_bytes(s->consumers, a.width, s->tile_n, s->stages) + s->consumers * 64 * a.width * 2;
+    a.q_buffers = two <= request->capability->shared_bytes ? 2 : 1;
+    if (s->consumers < 1 || s->consumers > 3 || s->tile_n < 64 || s->tile_n % 16 || s->tile_n * a.width > 128 * 128 ||
+        s->tile_n > 208 || s->stages < 2 ||
         shared_bytes(s->consumers, a.width, s->tile_n, s->stages) > request->capability->shared_bytes)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-hopper: schedule %dx%d, %d stages", s->tile_m, s->tile_n,
                            s->stages);
@@ -166,7 +179,15 @@ weft_attention_work weft_attention_place(weft_attention *a, weft_kval tile) {
     weft_kernel *k = a->k;
     weft_attention_work work;
     int bm = 64 * a->consumers;
-    weft_kval heads = weft_k_extent(k, a->heads);
+    weft_kval heads = weft_k_extent(k, a->heads), one = number(a, 1);
+    if (a->causal) { /* tiles get shorter: every other full round of the blocks runs backwards, so that none always has
+                        the longer ones */
+        weft_kval round = weft_k_div(k, tile, a->stride), own = weft_k_rem(k, tile, a->stride);
+        weft_kval end = weft_k_mul(k, weft_k_add(k, round, one), a->stride);
+        weft_kval turns =
+            weft_k_and(k, weft_k_eq(k, weft_k_rem(k, round, number(a, 2)), one), weft_k_le(k, end, a->tiles));
+        tile = weft_k_select(k, turns, weft_k_sub(k, weft_k_sub(k, end, one), own), tile);
+    }
     work.head = weft_k_rem(k, tile, heads);
     work.key_head = weft_k_div(k, work.head, weft_k_extent(k, a->group)); /* (b H + h) / G = b Hkv + h / G */
     weft_kval row = weft_k_sub(k, weft_k_sub(k, a->tiles_q, number(a, 1)), weft_k_div(k, tile, heads));
@@ -203,18 +224,19 @@ static void load_block(weft_attention *a, const weft_ring *ring, weft_kval memor
 static void emit_producer(weft_attention *a) {
     weft_kernel *k = a->k;
     weft_ring k_ring = weft_ring_begin(k, &a->k_ring), v_ring = weft_ring_begin(k, &a->v_ring);
-    weft_kval phase = weft_k_var(k, weft_k_integer(k, WEFT_U32, 1));
+    weft_ring q_ring = weft_ring_begin(k, &a->q_ring);
     weft_kval tile = weft_k_for(k, a->first, a->tiles, a->stride, 0);
     weft_attention_work work = weft_attention_place(a, tile);
-    weft_mbarrier_wait(k, a->q_empty, number(a, 0), weft_k_get(k, phase));
-    weft_k_set(k, phase, weft_k_xor(k, weft_k_get(k, phase), weft_k_integer(k, WEFT_U32, 1)));
-    weft_mbarrier_emit(k, WEFT_K_mbarrier_expect, a->q_full, number(a, 0),
-                       (int64_t)a->consumers * weft_attention_q_bytes(a));
-    for (int w = 0; w < a->consumers; w++)
-        load_boxes(a, a->q_memory, number(a, (int64_t)w * weft_attention_q_bytes(a)), 64 * 128, a->map_q, a->q_full,
-                   number(a, 0), weft_k_add(k, work.q0, number(a, 64 * w)), work.head);
     weft_kval last = weft_k_sub(k, work.blocks, number(a, 1));
     load_block(a, &k_ring, a->k_memory, a->map_k, last, work.key_head);
+    int q_bytes = a->consumers * weft_attention_q_bytes(a);
+    weft_kval slot = weft_ring_slot(k, &q_ring), q_at = weft_k_mul(k, slot, number(a, q_bytes));
+    weft_ring_wait_empty(k, &q_ring);
+    weft_ring_expect(k, &q_ring, q_bytes);
+    for (int w = 0; w < a->consumers; w++)
+        load_boxes(a, a->q_memory, weft_k_add(k, q_at, number(a, (int64_t)w * weft_attention_q_bytes(a))), 64 * 128,
+                   a->map_q, q_ring.full, slot, weft_k_add(k, work.q0, number(a, 64 * w)), work.head);
+    weft_ring_advance(k, &q_ring);
     weft_kval i = weft_k_for(k, number(a, 1), work.blocks, number(a, 1), 0), block = weft_k_sub(k, last, i);
     load_block(a, &k_ring, a->k_memory, a->map_k, block, work.key_head);
     load_block(a, &v_ring, a->v_memory, a->map_v, weft_k_add(k, block, number(a, 1)), work.key_head);
@@ -228,8 +250,7 @@ static void emit_barriers(weft_attention *a, weft_kval thread) {
     weft_k_if(k, weft_k_eq(k, thread, number(a, 0)));
     weft_ring_init(k, &a->k_ring, 1, a->consumers * 4);
     weft_ring_init(k, &a->v_ring, 1, a->consumers * 4);
-    weft_mbarrier_emit(k, WEFT_K_mbarrier_init, a->q_full, number(a, 0), 1);
-    weft_mbarrier_emit(k, WEFT_K_mbarrier_init, a->q_empty, number(a, 0), a->consumers);
+    weft_ring_init(k, &a->q_ring, 1, a->consumers);
     weft_k_effect(k, WEFT_K_mbarrier_init_fence, 0, NULL, 0, 0);
     weft_k_end(k);
     weft_k_barrier(k);
@@ -247,11 +268,10 @@ static weft_kval length(weft_attention *a, weft_dim extent) {
 void weft_attention_emit(weft_attention *a) {
     weft_kernel *k = a->k;
     weft_dim_table *dims = k->dims;
-    a->q_memory = weft_k_shared(k, WEFT_U8, (weft_dim)a->consumers * weft_attention_q_bytes(a));
+    a->q_memory = weft_k_shared(k, WEFT_U8, (weft_dim)a->q_buffers * a->consumers * weft_attention_q_bytes(a));
     a->k_memory = weft_k_shared(k, WEFT_U8, (weft_dim)a->stages * weft_attention_kv_bytes(a));
     a->v_memory = weft_k_shared(k, WEFT_U8, (weft_dim)a->stages * weft_attention_kv_bytes(a));
-    a->q_full = weft_mbarrier_create(k, 1);
-    a->q_empty = weft_mbarrier_create(k, 1);
+    a->q_ring = weft_ring_create(k, a->q_buffers);
     a->k_ring = weft_ring_create(k, a->stages);
     a->v_ring = weft_ring_create(k, a->stages);
     weft_kval thread = weft_k_thread(k);

@@ -15,12 +15,11 @@ typedef struct weft_attention {
     int width;                            /* D */
     bool causal;
     double scale; /* of scores, times log2 e */
-    int consumers, bn, stages;
+    int consumers, bn, stages, q_buffers; /* q_buffers: tiles whose queries are in shared memory at once */
     /* objects */
     weft_kval map_q, map_k, map_v, map_out;
     weft_kval q_memory, k_memory, v_memory;
-    weft_kval q_full, q_empty;
-    weft_ring k_ring, v_ring;
+    weft_ring q_ring, k_ring, v_ring;
     weft_kval tiles, tiles_q, first, stride, t, s; /* t, s: T and S as values */
 } weft_attention;
 

@@ -17,7 +17,8 @@ typedef struct consumer {
     weft_kval top[2], sum[2], rescale[2], accumulate; /* variables */
     weft_kval q_at, row_lane, column_lane;
     weft_layout layout;
-    weft_ring k_ring, v_ring;
+    weft_kval q_first; /* this consumer's part of queries 0 */
+    weft_ring q_ring, k_ring, v_ring;
     weft_kval query; /* of row lane / 4 */
 } consumer;
 
@@ -230,11 +231,12 @@ static void send_rows(consumer *c, const weft_attention_work *work, weft_kval th
                       0, 0);
     effect(c, WEFT_K_bulk_commit, 0);
     weft_k_effect(k, WEFT_K_bulk_wait, 0, NULL, 0, 1);
-    weft_mbarrier_emit(k, WEFT_K_mbarrier_arrive, a->q_empty, index_of(c, 0), 0);
+    weft_mbarrier_emit(k, WEFT_K_mbarrier_arrive, c->q_ring.empty, weft_ring_slot(k, &c->q_ring), 0);
     weft_k_end(k);
+    weft_ring_advance(k, &c->q_ring);
 }
 
-static void emit_tile(consumer *c, weft_kval tile, weft_kval phase, weft_kval thread) {
+static void emit_tile(consumer *c, weft_kval tile, weft_kval thread) {
     weft_attention *a = c->a;
     weft_kernel *k = c->k;
     weft_attention_work work = weft_attention_place(a, tile);
@@ -252,8 +254,10 @@ static void emit_tile(consumer *c, weft_kval tile, weft_kval phase, weft_kval th
         weft_k_set(k, c->sum[h], real(c, 0));
     }
     weft_k_set(k, c->accumulate, weft_k_integer(k, WEFT_BOOL, 0));
-    weft_mbarrier_wait(k, a->q_full, index_of(c, 0), weft_k_get(k, phase));
-    weft_k_set(k, phase, weft_k_xor(k, weft_k_get(k, phase), weft_k_integer(k, WEFT_U32, 1)));
+    c->q_at = weft_k_add(
+        k, c->q_first,
+        weft_k_mul(k, weft_ring_slot(k, &c->q_ring), index_of(c, (int64_t)a->consumers * weft_attention_q_bytes(a))));
+    weft_ring_wait_full(k, &c->q_ring);
     weft_ring_wait_full(k, &c->k_ring);
     effect(c, WEFT_K_mma_fence, 0);
     issue_scores(c);
@@ -280,7 +284,7 @@ void weft_attention_consumer(weft_attention *a, weft_kval thread) {
     c.warp = weft_k_rem(k, weft_k_div(k, thread, index_of(&c, 32)), index_of(&c, 4));
     c.row_lane = weft_layout_lane_row(k, &c.layout, c.lane, c.warp);
     c.column_lane = weft_layout_lane_column(k, &c.layout, c.lane, c.warp);
-    c.q_at = weft_k_mul(k, c.number, index_of(&c, weft_attention_q_bytes(a)));
+    c.q_first = weft_k_mul(k, c.number, index_of(&c, weft_attention_q_bytes(a)));
     c.s = weft_k_regs(k, WEFT_F32, 1, a->bn / 2);
     c.o = weft_k_regs(k, WEFT_F32, 1, a->width / 2);
     c.p = weft_k_regs(k, WEFT_U32, 1, a->bn / 4);
@@ -291,9 +295,9 @@ void weft_attention_consumer(weft_attention *a, weft_kval thread) {
         c.rescale[h] = weft_k_var(k, real(&c, 0));
     }
     c.accumulate = weft_k_var(k, weft_k_integer(k, WEFT_BOOL, 0));
+    c.q_ring = weft_ring_begin(k, &a->q_ring);
     c.k_ring = weft_ring_begin(k, &a->k_ring);
     c.v_ring = weft_ring_begin(k, &a->v_ring);
-    weft_kval phase = weft_k_var(k, weft_k_integer(k, WEFT_U32, 0));
     if (a->consumers > 1) { /* the last consumer hands the first turn to consumer 0 */
         weft_kval first = index_of(&c, 1);
         weft_k_if(k, weft_k_eq(k, c.number, index_of(&c, a->consumers - 1)));
@@ -301,6 +305,6 @@ void weft_attention_consumer(weft_attention *a, weft_kval thread) {
         weft_k_end(k);
     }
     weft_kval tile = weft_k_for(k, a->first, a->tiles, a->stride, 0);
-    emit_tile(&c, tile, phase, thread);
+    emit_tile(&c, tile, thread);
     weft_k_end(k);
 }

@@ -93,7 +93,8 @@ bool weft_reduce_held(weft_reduction *r) {
     if (vectors > HELD_VECTORS || vectors * r->lanes * weft_reduction_row_arguments(r) > HELD_REGISTERS) return false;
     r->keep_count = 0;
     held h = {.r = r, .vectors = (int)vectors, .exists = WEFT_KNONE};
-    int rows = r->threads == k->capability->warp && r->threads * HELD_ROWS <= k->capability->threads_max ? HELD_ROWS : 1;
+    int rows =
+        r->threads == k->capability->warp && r->threads * HELD_ROWS <= k->capability->threads_max ? HELD_ROWS : 1;
     weft_kval thread = weft_k_thread(k), row = weft_k_block(k), width = weft_k_index(k, r->threads);
     h.thread = thread;
     k->threads = r->threads * rows;

@@ -105,7 +105,7 @@ static weft_kval block_combine(weft_reduction *r, int i, weft_kval value) {
 }
 
 weft_kval weft_reduce_combine(weft_reduction *r, int i, int unroll, weft_kval (*accumulators)[WEFT_REDUCTIONS_MAX],
-                             weft_kval scalar) {
+                              weft_kval scalar) {
     weft_kernel *k = r->k;
     weft_dtype dtype = r->nodes[i]->results[0].type.dtype;
     weft_kval parts[WEFT_REDUCE_UNROLL_MAX];
@@ -120,7 +120,8 @@ weft_kval weft_reduce_combine(weft_reduction *r, int i, int unroll, weft_kval (*
 
 /* The threads of a block walk the columns together, `unroll` vectors a thread at a time while that many are left: their
    loads are in flight at once. */
-static void sweep_gpu(sweep *s, weft_kval lo, weft_kval hi, int unroll, weft_kval (*accumulators)[WEFT_REDUCTIONS_MAX]) {
+static void sweep_gpu(sweep *s, weft_kval lo, weft_kval hi, int unroll,
+                      weft_kval (*accumulators)[WEFT_REDUCTIONS_MAX]) {
     weft_reduction *r = s->r;
     weft_kernel *k = r->k;
     size_t mark = weft_index_mark(&r->c);
@@ -218,6 +219,9 @@ static int choose_threads(const weft_reduction *r) {
     return (int)threads;
 }
 
+/* Registers a thread that let two blocks share a processor: one loads its row while the other stores. */
+static int blocks_of_two(const weft_kernel *k) { return k->capability->registers / (2 * k->threads) / 8 * 8; }
+
 void weft_reduce_prepare_gpu(weft_reduction *r) {
     int64_t known = weft_dim_divisor(r->request->graph->dims, r->lane_extent);
     while (r->lanes > 1 && known % r->lanes) r->lanes /= 2;
@@ -231,6 +235,7 @@ void weft_reduce_rows(weft_reduction *r) {
         weft_reduce_prepare_gpu(r);
         if (weft_reduce_held(r)) return;
         weft_reduction_make_scratch(r);
+        if (r->keep_count > 0) k->registers = blocks_of_two(k);
         k->grid = r->kept.extent;
         emit_row(r, weft_k_block(k));
         return;

@@ -169,6 +169,12 @@ weft_status weft_cuda_shared_bytes(const weft_kernel *kernel, int64_t *out_bytes
     return layout_shared(kernel, NULL, out_bytes);
 }
 
+/* Blocks that a processor must hold at once: as many as the kernel's own budget of registers leaves room for. */
+static int least_blocks(const weft_kernel *kernel) {
+    int64_t needs = (int64_t)kernel->registers * kernel->threads;
+    return needs > 0 && needs < 65536 ? (int)(65536 / needs) : 1;
+}
+
 static int entry_registers(int threads) { return threads > 0 ? 65536 / threads / 8 * 8 : 255; }
 
 static void open_role(weft_cuda_printer *p, const weft_kinstr *instr, bool first) {
@@ -324,7 +330,8 @@ static void print_kernel(weft_cuda_printer *p) {
     weft_kval count = (weft_kval)kernel->instr_count;
     for (weft_kval i = 0; i < count; i++)
         if (kernel->instrs[i].op == WEFT_K_func) print_func(p, i, func_end(kernel, i));
-    weft_text_append(p->text, "extern \"C\" __global__ void __launch_bounds__(%d, 1) ", kernel->threads);
+    weft_text_append(p->text, "extern \"C\" __global__ void __launch_bounds__(%d, %d) ", kernel->threads,
+                     least_blocks(kernel));
     if (kernel->cluster > 1) weft_text_append(p->text, "__cluster_dims__(%d, 1, 1) ", kernel->cluster);
     weft_text_append(p->text, "%s(", kernel->name);
     print_parameters(p);
