@@ -34,8 +34,15 @@ def run(command, seconds=90):
     return result.stdout
 
 
-def given(folder, call):
-    return [x for name, file in call["inputs"] for x in ("--input", "%s=%s" % (name, os.path.join(folder, file)))]
+def given(folder, call, temporary):
+    arguments = []
+    for name, file, scale in call["inputs"]:
+        path = os.path.join(folder, file)
+        if scale:  # stored as bytes
+            np.save(os.path.join(temporary, file), np.load(path).astype(np.float32) * np.float32(scale))
+            path = os.path.join(temporary, file)
+        arguments += ["--input", "%s=%s" % (name, path)]
+    return arguments
 
 
 def check(args, folder, row, temporary):
@@ -44,7 +51,7 @@ def check(args, folder, row, temporary):
     for repeat in range(2):
         command, kept = [args.weft, "run", os.path.join(folder, "cuda.weft"), "--device", args.device], []
         for k, call in enumerate(row["calls"]):
-            command += given(folder, call)
+            command += given(folder, call, temporary)
             for i, (name, file) in enumerate(call["outputs"]):
                 kept.append((k, os.path.join(temporary, "%d_%d_%d.npy" % (repeat, k, i)), os.path.join(folder, file)))
                 command += ["--output", "%s=%s" % (name, kept[-1][1])]
@@ -56,10 +63,10 @@ def check(args, folder, row, temporary):
     row["right"] = max(row["errors"]) <= TOLERANCE and row["same_bits"]
 
 
-def time_calls(args, folder, row):
+def time_calls(args, folder, row, temporary):
     row["times"] = []
     for call in row["calls"]:
-        out = run([args.weft, "bench", os.path.join(folder, "cuda.weft"), "--device", args.device, "--json"] + given(folder, call))
+        out = run([args.weft, "bench", os.path.join(folder, "cuda.weft"), "--device", args.device, "--json"] + given(folder, call, temporary))
         row["times"].append(json.loads(out.splitlines()[0]))
 
 
@@ -80,7 +87,7 @@ def main():
         with tempfile.TemporaryDirectory() as temporary:
             try:
                 check(args, folder, row, temporary)
-                time_calls(args, folder, row)
+                time_calls(args, folder, row, temporary)
             except RuntimeError as problem:
                 row["problem"], row["right"] = str(problem), False
         rows.append(row)

@@ -156,11 +156,17 @@ static weft_status run(weft_session *session, weft_tensor *const *inputs, weft_t
     const weft_program_data *data = session->program->data;
     weft_device *device = session->program->device;
     weft_status status = set_ports(session, inputs, outputs);
-    if (!status && session->stale) weft_frame_patch(&session->frame);
+    if (!status && session->stale) {
+        weft_frame_forget(&session->frame);
+        weft_frame_patch(&session->frame);
+    }
+    bool timed = session->timed && device->driver->mark;
+    if (!status && timed) status = device->driver->mark(device, 0);
     if (!status) {
         session->stale = false;
-        status = weft_frame_run(&session->frame, WEFT_REGION_MAIN);
+        status = weft_frame_run_main(&session->frame);
     }
+    if (!status && timed) status = device->driver->mark(device, 1);
     for (int i = 0; i < data->output_count && !status; i++)
         status = finish_output(session, &session->ports[data->input_count + i], outputs[i]);
     weft_status waited = device->driver->synchronise(device); /* also after an error: inputs are the caller's again */
@@ -168,6 +174,8 @@ static weft_status run(weft_session *session, weft_tensor *const *inputs, weft_t
         weft_status_release(waited);
         waited = status;
     }
+    else if (timed && !waited)
+        waited = device->driver->elapsed(device, &session->device_ns);
     weft_program_reset_data_symbols(data, session->frame.symbols);
     return waited;
 }

@@ -43,6 +43,16 @@ typedef struct weft_launch {
     const weft_launch_map *maps;
 } weft_launch;
 
+/* One of the commands of a recording: a launch, or a copy where launch is NULL. */
+typedef struct weft_command {
+    const weft_launch *launch;
+    void *to;
+    const void *from;
+    size_t bytes;
+} weft_command;
+
+typedef struct weft_recording weft_recording;
+
 typedef struct weft_driver {
     const char *name;
     weft_status (*open)(weft_context *context, int ordinal, weft_device **out_device);
@@ -61,6 +71,14 @@ typedef struct weft_driver {
     weft_status (*launch)(weft_device *device, weft_module *module, const weft_launch *launch);
     weft_status (*synchronise)(weft_device *device);
     void (*trim)(weft_device *device); /* gives cached memory back; may be NULL */
+    /* Launches and copies kept by the device and started at once, with the addresses they had. NULL: has none. */
+    weft_status (*record)(weft_device *device, weft_module *module, int count, const weft_command *commands,
+                          weft_recording **out_recording);
+    weft_status (*replay)(weft_device *device, weft_recording *recording);
+    void (*forget)(weft_device *device, weft_recording *recording); /* after the last replay has ended; NULL is fine */
+    /* What the device took from mark 0 to mark 1; elapsed waits for it. NULL: cannot tell. */
+    weft_status (*mark)(weft_device *device, int which);
+    weft_status (*elapsed)(weft_device *device, double *out_ns);
     bool host_memory;                  /* buffers are host pointers: inputs and weights are used in place */
 } weft_driver;
 

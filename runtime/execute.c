@@ -3,6 +3,8 @@
 
 #include "runtime/frame.h"
 
+enum { STEADY_RUNS = 2 }; /* recording costs some runs: only what stays the same is worth it */
+
 /* A scalar that decides control flow: the device is waited for. */
 static weft_status read_scalar(weft_frame *frame, const void *from, void *to, size_t bytes) {
     const weft_driver *driver = frame->device->driver;
@@ -91,5 +93,56 @@ weft_status weft_frame_run(weft_frame *frame, int region) {
         if (!status) status = run_step(frame, resolved);
         if (status) return annotate(frame, resolved, region, i, status);
     }
+    return NULL;
+}
+
+void weft_frame_forget(weft_frame *frame) {
+    if (frame->recording) frame->device->driver->forget(frame->device, frame->recording);
+    frame->recording = NULL;
+    frame->steady = 0;
+}
+
+/* Only launches and copies that shapes alone decide. */
+static bool is_recordable(const weft_resolved_region *region) {
+    for (int i = 0; i < region->count; i++) {
+        const weft_resolved_step *resolved = &region->steps[i];
+        bool plain = resolved->step->kind == WEFT_STEP_LAUNCH || resolved->step->kind == WEFT_STEP_COPY;
+        if (resolved->dynamic || !plain) return false;
+    }
+    return region->count > 1;
+}
+
+static weft_status record(weft_frame *frame) {
+    const weft_resolved_region *region = &frame->regions[WEFT_REGION_MAIN];
+    weft_allocator allocator = frame->device->context->allocator;
+    size_t bytes = (size_t)region->count * sizeof(weft_command);
+    weft_command *commands = weft_allocate(allocator, bytes);
+    if (!commands) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory to record a run");
+    int count = 0;
+    for (int i = 0; i < region->count; i++) {
+        const weft_resolved_step *resolved = &region->steps[i];
+        if (resolved->idle) continue;
+        if (resolved->step->kind == WEFT_STEP_LAUNCH)
+            commands[count++].launch = &resolved->launch;
+        else
+            commands[count++] = (weft_command){.from = resolved->buffers[0], .to = resolved->buffers[1], .bytes = (size_t)resolved->count};
+    }
+    weft_status status = frame->device->driver->record(frame->device, frame->module, count, commands, &frame->recording);
+    weft_free(allocator, commands, bytes);
+    return status;
+}
+
+weft_status weft_frame_run_main(weft_frame *frame) {
+    const weft_driver *driver = frame->device->driver;
+    if (driver->record && !frame->recording && frame->steady >= 0 && frame->steady++ == STEADY_RUNS) {
+        weft_status status = is_recordable(&frame->regions[WEFT_REGION_MAIN]) ? record(frame) : NULL;
+        if (status)
+            weft_context_log(frame->device->context, WEFT_LOG_WARNING, "%s is launched step by step: %s", frame->data->name,
+                             weft_status_message(status));
+        weft_status_release(status);
+        if (!frame->recording) frame->steady = -1;
+    }
+    if (!frame->recording) return weft_frame_run(frame, WEFT_REGION_MAIN);
+    WEFT_TRY(driver->replay(frame->device, frame->recording), "running %s", frame->data->name);
     return NULL;
 }

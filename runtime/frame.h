@@ -43,6 +43,8 @@ typedef struct weft_frame {
     weft_resolved_region *regions;
     weft_patch *patches;
     int patch_count;
+    weft_recording *recording; /* of the main region, for the present addresses */
+    int steady;                /* runs of the main region since an address or a shape changed; -1: cannot be recorded */
 } weft_frame;
 
 weft_status weft_frame_init(weft_context *context, const weft_program_data *data, weft_device *device,
@@ -57,6 +59,10 @@ weft_status weft_frame_resolve_step(weft_frame *frame, weft_resolved_step *resol
 /* Writes the addresses of inputs and outputs into the static steps. */
 void weft_frame_patch(weft_frame *frame);
 weft_status weft_frame_run(weft_frame *frame, int region) WEFT_MUST_USE;
+/* Runs the main region. Where the driver can record and nothing has changed for some runs, from a recording. */
+weft_status weft_frame_run_main(weft_frame *frame) WEFT_MUST_USE;
+/* Drops the recording: something it holds changes. */
+void weft_frame_forget(weft_frame *frame);
 
 /* Values of DATA symbols before a step sets them. */
 void weft_program_reset_data_symbols(const weft_program_data *data, int64_t *symbols);

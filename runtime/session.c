@@ -124,6 +124,7 @@ void weft_session_trim(weft_session *session) {
     session->packing = NULL;
     session->packing_bytes = 0;
     session->bound = false;
+    weft_frame_forget(&session->frame);
     if (device->driver->trim) device->driver->trim(device);
 }
 
@@ -136,6 +137,7 @@ void weft_session_release(weft_session *session) {
     free_memory(session, &session->workspace, &session->workspace_bytes);
     free_memory(session, &session->states, &state_bytes);
     weft_free(program->context->allocator, session->packing, session->packing_bytes);
+    weft_frame_forget(&session->frame);
     weft_frame_deinit(&session->frame);
     weft_free(program->context->allocator, session, sizeof *session);
     weft_program_release(program);

@@ -27,6 +27,8 @@ struct weft_session {
     size_t workspace_bytes;
     void *packing; /* host: packed copy of an input on its way to a device */
     size_t packing_bytes;
+    bool timed;       /* measure each call on the device, where the driver can */
+    double device_ns; /* what the steps of the last timed call took, without inputs and outputs; 0 = not known */
 };
 
 /* Inputs have exactly the dtypes and shapes of the last successful bind. */

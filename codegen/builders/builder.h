@@ -51,7 +51,7 @@ typedef struct weft_build_request {
 
 typedef struct weft_builder {
     const char *name; /* anchor: the `anchor` attribute of the fusions it takes */
-    /* Legal here? When not, *out_reason says why (borrowed). */
+    /* Legal here? When not, *out_reason says why (borrowed); NULL: it is for another class of machines. */
     bool (*accepts)(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability, const char **out_reason);
     /* Candidate schedules, best first by the analytic model; at most capacity; returns their number (at least 1). */
     int (*propose)(const weft_build_request *request, int capacity, weft_schedule *out_schedules);

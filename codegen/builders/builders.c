@@ -49,7 +49,9 @@ const weft_builder *weft_builder_find(const char *anchor, const weft_graph *grap
     const char *reason = "no builder has this anchor";
     for (size_t i = 0; i < sizeof builders / sizeof *builders; i++) {
         if (strcmp(builders[i]->name, anchor)) continue;
-        if (builders[i]->accepts(graph, fusion, capability, &reason)) return builders[i];
+        const char *own = NULL;
+        if (builders[i]->accepts(graph, fusion, capability, &own)) return builders[i];
+        if (own) reason = own;
     }
     if (out_reason) *out_reason = reason;
     return NULL;

@@ -382,7 +382,7 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
 
 static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability,
                     const char **out_reason) {
-    if (!weft_capability_is_cpu(capability)) return *out_reason = "for CPUs", false;
+    if (!weft_capability_is_cpu(capability)) return *out_reason = NULL, false;
     const weft_node *node = weft_fusion_find(fusion, WEFT_OP_convolution);
     if (!node) return *out_reason = "no convolution in the fusion", false;
     if (node->operands[1]->type.rank < 3) return *out_reason = "no spatial axis", false;

@@ -72,7 +72,7 @@ static bool epilogue_fits(const weft_graph *graph, const weft_node *fusion, cons
 static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability,
                     const char **out_reason) {
     problem p;
-    *out_reason = "a CPU";
+    *out_reason = NULL;
     if (weft_capability_is_cpu(capability)) return false;
     if (!find_problem(graph, fusion, &p, out_reason)) return false;
     *out_reason = "64-bit sums on a target without 64-bit arithmetic";

@@ -471,7 +471,7 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
 
 static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability,
                     const char **out_reason) {
-    if (!weft_capability_is_cpu(capability)) return *out_reason = "for CPUs", false;
+    if (!weft_capability_is_cpu(capability)) return *out_reason = NULL, false;
     const weft_node *dot = weft_fusion_find(fusion, WEFT_OP_dot_general);
     if (!dot) return *out_reason = "no product in the fusion", false;
     for (int i = 0; i < 2; i++) {

@@ -7,7 +7,7 @@
 static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability,
                     const char **out_reason) {
     weft_product product;
-    *out_reason = "a CPU";
+    *out_reason = NULL;
     if (weft_capability_is_cpu(capability)) return false;
     if (!weft_product_find(graph, fusion, &product, out_reason)) return false;
     weft_dtype_kind kind = weft_dtype_kind_of(product.dtype);
@@ -21,10 +21,6 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
     if (weft_dtype_bits(product.accumulate) == 64 &&
         !(weft_dtype_is_float(product.accumulate) ? capability->f64 : capability->i64))
         return false;
-    int64_t low, high;
-    weft_dim_bounds(graph->dims, product.k, &low, &high);
-    *out_reason = "the contracted extent may be 0";
-    if (low < 1) return false;
     *out_reason = NULL;
     return true;
 }
@@ -60,7 +56,7 @@ static weft_kval load(weft_simt *s, int side, weft_kval row, weft_kval k, weft_k
     spread(s, value, from->batch_axes, product->batch_count, s->batch_index, index);
     spread(s, value, from->free_axes, from->free_count, row, index);
     spread(s, value, from->contract_axes, product->contract_count, k, index);
-    return weft_index_value(s->index, value, index, 1, WEFT_KNONE);
+    return weft_index_value(s->index, value, index, 1, s->readable);
 }
 
 static void store(weft_simt *s, weft_kval row, weft_lane_index column, weft_kval mask, weft_kval sums) {

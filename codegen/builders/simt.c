@@ -52,14 +52,18 @@ static void fetch(weft_simt *s, int side, weft_kval k0) {
     weft_kernel *k = s->k;
     weft_kval rows = weft_k_extent(k, side ? s->n : s->m), depth = weft_k_extent(k, s->depth),
               first = side ? s->n0 : s->m0, one = index_of(s, 1);
-    weft_kval zero = weft_k_constant_lanes(k, s->sum, 0, 1);
+    weft_kval zero = weft_k_constant_lanes(k, s->sum, 0, 1), last_k = weft_k_sub(k, depth, one);
+    int64_t least, most;
+    weft_dim_bounds(k->dims, s->depth, &least, &most);
+    if (least < 1) last_k = weft_k_max(k, last_k, index_of(s, 0));
     for (int i = 0; i < fetches(s, side); i++) {
         weft_kval row, kk, inside = WEFT_KNONE;
         place_fetch(s, side, i, &row, &kk);
         row = plus(s, first, row), kk = plus(s, k0, kk);
         weft_kval exists = weft_k_and(k, weft_k_lt(k, row, rows), weft_k_lt(k, kk, depth));
-        weft_kval value = s->load(s, side, weft_k_min(k, row, weft_k_sub(k, rows, one)),
-                                  weft_k_min(k, kk, weft_k_sub(k, depth, one)), &inside);
+        s->readable = least < 1 ? exists : WEFT_KNONE;
+        weft_kval value =
+            s->load(s, side, weft_k_min(k, row, weft_k_sub(k, rows, one)), weft_k_min(k, kk, last_k), &inside);
         if (inside != WEFT_KNONE) exists = weft_k_and(k, exists, inside);
         weft_k_set_at(k, s->fetched[side], index_of(s, i),
                       weft_k_select(k, exists, weft_k_convert(k, value, s->sum), zero));

@@ -13,7 +13,8 @@
 typedef struct weft_simt weft_simt;
 
 /* Element (row of the problem, k) of side 0 (A) or 1 (B), a carrier. *out_inside (BOOL) or WEFT_KNONE: it exists;
-   outside the value is ignored, but the read must be a legal one. row and k are inside the problem. */
+   outside the value is ignored, but the read must be a legal one. row and k are inside the problem; where the depth may
+   be 0, s->readable masks the read. */
 typedef weft_kval (*weft_simt_load)(weft_simt *s, int side, weft_kval row, weft_kval k, weft_kval *out_inside);
 /* Stores four neighbours of a row; mask: which of them exist (WEFT_KNONE = all). */
 typedef void (*weft_simt_store)(weft_simt *s, weft_kval row, weft_lane_index column, weft_kval mask, weft_kval sums);
@@ -32,6 +33,7 @@ struct weft_simt {
     /* values of the kernel */
     weft_kval thread, batch_index, m0, n0, sums;
     weft_kval shared[2], fetched[2];
+    weft_kval readable; /* BOOL, of the element being fetched; WEFT_KNONE = always */
 };
 
 /* Candidates for such a problem: 128 x 128 tiles when they fill the device, else 64 x 64. */

@@ -19,6 +19,9 @@ weft_status weft_cuda_api_load(cu_api *out_api) {
     if (!out_api->name) return WEFT_STATUS(WEFT_UNAVAILABLE, "the NVIDIA driver is too old: it has no " symbol);
     CU_FUNCTIONS(X)
 #undef X
+#define X(name, symbol, parameters) *(void **)&out_api->name = dlsym(out_api->library, symbol);
+    CU_GRAPH_FUNCTIONS(X)
+#undef X
     *(void **)&out_api->cuTensorMapEncodeTiled = dlsym(out_api->library, "cuTensorMapEncodeTiled");
     return NULL;
 }

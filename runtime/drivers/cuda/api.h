@@ -15,6 +15,36 @@ typedef struct CUctx_st *cu_context;
 typedef struct CUmod_st *cu_module;
 typedef struct CUfunc_st *cu_function;
 typedef struct CUstream_st *cu_stream;
+typedef struct CUevent_st *cu_event;
+typedef struct CUgraph_st *cu_graph;
+typedef struct CUgraphNode_st *cu_graph_node;
+typedef struct CUgraphExec_st *cu_graph_exec;
+
+/* CUDA_KERNEL_NODE_PARAMS of CUDA 12 */
+typedef struct cu_kernel_node {
+    cu_function function;
+    unsigned grid[3], block[3], shared_bytes;
+    void **parameters, **extra;
+    void *kernel;
+    cu_context context;
+} cu_kernel_node;
+
+/* CUDA_MEMCPY3D */
+typedef struct cu_copy {
+    size_t from_x, from_y, from_z, from_level;
+    int from_type;
+    const void *from_host;
+    cu_pointer from;
+    void *from_array, *reserved_from;
+    size_t from_pitch, from_height;
+    size_t to_x, to_y, to_z, to_level;
+    int to_type;
+    void *to_host;
+    cu_pointer to;
+    void *to_array, *reserved_to;
+    size_t to_pitch, to_height, width_bytes, height, depth;
+} cu_copy;
+
 typedef struct cu_tensor_map {
     _Alignas(64) uint64_t words[16];
 } cu_tensor_map;
@@ -29,7 +59,8 @@ enum {
     CU_FUNCTION_LOCAL_BYTES = 3,
     CU_FUNCTION_REGISTERS = 4,
     CU_FUNCTION_DYNAMIC_SHARED = 8,
-    CU_STREAM_NON_BLOCKING = 1
+    CU_STREAM_NON_BLOCKING = 1,
+    CU_MEMORY_DEVICE = 2
 };
 
 #define CU_FUNCTIONS(X)                                                                                                \
@@ -59,9 +90,26 @@ enum {
     X(cuStreamCreate, "cuStreamCreate", (cu_stream *, unsigned))                                                       \
     X(cuStreamDestroy, "cuStreamDestroy_v2", (cu_stream))                                                              \
     X(cuStreamSynchronize, "cuStreamSynchronize", (cu_stream))                                                         \
+    X(cuEventCreate, "cuEventCreate", (cu_event *, unsigned))                                                          \
+    X(cuEventDestroy, "cuEventDestroy_v2", (cu_event))                                                                 \
+    X(cuEventRecord, "cuEventRecord", (cu_event, cu_stream))                                                           \
+    X(cuEventSynchronize, "cuEventSynchronize", (cu_event))                                                            \
+    X(cuEventElapsedTime, "cuEventElapsedTime", (float *, cu_event, cu_event))                                         \
     X(cuLaunchKernel, "cuLaunchKernel",                                                                                \
       (cu_function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, cu_stream, void **,          \
        void **))
+
+/* NULL when missing: launches then go one by one. */
+#define CU_GRAPH_FUNCTIONS(X)                                                                                          \
+    X(cuGraphCreate, "cuGraphCreate", (cu_graph *, unsigned))                                                          \
+    X(cuGraphDestroy, "cuGraphDestroy", (cu_graph))                                                                    \
+    X(cuGraphAddKernelNode, "cuGraphAddKernelNode_v2",                                                                 \
+      (cu_graph_node *, cu_graph, const cu_graph_node *, size_t, const cu_kernel_node *))                              \
+    X(cuGraphAddMemcpyNode, "cuGraphAddMemcpyNode",                                                                    \
+      (cu_graph_node *, cu_graph, const cu_graph_node *, size_t, const cu_copy *, cu_context))                         \
+    X(cuGraphInstantiate, "cuGraphInstantiateWithFlags", (cu_graph_exec *, cu_graph, unsigned long long))              \
+    X(cuGraphLaunch, "cuGraphLaunch", (cu_graph_exec, cu_stream))                                                      \
+    X(cuGraphExecDestroy, "cuGraphExecDestroy", (cu_graph_exec))
 
 /* Newer than CUDA 11: only Hopper code needs it; NULL when missing. */
 typedef cu_result (*cu_encode_tiled)(cu_tensor_map *, int, uint32_t, void *, const uint64_t *, const uint64_t *,
@@ -71,6 +119,7 @@ typedef struct cu_api {
     void *library;
 #define X(name, symbol, parameters) cu_result(*name) parameters;
     CU_FUNCTIONS(X)
+    CU_GRAPH_FUNCTIONS(X)
 #undef X
     cu_encode_tiled cuTensorMapEncodeTiled;
 } cu_api;

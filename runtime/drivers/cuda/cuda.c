@@ -51,6 +51,8 @@ static void cuda_close(weft_device *base) {
     if (device->context) {
         weft_status_release(weft_cuda_enter(device));
         weft_cuda_trim(base);
+        for (int i = 0; i < 2; i++)
+            if (device->marks[i]) (void)device->api.cuEventDestroy(device->marks[i]);
         if (device->own_stream) (void)device->api.cuStreamDestroy(device->own_stream);
         (void)device->api.cuDevicePrimaryCtxRelease(device->device);
     }
@@ -158,4 +160,9 @@ const weft_driver weft_driver_cuda = {.name = "cuda",
                                       .copy = cuda_copy,
                                       .launch = weft_cuda_launch,
                                       .synchronise = cuda_synchronise,
+                                      .record = weft_cuda_record,
+                                      .replay = weft_cuda_replay,
+                                      .forget = weft_cuda_forget,
+                                      .mark = weft_cuda_mark,
+                                      .elapsed = weft_cuda_elapsed,
                                       .trim = weft_cuda_trim};

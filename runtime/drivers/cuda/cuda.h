@@ -22,12 +22,24 @@ typedef struct cuda_map_entry {
     bool used;
 } cuda_map_entry;
 
+enum { CUDA_PARAMETERS_MAX = 96, CUDA_MAPS_MAX = 8 };
+
+/* A launch with its parameters laid out for the driver; points into itself. */
+typedef struct cuda_prepared {
+    cu_function function;
+    unsigned blocks, threads, shared_bytes;
+    cu_tensor_map maps[CUDA_MAPS_MAX];
+    void *parameters[CUDA_PARAMETERS_MAX], *pointers[CUDA_PARAMETERS_MAX];
+    int64_t extents[CUDA_PARAMETERS_MAX];
+} cuda_prepared;
+
 typedef struct cuda_device {
     weft_device base;
     cu_api api;
     cu_device device;
     cu_context context;
     cu_stream stream, own_stream;
+    cu_event marks[2];
     int major, minor;
     char name[128], arch[16];
     int64_t memory_bytes;
@@ -54,6 +66,15 @@ weft_status weft_cuda_load(weft_device *device, const weft_program_data *program
                            weft_module **out_module) WEFT_MUST_USE;
 void weft_cuda_unload(weft_device *device, weft_module *module);
 weft_status weft_cuda_launch(weft_device *device, weft_module *module, const weft_launch *launch) WEFT_MUST_USE;
+/* Checks the launch, allows its shared memory, lays out its parameters. launch->grid > 0. */
+weft_status weft_cuda_prepare(cuda_device *device, weft_module *module, const weft_launch *launch,
+                              cuda_prepared *out_prepared) WEFT_MUST_USE;
+weft_status weft_cuda_record(weft_device *device, weft_module *module, int count, const weft_command *commands,
+                             weft_recording **out_recording) WEFT_MUST_USE;
+weft_status weft_cuda_replay(weft_device *device, weft_recording *recording) WEFT_MUST_USE;
+void weft_cuda_forget(weft_device *device, weft_recording *recording);
+weft_status weft_cuda_mark(weft_device *device, int which) WEFT_MUST_USE;
+weft_status weft_cuda_elapsed(weft_device *device, double *out_ns) WEFT_MUST_USE;
 /* Registers and local memory per thread as the device loaded the kernel. */
 weft_status weft_cuda_kernel_info(weft_device *device, weft_module *module, int kernel, int *out_registers,
                                   int *out_local_bytes) WEFT_MUST_USE;

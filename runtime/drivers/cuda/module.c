@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "base/map.h"
 
-enum { IMAGE_FORMAT = 1, IMAGE_HEAD = 16, IMAGE_PART = 40, PART_CUBIN = 0, PARAMETERS_MAX = 96, MAPS_MAX = 8 };
+enum { IMAGE_FORMAT = 1, IMAGE_HEAD = 16, IMAGE_PART = 40, PART_CUBIN = 0 };
 
 typedef struct image_part {
     uint32_t kind, first, count;
@@ -215,8 +215,8 @@ static weft_status check_launch(const weft_module *module, const weft_launch *la
     const char *name = module->kernels[launch->kernel].name;
     if (launch->grid < 0 || launch->grid > INT32_MAX)
         return WEFT_STATUS(WEFT_OUT_OF_RANGE, "kernel %s: a grid of %lld blocks", name, (long long)launch->grid);
-    if (launch->map_count > MAPS_MAX ||
-        launch->buffer_count + launch->extent_count + launch->map_count > PARAMETERS_MAX)
+    if (launch->map_count > CUDA_MAPS_MAX ||
+        launch->buffer_count + launch->extent_count + launch->map_count > CUDA_PARAMETERS_MAX)
         return WEFT_STATUS(WEFT_UNSUPPORTED, "kernel %s: %d buffers, %d extents, %d maps are too many parameters", name,
                            launch->buffer_count, launch->extent_count, launch->map_count);
     return NULL;
@@ -232,35 +232,43 @@ static weft_status allow_shared(cuda_device *device, kernel_code *kernel, int64_
     return NULL;
 }
 
-weft_status weft_cuda_launch(weft_device *base, weft_module *module, const weft_launch *launch) {
-    cuda_device *device = (cuda_device *)base;
+weft_status weft_cuda_prepare(cuda_device *device, weft_module *module, const weft_launch *launch,
+                              cuda_prepared *out) {
     WEFT_TRY(check_launch(module, launch), "launching");
-    if (launch->grid == 0) return NULL;
     kernel_code *kernel = &module->kernels[launch->kernel];
-    WEFT_TRY(weft_cuda_enter(device), "launching %s", kernel->name);
     WEFT_TRY(allow_shared(device, kernel, launch->scratch_bytes), "launching %s", kernel->name);
-    cu_tensor_map maps[MAPS_MAX];
-    void *parameters[PARAMETERS_MAX], *pointers[PARAMETERS_MAX];
-    int64_t extents[PARAMETERS_MAX];
     int count = 0;
     for (int i = 0; i < launch->buffer_count; i++) {
-        pointers[i] = launch->buffers[i];
-        parameters[count++] = &pointers[i];
+        out->pointers[i] = launch->buffers[i];
+        out->parameters[count++] = &out->pointers[i];
     }
     for (int i = 0; i < launch->extent_count; i++) {
-        extents[i] = launch->extents[i];
-        parameters[count++] = &extents[i];
+        out->extents[i] = launch->extents[i];
+        out->parameters[count++] = &out->extents[i];
     }
     for (int i = 0; i < launch->map_count; i++) {
-        WEFT_TRY(find_map(device, &launch->maps[i], &maps[i]), "launching %s", kernel->name);
-        parameters[count++] = &maps[i];
+        WEFT_TRY(find_map(device, &launch->maps[i], &out->maps[i]), "launching %s", kernel->name);
+        out->parameters[count++] = &out->maps[i];
     }
+    out->function = kernel->function;
+    out->blocks = (unsigned)launch->grid, out->threads = (unsigned)kernel->threads;
+    out->shared_bytes = (unsigned)launch->scratch_bytes;
+    return NULL;
+}
+
+weft_status weft_cuda_launch(weft_device *base, weft_module *module, const weft_launch *launch) {
+    cuda_device *device = (cuda_device *)base;
+    cuda_prepared prepared;
+    if (launch->grid == 0) return NULL;
+    WEFT_TRY(weft_cuda_enter(device), "launching");
+    WEFT_TRY(weft_cuda_prepare(device, module, launch, &prepared), "launching");
     cu_result result =
-        device->api.cuLaunchKernel(kernel->function, (unsigned)launch->grid, 1, 1, (unsigned)kernel->threads, 1, 1,
-                                   (unsigned)launch->scratch_bytes, device->stream, parameters, NULL);
+        device->api.cuLaunchKernel(prepared.function, prepared.blocks, 1, 1, prepared.threads, 1, 1,
+                                   prepared.shared_bytes, device->stream, prepared.parameters, NULL);
     WEFT_TRY(weft_cuda_status(&device->api, result, "cuLaunchKernel"),
-             "launching kernel %s with %lld blocks of %d threads, %lld bytes of shared memory", kernel->name,
-             (long long)launch->grid, kernel->threads, (long long)launch->scratch_bytes);
+             "launching kernel %s with %lld blocks of %d threads, %lld bytes of shared memory",
+             module->kernels[launch->kernel].name, (long long)launch->grid, module->kernels[launch->kernel].threads,
+             (long long)launch->scratch_bytes);
     return NULL;
 }
 

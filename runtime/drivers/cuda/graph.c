@@ -1,0 +1,125 @@
+/* Recordings: the launches and copies of one call as a CUDA graph, made node by node, so that other threads may use the
+   stream meanwhile. Nodes form one chain: the order is that of the stream. A recording keeps the addresses and extents of
+   its commands; whoever made it drops it when one changes. Also the marks that time what the device does.
+   Source: CUDA driver API manual, graph management. */
+#include "runtime/drivers/cuda/cuda.h"
+
+#include <string.h>
+
+#include "base/arena.h"
+
+struct weft_recording {
+    cu_graph_exec exec;
+};
+
+static bool has_graphs(const cu_api *api) {
+    return api->cuGraphCreate && api->cuGraphDestroy && api->cuGraphAddKernelNode && api->cuGraphAddMemcpyNode &&
+           api->cuGraphInstantiate && api->cuGraphLaunch && api->cuGraphExecDestroy;
+}
+
+static weft_status add_launch(cuda_device *device, weft_module *module, const weft_launch *launch, cu_graph graph,
+                              cu_graph_node *last, bool first) {
+    cuda_prepared prepared;
+    WEFT_TRY(weft_cuda_prepare(device, module, launch, &prepared), "recording a launch");
+    cu_kernel_node node = {.function = prepared.function,
+                           .grid = {prepared.blocks, 1, 1},
+                           .block = {prepared.threads, 1, 1},
+                           .shared_bytes = prepared.shared_bytes,
+                           .parameters = prepared.parameters};
+    cu_graph_node before = *last;
+    return weft_cuda_status(&device->api,
+                            device->api.cuGraphAddKernelNode(last, graph, first ? NULL : &before, first ? 0 : 1, &node),
+                            "cuGraphAddKernelNode");
+}
+
+static weft_status add_copy(cuda_device *device, const weft_command *command, cu_graph graph, cu_graph_node *last,
+                            bool first) {
+    cu_copy copy = {.from_type = CU_MEMORY_DEVICE,
+                    .from = (cu_pointer)(uintptr_t)command->from,
+                    .to_type = CU_MEMORY_DEVICE,
+                    .to = (cu_pointer)(uintptr_t)command->to,
+                    .width_bytes = command->bytes,
+                    .height = 1,
+                    .depth = 1};
+    cu_graph_node before = *last;
+    return weft_cuda_status(
+        &device->api,
+        device->api.cuGraphAddMemcpyNode(last, graph, first ? NULL : &before, first ? 0 : 1, &copy, device->context),
+        "cuGraphAddMemcpyNode");
+}
+
+static weft_status add_commands(cuda_device *device, weft_module *module, int count, const weft_command *commands,
+                                cu_graph graph) {
+    cu_graph_node last = NULL;
+    bool first = true;
+    for (int i = 0; i < count; i++) {
+        const weft_command *command = &commands[i];
+        if (command->launch ? command->launch->grid == 0 : command->bytes == 0) continue;
+        if (command->launch)
+            WEFT_TRY(add_launch(device, module, command->launch, graph, &last, first), "command %d", i);
+        else
+            WEFT_TRY(add_copy(device, command, graph, &last, first), "command %d", i);
+        first = false;
+    }
+    return NULL;
+}
+
+weft_status weft_cuda_record(weft_device *base, weft_module *module, int count, const weft_command *commands,
+                             weft_recording **out_recording) {
+    cuda_device *device = (cuda_device *)base;
+    *out_recording = NULL;
+    if (!has_graphs(&device->api)) return WEFT_STATUS(WEFT_UNSUPPORTED, "this NVIDIA driver has no graphs of CUDA 12");
+    WEFT_TRY(weft_cuda_enter(device), "recording");
+    weft_recording *recording = weft_allocate(base->context->allocator, sizeof *recording);
+    if (!recording) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for a recording");
+    cu_graph graph = NULL;
+    weft_status status = weft_cuda_status(&device->api, device->api.cuGraphCreate(&graph, 0), "cuGraphCreate");
+    if (!status) status = add_commands(device, module, count, commands, graph);
+    if (!status)
+        status = weft_cuda_status(&device->api, device->api.cuGraphInstantiate(&recording->exec, graph, 0),
+                                  "cuGraphInstantiate");
+    if (graph) (void)device->api.cuGraphDestroy(graph);
+    if (status)
+        weft_free(base->context->allocator, recording, sizeof *recording);
+    else
+        *out_recording = recording;
+    return status;
+}
+
+weft_status weft_cuda_replay(weft_device *base, weft_recording *recording) {
+    cuda_device *device = (cuda_device *)base;
+    WEFT_TRY(weft_cuda_enter(device), "replaying");
+    return weft_cuda_status(&device->api, device->api.cuGraphLaunch(recording->exec, device->stream), "cuGraphLaunch");
+}
+
+void weft_cuda_forget(weft_device *base, weft_recording *recording) {
+    cuda_device *device = (cuda_device *)base;
+    if (!recording) return;
+    weft_status_release(weft_cuda_enter(device));
+    (void)device->api.cuGraphExecDestroy(recording->exec);
+    weft_free(base->context->allocator, recording, sizeof *recording);
+}
+
+weft_status weft_cuda_mark(weft_device *base, int which) {
+    cuda_device *device = (cuda_device *)base;
+    cu_event *event = &device->marks[which != 0];
+    WEFT_TRY(weft_cuda_enter(device), "timing");
+    if (!*event)
+        WEFT_TRY(weft_cuda_status(&device->api, device->api.cuEventCreate(event, 0), "cuEventCreate"), "timing");
+    return weft_cuda_status(&device->api, device->api.cuEventRecord(*event, device->stream), "cuEventRecord");
+}
+
+weft_status weft_cuda_elapsed(weft_device *base, double *out_ns) {
+    cuda_device *device = (cuda_device *)base;
+    float ms = 0;
+    *out_ns = 0;
+    if (!device->marks[0] || !device->marks[1]) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "nothing was marked");
+    WEFT_TRY(weft_cuda_enter(device), "timing");
+    WEFT_TRY(weft_cuda_status(&device->api, device->api.cuEventSynchronize(device->marks[1]), "cuEventSynchronize"),
+             "timing");
+    WEFT_TRY(weft_cuda_status(&device->api, device->api.cuEventElapsedTime(&ms, device->marks[0], device->marks[1]),
+                              "cuEventElapsedTime"),
+             "timing");
+    *out_ns = (double)ms * 1e6;
+    return NULL;
+}
