@@ -40,7 +40,7 @@ weft_tensor *cli_values_find(const cli_values *values, const weft_value *value);
 weft_status cli_extract(weft_graph *graph, const weft_node *node, int depth, const cli_values *values, weft_graph **out_graph,
                         weft_tensor **out_inputs, int *out_input_count) WEFT_MUST_USE;
 
-/* Compiles for a device (NULL = cpu) and runs twice; compares every output with the interpreter, and the bits of both runs.
+/* Compiles for a device (NULL = cpu) and runs several times; compares every output with the interpreter, and the bits of the first and the last run.
    *out_bad = number of the first bad output or -1. */
 weft_status cli_check_graph(weft_graph *graph, const char *device, weft_tensor *const *inputs, const cli_contract *contract, int *out_bad,
                             cli_difference *out_difference) WEFT_MUST_USE;

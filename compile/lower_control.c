@@ -2,14 +2,20 @@
    body yields is copied there (through temporaries where a yielded value is itself a carry: swaps stay right). */
 #include "compile/lower.h"
 
-/* Lowers a block into a new region; what it yields stays bound to its buffers. */
-static weft_status lower_region(weft_lowering *l, const weft_block *block, int *out_region) {
+#include <string.h>
+
+static weft_status fill_region(weft_lowering *l, const weft_block *block, int region) {
     int saved = l->region;
-    WEFT_TRY(weft_lower_add_region(l, out_region), "a region");
-    l->region = *out_region;
+    l->region = region;
     weft_status status = weft_lower_block(l, block);
     l->region = saved;
     return status;
+}
+
+/* Lowers a block into a new region; what it yields stays bound to its buffers. */
+static weft_status lower_region(weft_lowering *l, const weft_block *block, int *out_region) {
+    WEFT_TRY(weft_lower_add_region(l, out_region), "a region");
+    return fill_region(l, block, *out_region);
 }
 
 static const weft_node *yield_of(const weft_block *block) { return block->last; }
@@ -125,6 +131,18 @@ static weft_status trip_slice(weft_lowering *l, int stacked, const weft_type *sl
     return weft_lower_add_buffer(l, &buffer, out_number);
 }
 
+/* GPU kernels access up to 16 bytes at once and rely on where buffers start: a slice that may start elsewhere is copied. */
+enum { GPU_ALIGNMENT = 16 };
+
+static weft_status align_slice(weft_lowering *l, int region, const weft_type *type, const char *location, int *buffer) {
+    int copy;
+    if (!strcmp(l->capability->target, "cpu") || weft_dim_divisor(l->dims, l->buffer_list[*buffer].bytes) % GPU_ALIGNMENT == 0) return NULL;
+    WEFT_TRY(new_temp(l, type, "slice", &copy), "slice of a scan");
+    WEFT_TRY(copy_in_region(l, region, *buffer, copy, type, location), "slice of a scan");
+    *buffer = copy;
+    return NULL;
+}
+
 weft_status weft_lower_scan(weft_lowering *l, const weft_node *node) {
     const weft_block *body = node->regions[0]->block;
     const weft_node *yield = yield_of(body);
@@ -137,16 +155,18 @@ weft_status weft_lower_scan(weft_lowering *l, const weft_node *node) {
     if (weft_node_int(node, WEFT_ATTR_reverse, 0))
         trip = weft_dim_subtract(l->dims, weft_dim_subtract(l->dims, step.bytes, weft_dim_number(l->dims, 1)), trip);
     WEFT_TRY(start_carries(l, node, count, carries), "scan");
+    WEFT_TRY(weft_lower_add_region(l, &step.regions[0]), "scan");
     for (int i = 0; i < body->argument_count; i++) {
         int buffer = i < count ? carries[i] : -1, stacked;
         if (i >= count) {
             WEFT_TRY(weft_lower_buffer(l, node->operands[i], &stacked), "input %d of a scan", i);
             WEFT_TRY(trip_slice(l, stacked, &body->arguments[i]->type, trip, &buffer), "input %d of a scan", i);
             weft_lower_touch(l, buffer);
+            WEFT_TRY(align_slice(l, step.regions[0], &body->arguments[i]->type, step.location, &buffer), "input %d of a scan", i);
         }
         WEFT_TRY(weft_lower_bind(l, body->arguments[i], buffer), "scan");
     }
-    WEFT_TRY(lower_region(l, body, &step.regions[0]), "scan");
+    WEFT_TRY(fill_region(l, body, step.regions[0]), "scan");
     for (int i = count; i < node->result_count; i++) {
         const weft_type *type = &yield->operands[i]->type;
         int from, stacked, to;
