@@ -1,8 +1,12 @@
 #!/bin/sh
-# Sets everything up and runs the tests.
+# Sets everything up, builds, runs every test. Last line: N passed, N failed: the single checks that the test programs
+# report, and 1 for each test that is a script or an example.
 set -eu
 cd "$(dirname "$0")/.."
 sh scripts/setup.sh
 cmake --preset release
 cmake --build --preset release
-ctest --preset release -j 2
+status=0
+ctest --preset release -C Full -j 2 || status=$?
+sh scripts/count.sh build/release/Testing/Temporary/LastTest.log $status
+exit $status
