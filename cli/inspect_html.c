@@ -72,29 +72,26 @@ static void bytes_text(weft_text *t, double bytes) {
 }
 
 typedef struct layout {
-    int *row, *column, *writer, *first_user; /* by step, step, buffer, step */
+    int *row, *column, *first_user; /* by step */
     int rows, columns;
 } layout;
 
-/* The last buffer of a launch is what it writes; earlier ones that an earlier step wrote are what it waits for. */
-static int reads_of(const weft_step *step, const int **out_buffers) {
+static int buffers_of(const weft_step *step, const int **out_buffers) {
     if (step->kind == WEFT_STEP_LAUNCH) return *out_buffers = step->variants[0].buffers, step->variants[0].buffer_count;
     *out_buffers = step->buffers;
     return step->kind == WEFT_STEP_COPY ? 2 : 0;
 }
 
-/* Calls visit(from, to) for each edge, in order of steps. */
+/* Calls visit(from, to) for each edge, in order of steps: a temporary is made by the first step that has it. */
 static void each_edge(const weft_program_data *p, layout *l, void (*visit)(void *self, layout *l, int from, int to), void *self) {
     const weft_step_list *main = &p->regions[WEFT_REGION_MAIN];
-    for (int i = 0; i < p->buffer_count; i++) l->writer[i] = -1;
     for (int s = 0; s < main->count; s++) {
         const int *buffers;
-        int count = reads_of(&main->steps[s], &buffers);
+        int count = buffers_of(&main->steps[s], &buffers);
         for (int b = 0; b < count; b++) {
-            int from = l->writer[root_of(p, buffers[b])];
-            if (from >= 0 && from != s) visit(self, l, from, s);
+            const weft_buffer *buffer = &p->buffers[root_of(p, buffers[b])];
+            if (buffer->kind == WEFT_BUFFER_TEMP && buffer->first_step >= 0 && buffer->first_step < s) visit(self, l, buffer->first_step, s);
         }
-        if (count) l->writer[root_of(p, buffers[count - 1])] = s;
     }
 }
 
@@ -113,9 +110,8 @@ static bool arrange(const weft_program_data *p, layout *l) {
     l->row = calloc((size_t)count + 1, sizeof *l->row);
     l->column = calloc((size_t)count + 1, sizeof *l->column);
     l->first_user = calloc((size_t)count + 1, sizeof *l->first_user);
-    l->writer = malloc(((size_t)p->buffer_count + 1) * sizeof *l->writer);
     int *used = calloc((size_t)count + 2, sizeof *used);
-    if (!l->row || !l->column || !l->first_user || !l->writer || !used) return free(used), false;
+    if (!l->row || !l->column || !l->first_user || !used) return free(used), false;
     for (int s = 0; s < count; s++) l->first_user[s] = -1;
     each_edge(p, l, lower_row, NULL);
     each_edge(p, l, note_user, NULL);
@@ -260,7 +256,6 @@ weft_status cli_inspect_html(const cli_inspection *in, const char *path) {
     free(l.row);
     free(l.column);
     free(l.first_user);
-    free(l.writer);
     weft_text_deinit(&text);
     return status;
 }
