@@ -20,6 +20,7 @@ const cli_command cli_commands[] = {
       {"output", "o", CLI_LIST, "NAME=FILE.npy", "write an output"},
       DIM_OPTION,
       {"interpret", NULL, CLI_FLAG, NULL, "use the reference interpreter"},
+      {"recompile", NULL, CLI_FLAG, NULL, "compile the graph inside an artifact again; its code does not run"},
       {"device", NULL, CLI_TEXT, "NAME", "device to run on (default cpu)"},
       {"verbose", "v", CLI_FLAG, NULL, "log compiles and their reasons"},
       {0}},

@@ -50,7 +50,16 @@ static void from_info(const weft_port_info *info, cli_port *port) {
 static weft_status open_artifact(cli_arguments *arguments, cli_runner *r) {
     weft_load_options options = WEFT_LOAD_OPTIONS_INIT;
     options.device = cli_text(arguments, "device", "cpu");
-    WEFT_TRY(weft_program_load(arguments->context, arguments->positional[0], &options, &r->program), "loading");
+    const char *path = arguments->positional[0];
+    weft_status status = cli_flag(arguments, "recompile") ? NULL : weft_program_load(arguments->context, path, &options, &r->program);
+    if (weft_status_code(status) == WEFT_NOT_FOUND || cli_flag(arguments, "recompile")) { /* no code for this machine */
+        weft_compile_options compile = WEFT_COMPILE_OPTIONS_INIT;
+        compile.targets = options.device;
+        weft_status again = weft_compile_artifact(arguments->context, path, &compile, &r->program);
+        if (status && again) weft_status_release(again); /* the first one says more */
+        else weft_status_release(status), status = again;
+    }
+    if (status) return weft_status_annotate(status, __FILE__, __LINE__, "loading");
     r->input_count = weft_program_input_count(r->program);
     r->output_count = weft_program_output_count(r->program);
     if (r->input_count > CLI_VALUES_MAX || r->output_count > CLI_VALUES_MAX)

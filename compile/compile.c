@@ -3,6 +3,7 @@
 
 #include "base/artifact.h"
 #include "codegen/target.h"
+#include "compile/relower.h"
 #include "compile/unit.h"
 #include "runtime/jit.h"
 
@@ -73,8 +74,8 @@ static weft_status parse_targets(const char *text, const weft_capability **out, 
     return *out_count ? NULL : WEFT_STATUS(WEFT_INVALID_ARGUMENT, "no target is given");
 }
 
-/* graph.wir keeps large constants by key; they are stored in the weights by the order of their first use. */
-static weft_status write_artifact(weft_graph *graph, const char *path, int count, weft_unit *const *units) {
+static weft_status write_artifact(weft_graph *graph, const weft_compile_options *options, const char *path, int count,
+                                  weft_unit *const *units) {
     weft_artifact_target targets[TARGETS_MAX];
     const weft_unit *largest = units[0];
     for (int i = 0; i < count; i++) {
@@ -85,7 +86,14 @@ static weft_status write_artifact(weft_graph *graph, const char *path, int count
     }
     weft_artifact_content content = {.name = graph->name, .target_count = count, .targets = targets, .weights = largest->weights,
                                      .weights_bytes = (uint64_t)largest->program->weights_bytes};
-    return weft_artifact_write(graph->context->allocator, path, &content);
+    if (options->no_graph) return weft_artifact_write(graph->context->allocator, path, &content);
+    weft_graph_text text;
+    weft_status status = weft_graph_text_make(graph, largest, &text);
+    content.graph = weft_text_string(&text.text), content.graph_bytes = text.text.length;
+    content.weights = text.weights, content.weights_bytes = text.weights_bytes;
+    if (!status) status = weft_artifact_write(graph->context->allocator, path, &content);
+    weft_graph_text_deinit(&text);
+    return status;
 }
 
 weft_status weft_compile_file(weft_graph *graph, const weft_compile_options *options, const char *path) {
@@ -100,7 +108,7 @@ weft_status weft_compile_file(weft_graph *graph, const weft_compile_options *opt
         status = weft_unit_compile(graph, NULL, records[i], &o, &units[i]);
         if (status) status = weft_status_annotate(status, __FILE__, __LINE__, "compiling %s for %s", graph->name, records[i]->arch);
     }
-    if (!status) status = write_artifact(graph, path, count, units);
+    if (!status) status = write_artifact(graph, &o, path, count, units);
     for (int i = 0; i < count; i++) weft_unit_release(units[i]);
     return status;
 }

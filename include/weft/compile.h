@@ -28,6 +28,11 @@ WEFT_API weft_status weft_compile(weft_graph *graph, const weft_compile_options 
 /* Writes an artifact for every target of options->targets. The file appears complete or not at all. */
 WEFT_API weft_status weft_compile_file(weft_graph *graph, const weft_compile_options *options, const char *path) WEFT_MUST_USE;
 
+/* Compiles the graph inside an artifact again and loads it: for machines that it has no code for, and for files whose code
+   is not to be trusted (no code of the file runs). NOT_FOUND when the file was written without its graph. */
+WEFT_API weft_status weft_compile_artifact(weft_context *context, const char *path, const weft_compile_options *options,
+                                           weft_program **out_program) WEFT_MUST_USE;
+
 /* A graph compiled on demand: the first call compiles what it saw; an undeclared extent that changes becomes symbolic;
    declared ones start symbolic. Each compile is logged with its reason (WEFT_LOG_INFO). */
 typedef struct weft_function weft_function;

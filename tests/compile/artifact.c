@@ -71,6 +71,44 @@ START_TEST(test_same_as_in_memory) {
 }
 END_TEST
 
+static weft_status compile_again_and_call(weft_tensor *const *inputs, weft_tensor **outputs) {
+    weft_program *program = NULL;
+    weft_session *session = NULL;
+    WEFT_TRY(weft_compile_artifact(context, path, NULL, &program), "test");
+    weft_status status = weft_session_create(program, &session);
+    if (!status)
+        status =
+            weft_session_call(session, weft_graph_input_count(graph), inputs, weft_graph_output_count(graph), outputs);
+    weft_session_release(session);
+    weft_program_release(program);
+    return status;
+}
+
+/* The graph inside gives the same bits as the code beside it; without one there is nothing to compile. */
+START_TEST(test_compiled_again) {
+    for (const test_sample *sample = test_samples; sample->name; sample++) {
+        weft_tensor *inputs[TEST_PORTS] = {0}, *a[TEST_PORTS] = {0}, *b[TEST_PORTS] = {0};
+        weft_program *program;
+        weft_compile_options options = WEFT_COMPILE_OPTIONS_INIT;
+        assert_fine(test_sample_graph(context, sample, &graph));
+        assert_fine(weft_compile_file(graph, NULL, path));
+        assert_fine(test_inputs(context, graph, 3, inputs));
+        assert_fine(load_and_call(true, inputs, a));
+        assert_fine(compile_again_and_call(inputs, b));
+        test_same_bits(weft_graph_output_count(graph), a, b);
+        options.no_graph = true;
+        assert_fine(weft_compile_file(graph, &options, path));
+        assert_fails(weft_compile_artifact(context, path, NULL, &program), WEFT_NOT_FOUND, "no graph");
+        ck_assert_ptr_null(program);
+        test_release(inputs);
+        test_release(a);
+        test_release(b);
+        weft_graph_release(graph);
+        graph = NULL;
+    }
+}
+END_TEST
+
 START_TEST(test_each_cpu_variant) {
     static const char *const variants[] = {"x86-64-v3", "x86-64-v4"};
     for (size_t i = 0; i < 2; i++) {
@@ -219,6 +257,7 @@ Suite *artifact_suite(void) {
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, test_same_as_in_memory);
+    tcase_add_test(tests, test_compiled_again);
     tcase_add_test(tests, test_each_cpu_variant);
     tcase_add_test(tests, test_damaged);
     tcase_add_test(tests, test_bad_paths);
