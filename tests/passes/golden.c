@@ -55,6 +55,26 @@ static const golden goldens[] = {
     {"integers through floats saturate: the chain stays", "simplify",
      "input %0 \"x\" : i16[2]\n%1 = convert %0 {dtype = f32} : f32[2]\n%2 = convert %1 {dtype = i8} : i8[2]\noutput \"y\" %2\n",
      "input %0 \"x\" : i16[2]\n%1 = convert %0 {dtype = f32} : f32[2]\n%2 = convert %1 {dtype = i8} : i8[2]\noutput \"y\" %2\n"},
+    {"division by a power of two", "simplify",
+     X_IN "%1 = constant {value = dense f32[] [4]} : f32[]\n%2 = broadcast %1 {shape = [2, 3], axes = []} : f32[2, 3]\n"
+          "%3 = div %0, %2 : f32[2, 3]\noutput \"y\" %3\n",
+     X_IN "%1 = constant {value = dense f32[] [0.25]} : f32[]\n%2 = broadcast %1 {shape = [2, 3], axes = []} : f32[2, 3]\n"
+          "%3 = mul %0, %2 : f32[2, 3]\noutput \"y\" %3\n"},
+    {"division by three stays", "simplify",
+     X_IN "%1 = constant {value = dense f32[] [3]} : f32[]\n%2 = broadcast %1 {shape = [2, 3], axes = []} : f32[2, 3]\n"
+          "%3 = div %0, %2 : f32[2, 3]\noutput \"y\" %3\n",
+     X_IN "%1 = constant {value = dense f32[] [3]} : f32[]\n%2 = broadcast %1 {shape = [2, 3], axes = []} : f32[2, 3]\n"
+          "%3 = div %0, %2 : f32[2, 3]\noutput \"y\" %3\n"},
+    {"a square, and a cube that stays", "simplify",
+     X_IN "%1 = constant {value = dense f32[] [2]} : f32[]\n%2 = broadcast %1 {shape = [2, 3], axes = []} : f32[2, 3]\n"
+          "%3 = constant {value = dense f32[] [3]} : f32[]\n%4 = broadcast %3 {shape = [2, 3], axes = []} : f32[2, 3]\n"
+          "%5 = pow %0, %2 : f32[2, 3]\n%6 = pow %0, %4 : f32[2, 3]\noutput \"a\" %5\noutput \"b\" %6\n",
+     X_IN "%1 = constant {value = dense f32[] [3]} : f32[]\n%2 = broadcast %1 {shape = [2, 3], axes = []} : f32[2, 3]\n"
+          "%3 = mul %0, %0 : f32[2, 3]\n%4 = pow %0, %2 : f32[2, 3]\noutput \"a\" %3\noutput \"b\" %4\n"},
+    {"a maximum of maxima", "simplify",
+     "input %0 \"x\" : f32[3, 4, 3]\n%1 = reduce %0 {axes = [2], kind = \"max\"} : f32[3, 4]\n"
+     "%2 = reduce %1 {axes = [0], kind = \"max\"} : f32[4]\noutput \"y\" %2\n",
+     "input %0 \"x\" : f32[3, 4, 3]\n%1 = reduce %0 {axes = [0, 2], kind = \"max\"} : f32[4]\noutput \"y\" %1\n"},
     {"two transposes", "simplify",
      X_IN "%1 = transpose %0 {permutation = [1, 0]} : f32[3, 2]\n%2 = exp %1 : f32[3, 2]\n"
           "%3 = transpose %1 {permutation = [1, 0]} : f32[2, 3]\noutput \"a\" %2\noutput \"b\" %3\n",
