@@ -172,9 +172,13 @@ static weft_status encode_map(cuda_device *device, const weft_launch_map *from, 
         extents[i] = (uint64_t)from->extent[i], box[i] = (uint32_t)from->box[i], steps[i] = 1;
         if (i > 0) strides[i - 1] = (uint64_t)from->stride_bytes[i];
     }
+    int promotion = 3; /* 256 bytes of L2 at once; where rows do not start so, no more than 128 */
+    for (int i = 1; i < from->rank; i++)
+        if (from->stride_bytes[i] % 256) promotion = 2;
     int swizzle = from->swizzle_bytes == 128 ? 3 : from->swizzle_bytes == 64 ? 2 : from->swizzle_bytes == 32 ? 1 : 0;
-    cu_result result = device->api.cuTensorMapEncodeTiled(out, map_type(from->dtype), (uint32_t)from->rank,
-                                                          from->memory, extents, strides, box, steps, 0, swizzle, 3, 0);
+    cu_result result =
+        device->api.cuTensorMapEncodeTiled(out, map_type(from->dtype), (uint32_t)from->rank, from->memory, extents,
+                                           strides, box, steps, 0, swizzle, promotion, 0);
     if (result == CU_SUCCESS) return NULL;
     return weft_status_annotate(
         weft_cuda_status(&device->api, result, "cuTensorMapEncodeTiled"), __FILE__, __LINE__,
