@@ -84,7 +84,7 @@ weft_status weft_file_writer_open(weft_allocator allocator, const char *path, we
     }
     if (fd >= 0) out_writer->file = fdopen(fd, "wb");
     if (out_writer->file) return NULL;
-    weft_status status = weft_file_error("create", temporary, errno);
+    weft_status status = weft_file_error("create", path, errno);
     if (fd >= 0) {
         (void)close(fd);
         (void)unlink(temporary);

@@ -82,6 +82,10 @@ static weft_status sweep(cli_arguments *arguments, cli_runner *runner, int count
     char name[32];
     long long low, high, limit = cli_number(arguments, "expect-compiles", -1);
     WEFT_TRY(parse_sweep(cli_text(arguments, "dim-sweep", ""), name, sizeof name, &low, &high), "--dim-sweep");
+    bool known = false;
+    for (int i = 0; i < runner->input_count; i++)
+        for (int d = 0; d < runner->inputs[i].rank; d++) known |= runner->inputs[i].shape[d] < 0 && !strcmp(runner->inputs[i].symbols[d], name);
+    if (!known) return WEFT_STATUS(WEFT_NOT_FOUND, "no input has an extent named %s; `weft inspect --wir MODEL` shows the symbols", name);
     cli_progress progress;
     cli_progress_start(&progress, "sweep");
     for (long long value = low; value <= high; value++) {

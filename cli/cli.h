@@ -33,6 +33,8 @@ typedef struct cli_arguments {
     int positional_count;
     cli_value values[CLI_OPTIONS_MAX]; /* by option */
     weft_context *context;
+    const char *constants[CLI_VALUES_MAX]; /* --input names that became constants of the model */
+    int constant_count;
 } cli_arguments;
 
 typedef struct cli_command {

@@ -58,6 +58,8 @@ static weft_status import_onnx(cli_arguments *arguments, const char *path, int t
         status = NULL;
     }
     weft_text_deinit(&dims);
+    memcpy(arguments->constants, n.names, sizeof n.names);
+    arguments->constant_count = n.count;
     return status;
 #else
     (void)arguments, (void)tensor_count, (void)tensors, (void)out_graph, (void)need_input, (void)join_dims;
@@ -68,6 +70,8 @@ static weft_status import_onnx(cli_arguments *arguments, const char *path, int t
 weft_status cli_open_graph(cli_arguments *arguments, const char *path, int tensor_count, const cli_named_tensor *tensors, weft_graph **out_graph) {
     *out_graph = NULL;
     if (ends_with(path, ".onnx")) return import_onnx(arguments, path, tensor_count, tensors, out_graph);
+    if (cli_is_artifact(path))
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%s is compiled already; this command takes a model ending in .onnx or .wir", path);
     if (!ends_with(path, ".wir"))
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%s: expected a model ending in .onnx, .wir or .weft", path);
     weft_file file;
@@ -79,7 +83,7 @@ weft_status cli_open_graph(cli_arguments *arguments, const char *path, int tenso
 
 weft_status cli_read_tensor(weft_context *context, const char *text, cli_named_tensor *out_tensor) {
     const char *equals = strchr(text, '=');
-    if (!equals || equals == text) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "\"%s\": expected NAME=FILE.npy", text);
+    if (!equals || equals == text || !equals[1]) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "\"%s\": expected NAME=FILE.npy", text);
     char *name = strndup(text, (size_t)(equals - text)); /* lives as long as the command */
     if (!name) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "reading an input");
     out_tensor->name = name;

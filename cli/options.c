@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,12 +21,13 @@ static int find_option(const cli_command *command, const char *text, size_t byte
 
 static int take(const cli_command *command, const cli_option *option, cli_value *value, const char *text) {
     if (value->count == CLI_VALUES_MAX) return usage(command, option->name, "is given too often");
+    if (option->kind == CLI_LIST && !text[0]) return usage(command, option->argument, "is missing");
     value->texts[value->count++] = text;
     if (option->kind != CLI_NUMBER) return 0;
     char *end;
     errno = 0;
     value->number = strtoll(text, &end, 10);
-    if (errno || end == text || *end) return usage(command, text, "is not a number");
+    if (errno || end == text || *end || value->number < 0 || value->number > INT_MAX) return usage(command, text, "is not a number from 0 to 2147483647");
     return 0;
 }
 
@@ -53,6 +55,9 @@ int cli_parse(const cli_command *command, int count, char **texts, cli_arguments
         int code = take(command, option, &out->values[at], argument ? argument : texts[i]);
         if (code) return code;
     }
+    int most = command->positional[0] != 0; /* words of "onnx FOLDER" */
+    for (const char *at = command->positional; *at; at++) most += *at == ' ';
+    if (out->positional_count > most) return usage(command, out->positional[most], "is one argument too many");
     bool needs = command->positional[0] && command->positional[0] != '[';
     if (needs && !out->positional_count) return usage(command, command->positional, "is missing");
     return 0;

@@ -70,9 +70,27 @@ static weft_status open_artifact(cli_arguments *arguments, cli_runner *r) {
     return weft_session_create(r->program, &r->session);
 }
 
+/* A name that is no input is a mistake, not an input to forget. */
+static weft_status check_names(const cli_arguments *arguments, const cli_runner *r, int count, const cli_named_tensor *tensors) {
+    for (int t = 0; t < count; t++) {
+        bool known = false;
+        for (int i = 0; i < r->input_count; i++) known |= !strcmp(tensors[t].name, r->inputs[i].name);
+        for (int i = 0; i < arguments->constant_count; i++) known |= !strcmp(tensors[t].name, arguments->constants[i]);
+        if (known) continue;
+        weft_text list;
+        weft_text_init(weft_allocator_system(), &list);
+        for (int i = 0; i < r->input_count; i++) weft_text_append(&list, "%s%s", i ? ", " : "", r->inputs[i].name);
+        weft_status status = WEFT_STATUS(WEFT_NOT_FOUND, "there is no input \"%s\"; the inputs are: %s", tensors[t].name, weft_text_string(&list));
+        weft_text_deinit(&list);
+        return status;
+    }
+    return NULL;
+}
+
 weft_status cli_runner_open(cli_arguments *arguments, int tensor_count, const cli_named_tensor *tensors, cli_runner *r) {
     *r = (cli_runner){.interpret = cli_flag(arguments, "interpret")};
     weft_status status = cli_is_artifact(arguments->positional[0]) ? open_artifact(arguments, r) : open_graph(arguments, tensor_count, tensors, r);
+    if (!status) status = check_names(arguments, r, tensor_count, tensors);
     if (status) cli_runner_close(r);
     return status;
 }

@@ -234,6 +234,11 @@ static int report(const selftest *t, bool json) {
 static weft_status find_target(cli_arguments *arguments, selftest *t) {
     t->target = arguments->positional_count ? arguments->positional[0] : "cpu";
     const char *colon = strchr(t->target, ':');
+    size_t length = colon ? (size_t)(colon - t->target) : strlen(t->target);
+    bool known = false;
+    for (int i = 0; weft_capability_get(i) && !known; i++)
+        known = strlen(weft_capability_get(i)->target) == length && !strncmp(weft_capability_get(i)->target, t->target, length);
+    if (!known) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "there is no target \"%s\"; `weft doctor` lists devices", t->target);
     if (!colon || strspn(colon + 1, "0123456789") == strlen(colon + 1)) return NULL; /* a device: workers open it, a driver does not survive fork */
     char name[16];
     snprintf(name, sizeof name, "%.*s", (int)(colon - t->target), t->target);

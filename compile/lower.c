@@ -306,6 +306,19 @@ static weft_status start(weft_graph *graph, weft_arena *arena, weft_lowering *l,
     return NULL;
 }
 
+/* Results without elements have a place but no step: behind the last one they end with it; without any step they are
+   0 bytes that live with the program. */
+static void end_lifetimes(weft_lowering *l) {
+    int count = l->regions[WEFT_REGION_MAIN].count;
+    for (int i = 0; i < l->buffer_count; i++) {
+        weft_buffer *buffer = &l->buffer_list[i];
+        if (buffer->kind != WEFT_BUFFER_TEMP || buffer->last_step < count) continue;
+        if (!count && !buffer->bytes) buffer->kind = WEFT_BUFFER_PERSISTENT;
+        buffer->last_step = count - 1;
+        if (buffer->first_step > buffer->last_step) buffer->first_step = buffer->last_step;
+    }
+}
+
 /* Moves the lists into the arena. */
 static weft_status freeze(weft_lowering *l, weft_program_data *p) {
     weft_step_list *regions = weft_arena_allocate_array(l->arena, (size_t)l->region_count, sizeof *regions);
@@ -351,6 +364,7 @@ static weft_status lower_all(weft_lowering *l, weft_program_data *p, weft_lowere
     WEFT_TRY(make_guards(l, p), "lowering %s", l->graph->name);
     WEFT_TRY(weft_lower_block(l, l->graph->body->block), "lowering %s", l->graph->name);
     WEFT_TRY(copy_outputs(l, p), "lowering %s", l->graph->name);
+    end_lifetimes(l);
     WEFT_TRY(freeze(l, p), "lowering %s", l->graph->name);
     p->target = l->capability->target;
     size_t kernels = (size_t)l->kernel_count, weights = (size_t)l->weight_count;

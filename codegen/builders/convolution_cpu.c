@@ -288,7 +288,7 @@ static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
  */
 static void set_blocks(weft_convolution_build *b) {
     const weft_convolution *p = b->p;
-    enum { BLOCK_WORK = 2 << 20 };
+    const double BLOCK_WORK = 2 << 20;
     int threads = b->request->thread_count < 1 ? 1 : b->request->thread_count;
     int64_t line = number_or(p->line, p->direct ? 4096 : 80), lines = number_or(p->lines, 40),
             width = (int64_t)b->nv * b->lanes;

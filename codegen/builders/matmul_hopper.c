@@ -89,7 +89,7 @@ static double cost_of(const weft_capability *capability, const tile_choice *choi
     double waves = (double)((tiles + blocks - 1) / blocks), steps = (double)((k + HOPPER_BK - 1) / HOPPER_BK);
     double tensor = (double)(bm * choice->bn * HOPPER_BK) / 4096 / choice->efficiency;
     /* a block alone reads its operands at no more than its share of memory: counts when there are few rows */
-    double inlet = (double)((bm < m ? bm : m) + choice->bn) * HOPPER_BK * 2 / 64.0;
+    double inlet = (double)((bm < m ? bm : m) + choice->bn) * (double)HOPPER_BK * 2 / 64;
     double step = tensor > inlet ? tensor : inlet;
     return waves * steps * step + 600 * waves + 2200;
 }

@@ -104,7 +104,7 @@ static void set_blocks(const weft_build_request *request, const weft_matmul *p, 
     int64_t tiles = t->m_known ? t->tiles : 64, rows = t->m_known && t->tiles == 1 ? t->base : t->mr;
     double tile_work = 2.0 * (double)rows * t->nv * t->lanes * (double)k;
     double total = tile_work * (double)tiles * (double)panels * (double)batch;
-    enum { BLOCK_WORK = 4 << 20 };
+    const double BLOCK_WORK = 4 << 20;
     if (tiles == 1) { /* nothing is reused: panels are the blocks */
         int64_t wanted = (int64_t)(BLOCK_WORK / 4 / tile_work) + 1, most = ceil_div(panels, threads);
         t->panels_per_block = (int)(wanted < most ? wanted : most);
@@ -113,7 +113,7 @@ static void set_blocks(const weft_build_request *request, const weft_matmul *p, 
         int64_t panel_blocks = ceil_div(panels, t->panels_per_block) * batch;
         if (total < 2.0 * BLOCK_WORK) panel_blocks = batch;
         int64_t row_blocks = (int64_t)(total / BLOCK_WORK / (double)panel_blocks) + 1;
-        if (threads > 1 && total > (double)BLOCK_WORK / 4)
+        if (threads > 1 && total > BLOCK_WORK / 4)
             while (row_blocks < tiles && row_blocks < 64 && row_blocks * panel_blocks < 8 * threads &&
                    row_blocks * panel_blocks % threads)
                 row_blocks++;

@@ -38,7 +38,7 @@ static weft_value *make(weft_graph *g, weft_op op, weft_dtype dtype, int rank, c
     const weft_op_info *info = weft_op_get(op);
     weft_value *x[3];
     for (int i = 0; i < info->operands_min; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "x%d", i);
         x[i] = weft_graph_input(g, name, op == WEFT_OP_select && i == 0 ? WEFT_BOOL : dtype, rank, dims);
     }

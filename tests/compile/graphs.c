@@ -150,6 +150,13 @@ static void empty(weft_graph *g) {
     weft_graph_output(g, "same", x);
 }
 
+/* No step is left, and values between them have no elements. */
+static void no_steps(weft_graph *g) {
+    weft_value *x = weft_graph_input(g, "x", WEFT_F32, 2, (weft_dim[]){0, 4});
+    weft_value *h = weft_softmax(g, weft_matmul(g, x, parameter(g, "w", 2, (int64_t[]){4, 5})), -1);
+    weft_graph_output(g, "y", weft_matmul(g, h, parameter(g, "v", 2, (int64_t[]){5, 3})));
+}
+
 static void empty_batch(weft_graph *g) {
     weft_dim batch = weft_graph_symbol(g, "B", 0, 64, 1);
     weft_value *x = weft_graph_input(g, "x", WEFT_F32, 2, (weft_dim[]){batch, 4});
@@ -175,18 +182,8 @@ static void state(weft_graph *g) {
     weft_graph_output(g, "c", parameter(g, "c", 1, (int64_t[]){2}));
 }
 
-const test_sample test_samples[] = {{"mlp", mlp},
-                                    {"convolution", convolution},
-                                    {"cond", cond},
-                                    {"while", while_loop},
-                                    {"scan", scan},
-                                    {"symbolic", symbolic},
-                                    {"anonymous", anonymous},
-                                    {"outputs", outputs},
-                                    {"identity", identity},
-                                    {"constant", constant},
-                                    {"empty", empty},
-                                    {"empty_batch", empty_batch},
-                                    {"state", state},
-                                    {"strided", strided},
-                                    {0}};
+const test_sample test_samples[] = {
+    {"mlp", mlp},           {"convolution", convolution}, {"cond", cond},           {"while", while_loop},
+    {"scan", scan},         {"symbolic", symbolic},       {"anonymous", anonymous}, {"outputs", outputs},
+    {"identity", identity}, {"constant", constant},       {"empty", empty},         {"empty_batch", empty_batch},
+    {"state", state},       {"no_steps", no_steps},       {"strided", strided},     {0}};

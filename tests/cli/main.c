@@ -1,0 +1,225 @@
+/* The weft command with wrong input: exit code 1 (it failed) or 2 (wrong usage), a first line on stderr that names what
+   is wrong, nothing on stdout, no file left behind. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "weft/npy.h"
+
+static char folder[512];
+
+static void write_text(const char *name, const char *text) {
+    char path[600];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    ck_assert_ptr_null(weft_file_write_all(weft_allocator_system(), path, text, strlen(text)));
+}
+
+static void write_array(const char *name, weft_dtype dtype, int rank, const int64_t *shape) {
+    char path[600];
+    weft_context *context;
+    weft_tensor *tensor;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    ck_assert_ptr_null(weft_context_create(NULL, &context));
+    ck_assert_ptr_null(weft_tensor_create(context, dtype, rank, shape, &tensor));
+    ck_assert_ptr_null(weft_npy_write(context, path, tensor));
+    weft_tensor_release(tensor);
+    weft_context_release(context);
+}
+
+static int read_some(const char *name, char *out, size_t capacity) {
+    char path[600];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "rb");
+    size_t count = file ? fread(out, 1, capacity - 1, file) : 0;
+    out[count] = 0;
+    if (file) fclose(file);
+    return (int)count;
+}
+
+/* Runs `weft <arguments>` in the folder; the arguments are a shell's. */
+static int run(const char *arguments, char *err, size_t capacity) {
+    char line[2048];
+    snprintf(line, sizeof line, "cd '%s' && WEFT_CACHE= '%s' %s > stdout 2> stderr", folder, WEFT_COMMAND, arguments);
+    int code = system(line);
+    read_some("stderr", err, capacity);
+    ck_assert_msg(WIFEXITED(code), "weft %s: ended by a signal", arguments);
+    return WEXITSTATUS(code);
+}
+
+static void refuse(int code, const char *arguments, const char *part) {
+    char err[8192], out[64];
+    int found = run(arguments, err, sizeof err);
+    ck_assert_msg(found == code, "weft %s: exit code %d, not %d\n%s", arguments, found, code, err);
+    char *end = strchr(err, '\n');
+    ck_assert_msg(end != NULL, "weft %s: no message", arguments);
+    ck_assert_msg(strstr(err, part) != NULL, "weft %s: \"%s\" is not in: %s", arguments, part, err);
+    ck_assert_msg(strstr(err, "internal error") == NULL, "weft %s: %s", arguments, err);
+    ck_assert_msg(read_some("stdout", out, sizeof out) == 0, "weft %s: failed and printed %s", arguments, out);
+}
+
+static void accept(const char *arguments) {
+    char err[8192];
+    int code = run(arguments, err, sizeof err);
+    ck_assert_msg(code == 0, "weft %s: exit code %d: %s", arguments, code, err);
+}
+
+static void set_up(void) {
+    snprintf(folder, sizeof folder, "/tmp/weft-cli-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    char path[600];
+    snprintf(path, sizeof path, "%s/folder.wir", folder);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    write_text(
+        "good.wir",
+        "graph @g {\n  symbol B in [1, 64] divisor 1\n  input %0 \"x\" : f32[B, 4]\n  %1 = exp %0 : f32[B, 4]\n  output \"y\" %1\n}\n");
+    write_text("text.wir", "hello\n");
+    write_text("text.weft", "hello\n");
+    write_text("empty.wir", "");
+    write_text("empty.weft", "");
+    write_text("model.txt", "hello\n");
+    write_array("x.npy", WEFT_F32, 2, (int64_t[]){2, 4});
+    write_array("shape.npy", WEFT_F32, 2, (int64_t[]){2, 5});
+    write_array("rank.npy", WEFT_F32, 1, (int64_t[]){4});
+    write_array("dtype.npy", WEFT_F64, 2, (int64_t[]){2, 4});
+    write_array("many.npy", WEFT_F32, 2, (int64_t[]){65, 4});
+}
+
+static void tear_down(void) {
+    char line[600];
+    snprintf(line, sizeof line, "rm -rf '%s'", folder);
+    ck_assert_int_eq(system(line), 0);
+}
+
+static const char *const commands[] = {"compile", "run", "inspect", "bench", "bisect"};
+
+START_TEST(test_models) {
+    static const char *const models[][2] = {
+        {"missing.wir", "missing.wir"},  {"folder.wir", "not a regular file"},        {"text.wir", "expected graph"},
+        {"empty.wir", "expected graph"}, {"model.txt", "expected a model ending in"}, {"missing.onnx", "missing.onnx"}};
+    char line[256];
+    for (size_t c = 0; c < sizeof commands / sizeof *commands; c++)
+        for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+            snprintf(line, sizeof line, "%s %s", commands[c], models[m][0]);
+            refuse(1, line, models[m][1]);
+        }
+    refuse(1, "compile text.weft", "compiled already");
+    static const char *const artifacts[] = {"run", "inspect", "bench"};
+    for (size_t c = 0; c < sizeof artifacts / sizeof *artifacts; c++) {
+        snprintf(line, sizeof line, "%s text.weft", artifacts[c]);
+        refuse(1, line, "text.weft");
+        snprintf(line, sizeof line, "%s empty.weft", artifacts[c]);
+        refuse(1, line, "empty.weft");
+    }
+    refuse(1, "audit missing.onnx", "missing.onnx");
+}
+END_TEST
+
+START_TEST(test_usage) {
+    char line[256];
+    refuse(2, "", "compiles and runs models");
+    refuse(2, "nothing", "there is no command");
+    for (size_t c = 0; c < sizeof commands / sizeof *commands; c++) {
+        snprintf(line, sizeof line, "%s", commands[c]);
+        refuse(2, line, "is missing");
+        snprintf(line, sizeof line, "%s --nonsense good.wir", commands[c]);
+        refuse(2, line, "is no option");
+        snprintf(line, sizeof line, "%s good.wir good.wir", commands[c]);
+        refuse(2, line, "one argument too many");
+        snprintf(line, sizeof line, "%s good.wir --dim", commands[c]);
+        refuse(2, line, "needs a value");
+        snprintf(line, sizeof line, "%s good.wir --dim ''", commands[c]);
+        refuse(2, line, "is missing");
+    }
+    refuse(2, "doctor extra", "one argument too many");
+    refuse(1, "selftest tpu", "tpu");
+    refuse(2, "bench good.wir --runs x", "is not a number");
+    refuse(2, "bench good.wir --runs -5", "is not a number");
+    refuse(2, "bench good.wir --threads 99999999999", "is not a number");
+    refuse(2, "fuzz --count -1", "is not a number");
+    refuse(2, "run good.wir --interpret=yes", "takes no value");
+    refuse(2, "conformance onnx", "onnx FOLDER");
+    refuse(1, "conformance onnx missing", "missing");
+}
+END_TEST
+
+START_TEST(test_inputs) {
+    accept("compile good.wir -o good.weft");
+    static const char *const models[] = {"good.wir", "good.weft"};
+    static const char *const inputs[][2] = {{"x", "expected NAME=FILE.npy"},
+                                            {"x=", "expected NAME=FILE.npy"},
+                                            {"=x.npy", "expected NAME=FILE.npy"},
+                                            {"x=missing.npy", "missing.npy"},
+                                            {"x=folder.wir", "folder.wir"},
+                                            {"x=text.wir", "not a .npy file"},
+                                            {"nope=x.npy", "the inputs are: x"},
+                                            {"x=shape.npy", "axis 1 is 5, not 4"},
+                                            {"x=rank.npy", "rank 1, not 2"},
+                                            {"x=dtype.npy", "f64, not f32"},
+                                            {"x=many.npy", "65"}};
+    static const char *const outputs[][2] = {{"y", "expected NAME=FILE.npy"},
+                                             {"nope=f.npy", "there is no output"},
+                                             {"y=/proc/f.npy", "/proc/f.npy"},
+                                             {"y=missing/f.npy", "missing/f.npy"},
+                                             {"y=folder.wir", "folder.wir"}};
+    char line[256];
+    for (size_t m = 0; m < 2; m++) {
+        snprintf(line, sizeof line, "run %s --input x=x.npy --output y=y.npy", models[m]);
+        accept(line);
+        for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+            snprintf(line, sizeof line, "run %s --input %s", models[m], inputs[i][0]);
+            refuse(1, line, inputs[i][1]);
+        }
+        for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
+            snprintf(line, sizeof line, "run %s --input x=x.npy --output %s", models[m], outputs[i][0]);
+            refuse(1, line, outputs[i][1]);
+        }
+        snprintf(line, sizeof line, "run %s --device tpu", models[m]);
+        refuse(1, line, "tpu");
+    }
+    refuse(1, "bench good.wir --dim-sweep nope=1..3", "nope");
+    refuse(1, "bench good.wir --dim-sweep B=3..1", "expected NAME=LO..HI");
+}
+END_TEST
+
+START_TEST(test_outputs) {
+    static const char *const paths[] = {"/proc/x", "missing/x", "folder.wir", "''"};
+    char line[256];
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        snprintf(line, sizeof line, "compile good.wir -o %s", paths[i]);
+        refuse(1, line, i == 3 ? "is empty" : paths[i]);
+        snprintf(line, sizeof line, "inspect good.wir --html %s", paths[i]);
+        refuse(1, line, i == 3 ? "is empty" : paths[i]);
+    }
+    refuse(1, "compile good.wir -o d.weft -t tpu", "there is no target");
+    refuse(1, "compile good.wir -o d.weft -t ''", "no target");
+    refuse(1, "compile good.wir -o d.weft -t cpu,cpu", "twice");
+    refuse(1, "compile good.wir -o d.weft --pipeline nonsense", "nonsense");
+    refuse(1, "inspect good.wir --after nonsense", "nonsense");
+    refuse(1, "inspect good.wir --kernel nonsense", "nonsense");
+    char path[600];
+    snprintf(path, sizeof path, "%s/d.weft", folder);
+    ck_assert_msg(access(path, F_OK) != 0, "a failed compile left its file");
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("cli");
+    TCase *tests = tcase_create("wrong input");
+    tcase_set_timeout(tests, 120);
+    tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, test_models);
+    tcase_add_test(tests, test_usage);
+    tcase_add_test(tests, test_inputs);
+    tcase_add_test(tests, test_outputs);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

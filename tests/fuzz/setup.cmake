@@ -1,0 +1,10 @@
+# libFuzzer programs (clang, -DWEFT_FUZZ=ON): fuzz-<target> [options] tests/fuzz/corpus/<target>
+if(WEFT_FUZZ)
+  foreach(target onnx wir artifact program npy safetensors zip)
+    add_executable(fuzz-${target} ${folder}/entry.c ${folder}/support.c ${folder}/files.c ${folder}/graphs.c ${folder}/programs.c)
+    target_include_directories(fuzz-${target} PRIVATE ${CMAKE_SOURCE_DIR})
+    target_compile_definitions(fuzz-${target} PRIVATE FUZZ_TARGET=fuzz_${target})
+    target_link_libraries(fuzz-${target} PRIVATE weft)
+    target_link_options(fuzz-${target} PRIVATE -fsanitize=fuzzer)
+  endforeach()
+endif()
