@@ -59,7 +59,7 @@ def coarse(array):
     """Images in steps of 1/128, so that they travel as bytes."""
     if array.dtype != np.float32 or array.size < 1 << 15 or np.abs(array).max() > 1:
         return array
-    return np.round(array * 127).astype(np.float32) / 128
+    return np.clip(np.round(array * 128), -127, 127).astype(np.float32) / 128
 
 
 def save_inputs(folder, k, feed):

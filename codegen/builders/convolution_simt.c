@@ -2,6 +2,7 @@
    positions, k runs over input channels and taps; batches are images times groups. x is read where it lies: padding,
    stride, dilation and base dilation (transposed convolutions) are tests and index arithmetic in the fetch. Read next:
    simt.h. */
+#include "codegen/builders/matmul.h"
 #include "codegen/builders/plan.h"
 #include "codegen/builders/simt.h"
 
@@ -23,15 +24,13 @@ static bool find_problem(const weft_graph *graph, const weft_node *fusion, probl
     if ((kind != WEFT_KIND_FLOAT && kind != WEFT_KIND_SIGNED && kind != WEFT_KIND_UNSIGNED) ||
         weft_dtype_kind_of(w->dtype) != kind)
         return false;
-    weft_dtype standard = kind != WEFT_KIND_FLOAT ? WEFT_I32 : weft_dtype_bits(x->dtype) <= 32 ? WEFT_F32 : WEFT_F64;
     *out = (problem){.node = node,
                      .rank = x->rank - 2,
                      .groups = weft_node_int(node, WEFT_ATTR_groups, 1),
                      .inputs = w->dims[1],
                      .taps = 1,
                      .positions = 1};
-    out->sum = weft_node_dtype(node, WEFT_ATTR_accumulate, standard);
-    if (weft_dtype_is_float(out->sum) && weft_dtype_bits(out->sum) < 32) out->sum = WEFT_F32;
+    out->sum = weft_product_sum(node);
     *out_reason = "a sum in a type that targets do not add in";
     if (out->sum != WEFT_F32 && out->sum != WEFT_F64 && out->sum != WEFT_I32 && out->sum != WEFT_I64) return false;
     *out_reason = "no known number of output channels a group";
@@ -164,8 +163,7 @@ static void store(weft_simt *s, weft_kval row, weft_lane_index column, weft_kval
     const problem *p = s->self;
     weft_kernel *k = s->k;
     const weft_value *y = &p->node->results[0];
-    weft_kval value = weft_k_convert(k, sums, weft_index_carrier(y->type.dtype));
-    weft_index_bind(s->index, y, weft_index_round(s->index, y->type.dtype, value));
+    weft_index_bind(s->index, y, weft_product_finish(s->index, p->node, sums));
     weft_kval line = weft_k_add(k, weft_k_mul(k, s->batch_index, weft_k_extent(k, p->outputs)),
                                 row); /* image, group, channel are neighbours */
     int64_t divisor = weft_dim_divisor(k->dims, p->positions) % 4 == 0 ? 4 : 1;

@@ -1,8 +1,12 @@
 /* matmul for any GPU by scalar multiply-adds: every type, shape and alignment, operands through any view or elementwise
    prologue of the group. The builder behind the ones that are named after a matrix unit. Read next: simt.h. */
+#include "codegen/builders/matmul.h"
 #include "codegen/builders/plan.h"
 #include "codegen/builders/product.h"
 #include "codegen/builders/simt.h"
+
+/* In registers. */
+static weft_dtype sum_of(const weft_product *product) { return weft_product_sum(product->dot); }
 
 static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability,
                     const char **out_reason) {
@@ -14,12 +18,12 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
     *out_reason = "operands that are no numbers, or complex ones";
     if (kind != WEFT_KIND_FLOAT && kind != WEFT_KIND_SIGNED && kind != WEFT_KIND_UNSIGNED) return false;
     *out_reason = "a sum in a type that targets do not add in";
-    if (product.accumulate != WEFT_F32 && product.accumulate != WEFT_F64 && product.accumulate != WEFT_I32 &&
-        product.accumulate != WEFT_I64)
+    if (sum_of(&product) != WEFT_F32 && sum_of(&product) != WEFT_F64 && sum_of(&product) != WEFT_I32 &&
+        sum_of(&product) != WEFT_I64)
         return false;
     *out_reason = "64-bit sums on a target without 64-bit arithmetic";
-    if (weft_dtype_bits(product.accumulate) == 64 &&
-        !(weft_dtype_is_float(product.accumulate) ? capability->f64 : capability->i64))
+    if (weft_dtype_bits(sum_of(&product)) == 64 &&
+        !(weft_dtype_is_float(sum_of(&product)) ? capability->f64 : capability->i64))
         return false;
     *out_reason = NULL;
     return true;
@@ -29,7 +33,7 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
     weft_product product;
     const char *reason;
     if (!weft_product_find(request->graph, request->fusion, &product, &reason)) return 0;
-    return weft_simt_propose(request, "matmul-simt", product.m, product.n, product.batch, product.accumulate, capacity,
+    return weft_simt_propose(request, "matmul-simt", product.m, product.n, product.batch, sum_of(&product), capacity,
                              out_schedules);
 }
 
@@ -63,8 +67,7 @@ static void store(weft_simt *s, weft_kval row, weft_lane_index column, weft_kval
     const weft_product *product = s->self;
     weft_kernel *k = s->k;
     const weft_value *dot = &product->dot->results[0];
-    weft_kval value = weft_k_convert(k, sums, weft_index_carrier(dot->type.dtype));
-    weft_index_bind(s->index, dot, weft_index_round(s->index, dot->type.dtype, value));
+    weft_index_bind(s->index, dot, weft_product_finish(s->index, product->dot, sums));
     weft_kval line = s->batch == 1 ? row : weft_k_add(k, weft_k_mul(k, s->batch_index, weft_k_extent(k, s->m)), row);
     for (int result = 0; result < s->request->fusion->result_count; result++) {
         const weft_type *type = &weft_fusion_yield(s->request->fusion, result)->type;
@@ -98,7 +101,7 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
                    .n = product.n,
                    .depth = product.k,
                    .batch = product.batch,
-                   .sum = product.accumulate,
+                   .sum = sum_of(&product),
                    .along_k = {product.a.k_contiguous, product.b.k_contiguous},
                    .load = load,
                    .store = store,

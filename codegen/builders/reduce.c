@@ -251,10 +251,14 @@ static void choose_kept(weft_reduction *r) {
     clear_notes(block);
 }
 
+/* GPUs: as long as the longest row, which the budget has room for. */
 void weft_reduction_make_scratch(weft_reduction *r) {
-    for (int i = 0; i < r->keep_count; i++)
-        r->keep[i].memory = weft_k_shared(r->k, r->keep[i].dtype,
-                                          weft_dim_multiply(r->request->graph->dims, r->outer.extent, r->lane_extent));
+    weft_dim_table *table = r->request->graph->dims;
+    weft_dim row = weft_dim_multiply(table, r->outer.extent, r->lane_extent);
+    int64_t low, high;
+    weft_dim_bounds(table, row, &low, &high);
+    if (!weft_capability_is_cpu(r->request->capability)) row = weft_dim_number(table, high);
+    for (int i = 0; i < r->keep_count; i++) r->keep[i].memory = weft_k_shared(r->k, r->keep[i].dtype, row);
 }
 
 /* -- one visit */

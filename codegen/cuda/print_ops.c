@@ -152,9 +152,13 @@ static void print_special(weft_cuda_printer *p, weft_kval id, const weft_kinstr 
 
 /* -- conversions */
 
+static bool is_float8(weft_dtype d) { return weft_dtype_is_float(d) && weft_dtype_bits(d) == 8; }
+
 static name to_f32(weft_dtype from, name x) {
     name out;
-    if (is_half(from))
+    if (is_float8(from))
+        out = weft_cuda_format("f32_of_%s(%s)", weft_dtype_name(from), x.text);
+    else if (is_half(from))
         out = weft_cuda_format("f32_of_%s(%s)", half_name(from), x.text);
     else if (from == WEFT_BOOL)
         out = weft_cuda_format("(%s ? 1.f : 0.f)", x.text);
@@ -163,8 +167,9 @@ static name to_f32(weft_dtype from, name x) {
     return out;
 }
 
+/* To a float of 16 or 8 bits. */
 static void convert_to_half(weft_cuda_printer *p, weft_kval id, weft_dtype from, weft_dtype to, name x, int lane) {
-    const char *half = half_name(to);
+    const char *half = is_float8(to) ? weft_dtype_name(to) : half_name(to);
     if (from == WEFT_F64)
         define(p, id, lane, "%s_of_f32(odd_of_f64(%s))", half, x.text);
     else if (from == WEFT_F32 || is_half(from) || from == WEFT_BOOL || weft_dtype_bits(from) <= 16)
@@ -176,19 +181,20 @@ static void convert_to_half(weft_cuda_printer *p, weft_kval id, weft_dtype from,
 }
 
 static bool known_type(weft_dtype d) {
-    return is_half(d) || d == WEFT_F32 || d == WEFT_F64 || d == WEFT_BOOL || weft_dtype_is_integer(d);
+    return is_half(d) || is_float8(d) || d == WEFT_F32 || d == WEFT_F64 || d == WEFT_BOOL || weft_dtype_is_integer(d);
 }
 
 static void print_convert(weft_cuda_printer *p, weft_kval id, const weft_kinstr *instr, int lane) {
     weft_dtype from = operand_elem(p, instr, 0), to = (weft_dtype)instr->type.elem;
     name x = operand(p, instr, 0, lane);
     if (!known_type(from) || !known_type(to)) {
-        weft_cuda_fail(p, WEFT_UNSUPPORTED, "conversion of 8-bit floats");
+        weft_cuda_fail(p, WEFT_UNSUPPORTED, "conversion of floats below 8 bits");
         return;
     }
+    if (is_float8(from)) x = to_f32(from, x), from = WEFT_F32;
     if (to == WEFT_BOOL)
         define(p, id, lane, "%s != 0", is_half(from) ? to_f32(from, x).text : x.text);
-    else if (is_half(to))
+    else if (is_half(to) || is_float8(to))
         convert_to_half(p, id, from, to, x, lane);
     else if (to == WEFT_F32)
         define(p, id, lane, "%s", from == WEFT_F32 ? x.text : to_f32(from, x).text);
