@@ -32,7 +32,7 @@ static bool find_problem(const weft_graph *graph, const weft_node *fusion, probl
                      .positions = 1};
     out->sum = weft_product_sum(node);
     *out_reason = "a sum in a type that targets do not add in";
-    if (out->sum != WEFT_F32 && out->sum != WEFT_F64 && out->sum != WEFT_I32 && out->sum != WEFT_I64) return false;
+    if (out->sum == WEFT_INVALID) return false;
     *out_reason = "no known number of output channels a group";
     if (!weft_dim_divide_exact(graph->dims, w->dims[0], out->groups, &out->outputs)) return false;
     for (int d = 0; d < out->rank; d++) {

@@ -18,9 +18,7 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
     *out_reason = "operands that are no numbers, or complex ones";
     if (kind != WEFT_KIND_FLOAT && kind != WEFT_KIND_SIGNED && kind != WEFT_KIND_UNSIGNED) return false;
     *out_reason = "a sum in a type that targets do not add in";
-    if (sum_of(&product) != WEFT_F32 && sum_of(&product) != WEFT_F64 && sum_of(&product) != WEFT_I32 &&
-        sum_of(&product) != WEFT_I64)
-        return false;
+    if (sum_of(&product) == WEFT_INVALID) return false;
     *out_reason = "64-bit sums on a target without 64-bit arithmetic";
     if (weft_dtype_bits(sum_of(&product)) == 64 &&
         !(weft_dtype_is_float(sum_of(&product)) ? capability->f64 : capability->i64))
