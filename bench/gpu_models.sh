@@ -39,9 +39,9 @@ if has faults; then
 fi
 if has selftest; then
   WEFT_CACHE= timeout $((seconds + 60)) $weft selftest cuda --seconds "$seconds" > "$out/selftest.log" 2>&1 || code=1
-  grep -c FAILED "$out/selftest.log" | sed 's/^/selftest, failures listed: /' >> "$table"
-  cut -c1-260 "$out/selftest.log" | grep -E "FAILED" | head -60
-  grep FAILED "$out/selftest.log" | awk '{print $2}' | sort | uniq -c | sort -rn | awk '{printf "failed  %-24s %s\n", $2, $1}' >> "$table"
+  grep -ac FAILED "$out/selftest.log" | sed 's/^/selftest, failures listed: /' >> "$table"
+  cut -c1-260 "$out/selftest.log" | grep -a FAILED | head -60
+  grep -a FAILED "$out/selftest.log" | awk '{print $2}' | sort | uniq -c | sort -rn | awk '{printf "failed  %-24s %s\n", $2, $1}' >> "$table"
   tail -1 "$out/selftest.log" | sed 's/^/selftest: /' >> "$table"
 fi
 echo "---- table"; cat "$table"

@@ -65,7 +65,9 @@ static void print_summary(const cli_arguments *arguments, const char *what, summ
         printf("{\"what\": \"%s\", \"runs\": %d, \"median_ms\": %.6f, \"p10_ms\": %.6f, \"p90_ms\": %.6f, \"first_ms\": %.6f, \"device_ms\": %.6f}\n", what,
                s.runs, s.median * 1e3, s.low * 1e3, s.high * 1e3, first * 1e3, s.device * 1e3);
     else
-        printf("%s: median %.4f ms (p10 %.4f, p90 %.4f, %d runs), first call %.2f ms\n", what, s.median * 1e3, s.low * 1e3, s.high * 1e3, s.runs, first * 1e3);
+        printf("%s: median %.4f ms (p10 %.4f, p90 %.4f, %d runs), first call %.2f ms", what, s.median * 1e3, s.low * 1e3, s.high * 1e3, s.runs, first * 1e3);
+    if (!cli_flag(arguments, "json") && s.device > 0) printf(", on the device %.4f ms", s.device * 1e3);
+    if (!cli_flag(arguments, "json")) printf("\n");
 }
 
 /* NAME=LO..HI */
