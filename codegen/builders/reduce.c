@@ -320,6 +320,16 @@ int weft_reduction_row_arguments(const weft_reduction *r) {
     return count;
 }
 
+int weft_reduction_widest_argument(const weft_reduction *r) {
+    const weft_block *block = weft_fusion_block(r->request->fusion);
+    int widest = 0;
+    for (int a = 0; a < block->argument_count; a++) {
+        int bytes = weft_dtype_bits(block->arguments[a]->type.dtype) / 8;
+        if (same_dims(r->request->graph, &block->arguments[a]->type, r->x) && bytes > widest) widest = bytes;
+    }
+    return widest;
+}
+
 /* -- the builder */
 
 static int choose_unroll(const weft_node *fusion) {

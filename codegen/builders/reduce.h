@@ -71,8 +71,9 @@ void weft_reduction_visit(weft_reduction *r, int pass, const weft_lane_index *in
                           int lanes, weft_kval mask, const weft_kval *accumulators);
 /* Loads what a pass may read of X's shape at index, ahead of its visit; what it does not read goes away. */
 void weft_reduction_fetch(weft_reduction *r, int pass, const weft_lane_index *index, int lanes);
-/* Operands of X's shape. */
+/* Operands of X's shape: how many, bytes of their widest element. */
 int weft_reduction_row_arguments(const weft_reduction *r);
+int weft_reduction_widest_argument(const weft_reduction *r);
 /* Shared memory (CPU: scratch) for the values that are kept. */
 void weft_reduction_make_scratch(weft_reduction *r);
 /* New accumulators for the reduces of a pass, identity in every lane; others WEFT_KNONE. */

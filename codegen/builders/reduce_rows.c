@@ -118,14 +118,21 @@ weft_kval weft_reduce_combine(weft_reduction *r, int i, int unroll, weft_kval (*
     return r->threads > 1 ? block_combine(r, i, result) : result;
 }
 
+/* Vectors a thread of a GPU has in flight in one pass over a long row. */
+static int unroll_gpu(const weft_reduction *r) {
+    int64_t low, high;
+    weft_dim_bounds(r->request->graph->dims, r->lane_extent, &low, &high);
+    return high / 8 >= (int64_t)r->lanes * r->threads ? WEFT_REDUCE_UNROLL_MAX : 1;
+}
+
 /* The threads of a block walk the columns together, `unroll` vectors a thread at a time while that many are left: their
    loads are in flight at once. */
-static void sweep_gpu(sweep *s, weft_kval lo, weft_kval hi, int unroll,
-                      weft_kval (*accumulators)[WEFT_REDUCTIONS_MAX]) {
+static void sweep_gpu(sweep *s, weft_kval lo, weft_kval hi, int sets, weft_kval (*accumulators)[WEFT_REDUCTIONS_MAX]) {
     weft_reduction *r = s->r;
     weft_kernel *k = r->k;
     size_t mark = weft_index_mark(&r->c);
     int64_t stride = (int64_t)r->lanes * r->threads;
+    int unroll = unroll_gpu(r);
     weft_kval first = weft_k_add(k, lo, weft_k_mul(k, weft_k_thread(k), weft_k_index(k, r->lanes)));
     if (unroll > 1) {
         weft_kval step = weft_k_index(k, unroll * stride), end = whole_steps(k, lo, hi, unroll * stride);
@@ -137,7 +144,7 @@ static void sweep_gpu(sweep *s, weft_kval lo, weft_kval hi, int unroll,
             s->index[r->lane_axis] = weft_lane_range(columns[u], r->lanes);
             weft_reduction_fetch(r, s->pass, s->index, r->lanes);
         }
-        for (int u = 0; u < unroll; u++) visit(s, columns[u], r->lanes, r->lanes, WEFT_KNONE, accumulators[u]);
+        for (int u = 0; u < unroll; u++) visit(s, columns[u], r->lanes, r->lanes, WEFT_KNONE, accumulators[u % sets]);
         weft_index_release(&r->c, inner);
         weft_k_end(k);
         first = weft_k_add(k, first, weft_k_sub(k, end, lo));
@@ -148,18 +155,11 @@ static void sweep_gpu(sweep *s, weft_kval lo, weft_kval hi, int unroll,
     weft_index_release(&r->c, mark);
 }
 
-/* Vectors a thread of a GPU has in flight in one pass over a long row. */
-static int unroll_gpu(const weft_reduction *r) {
-    int64_t low, high;
-    weft_dim_bounds(r->request->graph->dims, r->lane_extent, &low, &high);
-    return high / 8 >= (int64_t)r->lanes * r->threads ? WEFT_REDUCE_UNROLL_MAX : 1;
-}
-
 void weft_reduce_row_pass(weft_reduction *r, int pass, weft_lane_index *index, const weft_reduce_range *range,
                           weft_kval *out_results) {
     weft_kernel *k = r->k;
     bool gpu = r->threads > 1, last = pass == r->levels, scalar_tail = !gpu && !weft_tail_is_masked(r->request);
-    int unroll = last && !gpu ? 1 : gpu ? unroll_gpu(r) : r->unroll;
+    int unroll = last ? 1 : gpu ? (r->lanes < 4 ? unroll_gpu(r) : 1) : r->unroll; /* four lanes hide an addition */
     weft_kval accumulators[WEFT_REDUCE_UNROLL_MAX][WEFT_REDUCTIONS_MAX], scalars[WEFT_REDUCTIONS_MAX];
     for (int u = 0; u < unroll; u++) weft_reduction_start(r, pass, r->lanes, accumulators[u]);
     for (int i = 0; i < r->count; i++) scalars[i] = WEFT_KNONE;
@@ -224,6 +224,11 @@ static int blocks_of_two(const weft_kernel *k) { return k->capability->registers
 
 void weft_reduce_prepare_gpu(weft_reduction *r) {
     int64_t known = weft_dim_divisor(r->request->graph->dims, r->lane_extent);
+    int widest = weft_reduction_widest_argument(r); /* results of the row are few: what is read sets the vectors */
+    if (r->rows && !r->any_full && widest > 0) {
+        int lanes = r->request->capability->vector_bytes / widest;
+        r->lanes = lanes > 8 ? 8 : lanes > r->lanes ? lanes : r->lanes;
+    }
     while (r->lanes > 1 && known % r->lanes) r->lanes /= 2;
     r->threads = r->k->threads = choose_threads(r);
 }
@@ -235,7 +240,7 @@ void weft_reduce_rows(weft_reduction *r) {
         weft_reduce_prepare_gpu(r);
         if (weft_reduce_held(r)) return;
         weft_reduction_make_scratch(r);
-        if (r->keep_count > 0) k->registers = blocks_of_two(k);
+        if (r->keep_count > 0 && r->lanes * r->count <= 24) k->registers = blocks_of_two(k);
         k->grid = r->kept.extent;
         emit_row(r, weft_k_block(k));
         return;

@@ -73,6 +73,8 @@ const char *const weft_cuda_prelude_generic[] = {
     "DEV float tanh_fast(float x) { float r; asm(\"tanh.approx.f32 %0, %1;\" : \"=f\"(r) : \"f\"(x)); return r; }\n",
     "template <class T> DEV T minimum(T a, T b) { return a < b ? a : b; }\n",
     "template <class T> DEV T maximum(T a, T b) { return a > b ? a : b; }\n",
+    "DEV float max_nan(float a, float b) { float r; asm(\"max.NaN.f32 %0, %1, %2;\" : \"=f\"(r) : \"f\"(a), \"f\"(b)); return r; }\n",
+    "DEV float min_nan(float a, float b) { float r; asm(\"min.NaN.f32 %0, %1, %2;\" : \"=f\"(r) : \"f\"(a), \"f\"(b)); return r; }\n",
     "template <class T> DEV T shuffle_xor(T x, int m) {\n",
     "  if (sizeof(T) == 8) return (T)__shfl_xor_sync(0xffffffffu, (u64)x, m);\n",
     "  return (T)__shfl_xor_sync(0xffffffffu, (u32)x, m);\n", "}\n",

@@ -122,6 +122,19 @@ static void print_unary(weft_cuda_printer *p, weft_kval id, const weft_kinstr *i
     define(p, id, lane, "%s%s(%s)", x, suffix, a.text);
 }
 
+/* a is NaN ? a : extreme of a and b: one instruction for f32. The extreme; NULL when the select is another. */
+static const weft_kinstr *nan_extreme(const weft_cuda_printer *p, const weft_kinstr *instr) {
+    const weft_kernel *k = p->kernel;
+    weft_kval a = weft_koperand(k, instr, 1);
+    const weft_kinstr *test = weft_kernel_get(k, weft_koperand(k, instr, 0)),
+                      *extreme = weft_kernel_get(k, weft_koperand(k, instr, 2));
+    bool fits = instr->op == WEFT_K_select && instr->type.elem == WEFT_F32 && test->op == WEFT_K_ne &&
+                (extreme->op == WEFT_K_max || extreme->op == WEFT_K_min) && extreme->i == 0;
+    return fits && weft_koperand(k, test, 0) == a && weft_koperand(k, test, 1) == a && weft_koperand(k, extreme, 0) == a
+               ? extreme
+               : NULL;
+}
+
 static void print_special(weft_cuda_printer *p, weft_kval id, const weft_kinstr *instr, int lane) {
     weft_dtype elem = (weft_dtype)instr->type.elem;
     name a = operand(p, instr, 0, lane), b = operand(p, instr, 1, lane);
@@ -146,8 +159,14 @@ static void print_special(weft_cuda_printer *p, weft_kval id, const weft_kinstr 
         define(p, id, lane, "__%smul%shi(%s, %s)", is_signed(elem) ? "" : "u", weft_dtype_bits(elem) == 64 ? "64" : "",
                a.text, b.text);
         return;
-    default: define(p, id, lane, "%s ? %s : %s", a.text, b.text, operand(p, instr, 2, lane).text); return; /* select */
+    default: break; /* select */
     }
+    const weft_kinstr *extreme = nan_extreme(p, instr);
+    if (extreme)
+        define(p, id, lane, "%s(%s, %s)", extreme->op == WEFT_K_min ? "min_nan" : "max_nan",
+               operand(p, extreme, 0, lane).text, operand(p, extreme, 1, lane).text);
+    else
+        define(p, id, lane, "%s ? %s : %s", a.text, b.text, operand(p, instr, 2, lane).text);
 }
 
 /* -- conversions */
