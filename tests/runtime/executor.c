@@ -552,6 +552,111 @@ START_TEST(hot_calls_are_cheap) {
 }
 END_TEST
 
+/* -- recordings: the CPU driver with a recorder that copies what it is given, so that a recording that outlives its
+   addresses computes something wrong */
+
+enum { RECORDED_MAX = 8 };
+
+typedef struct recorded {
+    weft_launch launch;
+    void *buffers[RECORDED_MAX];
+    int64_t extents[RECORDED_MAX];
+} recorded;
+
+struct weft_recording {
+    weft_module *module;
+    int count;
+    recorded commands[RECORDED_MAX];
+};
+
+static struct {
+    weft_driver driver;
+    int records, replays, forgets;
+    bool refuses;
+} recorder;
+
+static weft_status test_record(weft_device *device, weft_module *module, int count, const weft_command *commands,
+                               weft_recording **out_recording) {
+    (void)device;
+    *out_recording = NULL;
+    if (recorder.refuses) return WEFT_STATUS(WEFT_UNSUPPORTED, "no recordings here");
+    ck_assert_int_le(count, RECORDED_MAX);
+    weft_recording *recording = calloc(1, sizeof *recording);
+    recording->module = module;
+    recording->count = count;
+    for (int i = 0; i < count; i++) {
+        recorded *to = &recording->commands[i];
+        ck_assert_ptr_nonnull(commands[i].launch);
+        to->launch = *commands[i].launch;
+        memcpy(to->buffers, to->launch.buffers, (size_t)to->launch.buffer_count * sizeof *to->buffers);
+        memcpy(to->extents, to->launch.extents, (size_t)to->launch.extent_count * sizeof *to->extents);
+        to->launch.buffers = to->buffers, to->launch.extents = to->extents;
+    }
+    recorder.records++;
+    *out_recording = recording;
+    return NULL;
+}
+
+static weft_status test_replay(weft_device *device, weft_recording *recording) {
+    recorder.replays++;
+    for (int i = 0; i < recording->count; i++)
+        WEFT_TRY(recorder.driver.launch(device, recording->module, &recording->commands[i].launch), "replay");
+    return NULL;
+}
+
+static void test_forget(weft_device *device, weft_recording *recording) {
+    (void)device;
+    recorder.forgets++;
+    free(recording);
+}
+
+static void call_affine(weft_tensor *x, weft_tensor **y, int times) {
+    for (int i = 0; i < times; i++) {
+        if (*y) memset(weft_tensor_data(*y), 0, weft_tensor_bytes(*y));
+        assert_fine(weft_session_call(session, 1, &x, 1, y));
+        assert_affine(x, *y);
+    }
+}
+
+START_TEST(steady_calls_are_recorded) {
+    memset(&recorder, 0, sizeof recorder);
+    make_affine(&m, weft_allocator_system());
+    start(affine_weights);
+    recorder.driver = *program->device->driver;
+    recorder.driver.record = test_record, recorder.driver.replay = test_replay, recorder.driver.forget = test_forget;
+    program->device->driver = &recorder.driver;
+    weft_tensor *x = filled(9, 8), *other = filled(9, 8), *longer = filled(40, 8), *y = NULL, *long_y = NULL;
+    call_affine(x, &y, 8);
+    ck_assert_int_eq(recorder.records, 1);
+    ck_assert_int_ge(recorder.replays, 4);
+    ((float *)weft_tensor_data(x))[3] = 11; /* contents may change */
+    int replays = recorder.replays;
+    call_affine(x, &y, 1);
+    ck_assert_int_eq(recorder.replays, replays + 1);
+    ((float *)weft_tensor_data(other))[5] = 12;
+    call_affine(other, &y, 1); /* an address changed */
+    ck_assert_int_eq(recorder.forgets, 1);
+    call_affine(other, &y, 6);
+    ck_assert_int_eq(recorder.records, 2);
+    call_affine(longer, &long_y, 6); /* a shape changed, the workspace moved */
+    ck_assert_int_eq(recorder.records, 3);
+    weft_session_trim(session);
+    ck_assert_int_eq(recorder.forgets, 3);
+    recorder.refuses = true; /* then calls go on without */
+    call_affine(longer, &long_y, 6);
+    ck_assert_int_eq(recorder.records, 3);
+    recorder.refuses = false;
+    call_affine(x, &y, 6);
+    ck_assert_int_eq(recorder.records, 4);
+    weft_tensor_release(x), weft_tensor_release(other), weft_tensor_release(longer);
+    weft_tensor_release(y), weft_tensor_release(long_y);
+    weft_session_release(session);
+    session = NULL;
+    ck_assert_int_eq(recorder.forgets, recorder.records);
+    stop();
+}
+END_TEST
+
 Suite *suite_executor(void) {
     Suite *suite = suite_create("executor");
     TCase *calls = tcase_create("calls");
@@ -572,6 +677,7 @@ Suite *suite_executor(void) {
     tcase_add_test(calls, too_large);
     tcase_add_test(calls, threads_share_a_program);
     tcase_add_test(calls, threads_share_devices);
+    tcase_add_test(calls, steady_calls_are_recorded);
     tcase_add_test(calls, hot_calls_are_cheap);
     tcase_set_timeout(calls, 120);
     suite_add_tcase(suite, calls);
