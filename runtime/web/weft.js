@@ -1,0 +1,472 @@
+/* Runs a compiled program in a browser through WebGPU.
+
+     const model = await load({program, image, weights, device, onprogress});
+     const {y} = await model.run({x: {shape: [2, 3], data: new Float32Array(6)}});
+
+   program: the program's JSON (base/program_write.c); image: the code image's JSON (codegen/webgpu/target.c); weights:
+   Uint8Array of program.weights_bytes. Data travels as bytes: any typed array in, Uint8Array out, with dtype and shape.
+   Every buffer that is no view has memory of its own; TEMP buffers whose lifetimes are apart share it. A dispatch may not
+   see one GPU buffer both as read and as written, nor at an unaligned offset: such bindings go through a copy.
+   Errors throw; after `device.lost` a program must be loaded again. */
+
+const AXIS_LIMIT = 65535;
+const words = (bytes) => Math.max(4, Math.ceil(bytes / 4) * 4);
+
+/* -- extents: base/dim_print.c has the grammar */
+
+function compileExtent(text, symbols) {
+  if (typeof text === 'number') return () => text;
+  let at = 0;
+  const fail = (what) => { throw new Error(`extent "${text}": ${what} at offset ${at}`); };
+  const take = (token) => text.startsWith(token, at) && ((at += token.length), true);
+  const symbol = (name) => {
+    const index = symbols.findIndex((s) => s.name === name);
+    if (index < 0) fail('unknown symbol');
+    return (values) => {
+      if (values[index] === undefined) throw new Error(`extent ${name} is not known yet`);
+      return values[index];
+    };
+  };
+  const pair = (make) => {
+    if (!take('(')) fail('expected (');
+    const a = sum();
+    if (!take(',')) fail('expected ,');
+    const b = sum();
+    if (!take(')')) fail('expected )');
+    return (v) => make(a(v), b(v));
+  };
+  function factor() {
+    let match = /^\d+/.exec(text.slice(at));
+    if (match) {
+      at += match[0].length;
+      const value = Number(match[0]);
+      return () => value;
+    }
+    match = /^"(?:[^"\\]|\\.)*"/.exec(text.slice(at));
+    if (match) {
+      at += match[0].length;
+      return symbol(JSON.parse(match[0]));
+    }
+    match = /^[A-Za-z_][A-Za-z_0-9.]*/.exec(text.slice(at));
+    if (match) {
+      at += match[0].length;
+      if (match[0] === 'min') return pair(Math.min);
+      if (match[0] === 'max') return pair(Math.max);
+      return symbol(match[0]);
+    }
+    if (take('-')) {
+      const a = factor();
+      return (v) => -a(v);
+    }
+    if (!take('(')) fail('unexpected text');
+    const inner = sum();
+    if (!take(')')) fail('expected )');
+    return inner;
+  }
+  function product() {
+    let left = factor();
+    for (;;) {
+      const a = left;
+      if (take('*')) {
+        const b = factor();
+        left = (v) => a(v) * b(v);
+      } else if (take('//')) {
+        const b = factor();
+        left = (v) => Math.floor(a(v) / b(v));
+      } else if (take('%')) {
+        const b = factor();
+        left = (v) => a(v) - Math.floor(a(v) / b(v)) * b(v);
+      } else return left;
+    }
+  }
+  function sum() {
+    let left = product();
+    for (;;) {
+      const a = left;
+      if (take('+')) {
+        const b = product();
+        left = (v) => a(v) + b(v);
+      } else if (take('-')) {
+        const b = product();
+        left = (v) => a(v) - b(v);
+      } else return left;
+    }
+  }
+  const result = sum();
+  if (at !== text.length) fail('unexpected text');
+  return (values) => {
+    const value = result(values);
+    if (!Number.isSafeInteger(value)) throw new Error(`extent "${text}" overflows`);
+    return value;
+  };
+}
+
+const relations = {'==': (a, b) => a === b, '!=': (a, b) => a !== b, '<': (a, b) => a < b, '<=': (a, b) => a <= b};
+
+/* -- loading */
+
+async function makeKernel(device, kernel) {
+  const module = device.createShaderModule({label: kernel.name, code: kernel.code});
+  const info = await module.getCompilationInfo();
+  const errors = info.messages.filter((m) => m.type === 'error');
+  if (errors.length) throw new Error(`kernel ${kernel.name}: line ${errors[0].lineNum}: ${errors[0].message}`);
+  const types = {read: 'read-only-storage', read_write: 'storage'};
+  const entries = [];
+  kernel.buffers.forEach((access, binding) => {
+    if (types[access]) entries.push({binding, visibility: GPUShaderStage.COMPUTE, buffer: {type: types[access]}});
+  });
+  entries.push({binding: kernel.buffers.length, visibility: GPUShaderStage.COMPUTE, buffer: {type: 'uniform'}});
+  const layout = device.createBindGroupLayout({entries});
+  const pipeline = await device.createComputePipelineAsync({
+    label: kernel.name,
+    layout: device.createPipelineLayout({bindGroupLayouts: [layout]}),
+    compute: {module, entryPoint: 'main'},
+  });
+  return {name: kernel.name, access: kernel.buffers, layout, pipeline};
+}
+
+export class Model {
+  constructor(program, device) {
+    this.program = program;
+    this.device = device;
+    this.kernels = [];
+    this.memory = new Map(); /* buffer number -> GPUBuffer, of this program's lifetime */
+    this.uniforms = new Map();
+    this.extents = new Map();
+    this.temps = null; /* {key, memory}: of the last extents */
+    this.scratch = [];
+    this.busy = Promise.resolve();
+  }
+
+  extent(text, values) {
+    let compiled = this.extents.get(text);
+    if (!compiled) this.extents.set(text, (compiled = compileExtent(text, this.program.symbols)));
+    return compiled(values);
+  }
+
+  holds(condition, values) {
+    return relations[condition[1]](this.extent(condition[0], values), this.extent(condition[2], values));
+  }
+
+  create(number, bytes) {
+    const limit = Math.min(this.device.limits.maxStorageBufferBindingSize, this.device.limits.maxBufferSize);
+    const name = this.program.buffers[number].name ?? `buffer ${number}`;
+    if (words(bytes) > limit) throw new Error(`${name} takes ${bytes} bytes, this device allows ${limit}`);
+    return this.device.createBuffer({
+      label: name,
+      size: words(bytes),
+      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST,
+    });
+  }
+
+  write(buffer, data) {
+    const bytes = data instanceof ArrayBuffer ? new Uint8Array(data)
+                                              : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+    const whole = bytes.length & ~3;
+    if (whole) this.device.queue.writeBuffer(buffer, 0, bytes, 0, whole);
+    if (whole === bytes.length) return;
+    const rest = new Uint8Array(4);
+    rest.set(bytes.subarray(whole));
+    this.device.queue.writeBuffer(buffer, whole, rest);
+  }
+
+  async read(buffer, offset, bytes) {
+    const from = offset & ~3, size = words(bytes + offset - from);
+    const staging = this.device.createBuffer({size, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST});
+    const encoder = this.device.createCommandEncoder();
+    encoder.copyBufferToBuffer(buffer, from, staging, 0, Math.min(size, buffer.size - from));
+    this.device.queue.submit([encoder.finish()]);
+    await staging.mapAsync(GPUMapMode.READ);
+    const copy = new Uint8Array(staging.getMappedRange().slice(offset - from, offset - from + bytes));
+    staging.destroy();
+    return copy;
+  }
+
+  async load(image, weights, onprogress) {
+    if (this.program.format !== 1 || image.format !== 1) throw new Error('this program has a format of another version');
+    if (this.program.target !== 'webgpu') throw new Error(`this program is for ${this.program.target}`);
+    if (image.kernels.length !== this.program.kernels.length) throw new Error('program and code do not belong together');
+    let done = 0;
+    this.kernels = await Promise.all(image.kernels.map(async (kernel) => {
+      const made = await makeKernel(this.device, kernel);
+      onprogress?.(++done, image.kernels.length, kernel.name);
+      return made;
+    }));
+    const empty = this.program.symbols.map((s) => (s.origin === 'data' ? s.maximum : undefined));
+    this.program.buffers.forEach((buffer, number) => {
+      const offset = buffer.offset ?? 0;
+      const initial = buffer.kind === 'constant' || (buffer.kind === 'state' && offset !== '?');
+      if (!initial && buffer.kind !== 'persistent' && buffer.kind !== 'state') return;
+      const bytes = this.extent(buffer.bytes, empty);
+      this.memory.set(number, this.create(number, bytes));
+      if (initial) this.write(this.memory.get(number), weights.subarray(offset, offset + bytes));
+    });
+    const run = new Run(this, empty, this.memory);
+    await run.region(0);
+    await run.flush();
+  }
+
+  /* Symbols from the shapes of the inputs; what they claim is checked. */
+  bind(inputs) {
+    const {symbols, guards} = this.program;
+    const values = symbols.map((s) => (s.origin === 'data' ? s.maximum : undefined));
+    for (const port of this.program.inputs) {
+      const given = inputs[port.name];
+      if (!given) throw new Error(`input ${port.name} is missing`);
+      if (given.shape.length !== port.shape.length)
+        throw new Error(`input ${port.name} has rank ${given.shape.length}, ${port.shape.length} is wanted`);
+      port.shape.forEach((text, axis) => {
+        const index = symbols.findIndex((s) => s.name === text || JSON.stringify(s.name) === text);
+        if (index >= 0 && values[index] === undefined) values[index] = given.shape[axis];
+      });
+    }
+    for (const port of this.program.inputs)
+      port.shape.forEach((text, axis) => {
+        const wanted = this.extent(text, values), given = inputs[port.name].shape[axis];
+        if (wanted !== given) throw new Error(`input ${port.name}: axis ${axis} has ${given} elements, ${wanted} are wanted`);
+      });
+    symbols.forEach((s, i) => {
+      const value = values[i];
+      if (value !== undefined && (value < s.minimum || value > s.maximum || value % (s.divisor || 1)))
+        throw new Error(`extent ${s.name} = ${value} is outside of what the program takes`);
+    });
+    for (const guard of guards)
+      if (!this.holds(guard.condition, values))
+        throw new Error(`the program does not take these shapes: ${guard.condition.join(' ')} (${guard.location})`);
+    return values;
+  }
+
+  /* Memory of one call; kept while the extents stay. */
+  prepare(values) {
+    const key = JSON.stringify(values);
+    if (this.temps?.key === key) return this.temps.memory;
+    this.temps?.memory.forEach((buffer, number) => this.memory.has(number) || buffer.destroy());
+    const memory = new Map(this.memory), free = [];
+    const temps = [];
+    this.program.buffers.forEach((buffer, number) => {
+      if (buffer.kind === 'temp') temps.push({number, buffer, bytes: this.extent(buffer.bytes, values)});
+      if (buffer.kind === 'input' || buffer.kind === 'output')
+        memory.set(number, this.create(number, this.extent(buffer.bytes, values)));
+    });
+    temps.sort((a, b) => a.buffer.first - b.buffer.first || b.bytes - a.bytes);
+    for (const {number, buffer, bytes} of temps) {
+      let best = null;
+      for (const slot of free)
+        if (slot.last < buffer.first && slot.gpu.size >= words(bytes) && (!best || slot.gpu.size < best.gpu.size)) best = slot;
+      if (best) best.last = buffer.last;
+      else free.push((best = {gpu: this.create(number, bytes), last: buffer.last}));
+      memory.set(number, best.gpu);
+    }
+    this.temps = {key, memory};
+    return memory;
+  }
+
+  /* inputs: {name: {shape, data}}; returns {name: {dtype, shape, data: Uint8Array}}. Calls run one after the other. */
+  run(inputs) {
+    const result = this.busy.then(() => this.runNow(inputs));
+    this.busy = result.catch(() => {});
+    return result;
+  }
+
+  async runNow(inputs) {
+    const values = this.bind(inputs), memory = this.prepare(values);
+    for (const port of this.program.inputs) {
+      const bytes = this.extent(this.program.buffers[port.buffer].bytes, values), data = inputs[port.name].data;
+      if (data.byteLength !== bytes) throw new Error(`input ${port.name} has ${data.byteLength} bytes, ${bytes} are wanted`);
+      this.write(memory.get(port.buffer), data);
+    }
+    const run = new Run(this, values, memory);
+    await run.region(1);
+    await run.flush();
+    const outputs = {};
+    for (const port of this.program.outputs) {
+      const shape = port.shape.map((text) => this.extent(text, run.values));
+      const place = run.place(port.buffer);
+      const bits = dtypeBits(port.dtype), count = shape.reduce((a, b) => a * b, 1);
+      outputs[port.name] = {dtype: port.dtype, shape, data: await this.read(place.gpu, place.offset, Math.ceil(count * bits / 8))};
+    }
+    return outputs;
+  }
+
+  destroy() {
+    this.memory.forEach((buffer) => buffer.destroy());
+    this.temps?.memory.forEach((buffer) => buffer.destroy());
+    this.uniforms.forEach((buffer) => buffer.destroy());
+  }
+}
+
+function dtypeBits(name) {
+  if (name === 'bool') return 8;
+  if (name === 'bf16') return 16;
+  const match = /^[a-z]+(\d+)/.exec(name);
+  if (!match) throw new Error(`unknown dtype ${name}`);
+  return Number(match[1]);
+}
+
+/* -- one call: steps into command buffers */
+
+class Run {
+  constructor(model, values, memory) {
+    this.model = model;
+    this.device = model.device;
+    this.values = values.slice();
+    this.memory = memory;
+    this.encoder = null;
+    this.pass = null;
+    this.garbage = [];
+  }
+
+  commands() {
+    this.pass?.end();
+    this.pass = null;
+    return (this.encoder ??= this.device.createCommandEncoder());
+  }
+
+  async flush() {
+    this.pass?.end();
+    if (this.encoder) this.device.queue.submit([this.encoder.finish()]);
+    this.encoder = this.pass = null;
+    await this.device.queue.onSubmittedWorkDone();
+    this.garbage.forEach((buffer) => buffer.destroy());
+    this.garbage = [];
+  }
+
+  /* Where a buffer's bytes are. */
+  place(number) {
+    let offset = 0, buffer = this.model.program.buffers[number];
+    const bytes = this.model.extent(buffer.bytes, this.values);
+    while (buffer.kind === 'alias') {
+      offset += this.model.extent(buffer.offset ?? 0, this.values);
+      number = buffer.index ?? 0;
+      buffer = this.model.program.buffers[number];
+    }
+    return {gpu: this.memory.get(number), offset, bytes};
+  }
+
+  copy(from, fromOffset, to, toOffset, bytes) {
+    if (bytes === 0) return;
+    if (fromOffset % 4 || toOffset % 4) throw new Error('a view starts inside of a 32-bit word');
+    const size = words(bytes);
+    if (size !== bytes && toOffset + size < to.size && toOffset) throw new Error('a view ends inside of a 32-bit word');
+    this.commands().copyBufferToBuffer(from, fromOffset, to, toOffset, Math.min(size, to.size - toOffset, from.size - fromOffset));
+  }
+
+  uniform(numbers) {
+    const key = numbers.join(',');
+    let buffer = this.model.uniforms.get(key);
+    if (!buffer) {
+      const data = new Int32Array(Math.ceil(numbers.length / 4) * 4);
+      numbers.forEach((n, i) => {
+        if (n > 0x7fffffff) throw new Error(`extent ${n} is beyond 32 bits`);
+        data[i] = n;
+      });
+      buffer = this.device.createBuffer({size: data.byteLength, usage: GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST});
+      this.device.queue.writeBuffer(buffer, 0, data);
+      this.model.uniforms.set(key, buffer);
+    }
+    return buffer;
+  }
+
+  launch(step) {
+    const {model} = this;
+    const variant = step.variants.find((v) => (v.when ?? []).every((c) => model.holds(c, this.values)));
+    const kernel = model.kernels[variant.kernel], grid = model.extent(variant.grid, this.values);
+    if (grid === 0) return;
+    const alignment = this.device.limits.minStorageBufferOffsetAlignment;
+    const places = variant.buffers.map((number) => this.place(number));
+    const after = [], entries = [];
+    places.forEach((place, binding) => {
+      const access = kernel.access[binding];
+      if (access === 'none') return;
+      const clashes = places.some((other, i) => i !== binding && other.gpu === place.gpu && kernel.access[i] !== 'none' &&
+                                                (kernel.access[i] !== access || access === 'read_write'));
+      let {gpu, offset} = place;
+      if (offset % alignment || (clashes && access === 'read')) {
+        gpu = this.device.createBuffer({
+          size: words(place.bytes),
+          usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST,
+        });
+        this.garbage.push(gpu);
+        this.copy(place.gpu, offset, gpu, 0, place.bytes);
+        if (access === 'read_write') after.push(() => this.copy(gpu, 0, place.gpu, place.offset, place.bytes));
+        offset = 0;
+      } else if (clashes && !places.every((other, i) => i === binding || other.gpu !== gpu || kernel.access[i] !== 'read_write'))
+        throw new Error(`${step.location}: two views of one buffer are written`);
+      entries.push({binding, resource: {buffer: gpu, offset, size: Math.min(words(place.bytes), gpu.size - offset)}});
+    });
+    const numbers = [grid, ...variant.extents.map((text) => model.extent(text, this.values))];
+    entries.push({binding: places.length, resource: {buffer: this.uniform(numbers)}});
+    if (!this.pass) this.pass = this.commands().beginComputePass();
+    this.pass.setPipeline(kernel.pipeline);
+    this.pass.setBindGroup(0, this.device.createBindGroup({layout: kernel.layout, entries}));
+    this.pass.dispatchWorkgroups(Math.min(grid, AXIS_LIMIT), Math.ceil(grid / AXIS_LIMIT));
+    after.forEach((copyBack) => copyBack());
+  }
+
+  async readBack(number) {
+    await this.flush();
+    const {gpu, offset, bytes} = this.place(number);
+    return this.model.read(gpu, offset, bytes);
+  }
+
+  async region(index) {
+    for (const step of this.model.program.regions[index]) {
+      switch (step.kind) {
+        case 'launch': this.launch(step); break;
+        case 'copy': {
+          const from = this.place(step.buffers[0]), to = this.place(step.buffers[1]);
+          this.copy(from.gpu, from.offset, to.gpu, to.offset, this.model.extent(step.bytes, this.values));
+          break;
+        }
+        case 'while':
+          for (;;) {
+            await this.region(step.regions[0]);
+            if (!(await this.readBack(step.buffers[0]))[0]) break;
+            await this.region(step.regions[1]);
+          }
+          break;
+        case 'cond': {
+          const taken = (await this.readBack(step.buffers[0]))[0];
+          await this.region(step.regions[taken ? 0 : 1]);
+          break;
+        }
+        case 'read_dim': {
+          const bytes = await this.readBack(step.buffers[0]);
+          const value = Number(new DataView(bytes.buffer, bytes.byteOffset, 8).getBigInt64(0, true));
+          const {minimum, maximum} = this.model.program.symbols[step.symbol];
+          if (value < minimum || value > maximum) throw new Error(`${step.location}: a size of ${value} is out of range`);
+          this.values[step.symbol] = value;
+          break;
+        }
+        case 'loop': {
+          const trips = this.model.extent(step.trips, this.values);
+          for (let trip = 0; trip < trips; trip++) {
+            this.values[step.symbol] = trip;
+            await this.region(step.regions[0]);
+          }
+          break;
+        }
+        default: throw new Error(`step "${step.kind}" is unknown`);
+      }
+    }
+  }
+}
+
+/* A device with the adapter's own limits; throws in words when there is none. */
+export async function openDevice() {
+  if (!navigator.gpu) throw new Error('this browser has no WebGPU');
+  const adapter = await navigator.gpu.requestAdapter();
+  if (!adapter) throw new Error('this browser offers no WebGPU adapter');
+  const requiredLimits = {};
+  for (const name of ['maxStorageBufferBindingSize', 'maxBufferSize']) requiredLimits[name] = adapter.limits[name];
+  return {adapter, device: await adapter.requestDevice({requiredLimits})};
+}
+
+export async function load({program, image, weights, device, onprogress}) {
+  const model = new Model(program, device);
+  device.pushErrorScope('validation');
+  await model.load(image, weights, onprogress);
+  const error = await device.popErrorScope();
+  if (error) throw new Error(error.message);
+  return model;
+}

@@ -1,0 +1,25 @@
+/* Headless Chromium as a device: serves a page, the module runtime/web/weft.js and the cases on a loopback port, starts
+   the browser, takes results back. One browser runs all cases. */
+#ifndef WEFT_TESTS_WEBGPU_BROWSER_H
+#define WEFT_TESTS_WEBGPU_BROWSER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct browser_case {
+    const char *name;
+    char *text; /* JSON: program, image, inputs */
+    void *data; /* weights, then inputs */
+    size_t data_bytes;
+    unsigned char *result; /* outputs one after the other; from malloc; NULL when there is none */
+    size_t result_bytes;
+    char *error; /* from malloc; NULL: none */
+    double milliseconds;
+} browser_case;
+
+/* The program that would be run, or NULL. */
+const char *browser_find(void);
+/* false: the page did not finish within `seconds`; *out_log says what it said (adapter, errors), from malloc. */
+bool browser_run(const char *program, int count, browser_case *cases, int seconds, char **out_log);
+
+#endif

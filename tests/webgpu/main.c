@@ -1,0 +1,93 @@
+/* WGSL that runs: every case is compiled for webgpu and executed in headless Chromium on SwiftShader by the module of
+   runtime/web; results are compared with the interpreter. Without Chromium the test says so and counts as skipped.
+   WEFT_TEST_WEBGPU=all: every op at every dtype. WEFT_TEST_WEBGPU_ONLY=text: cases whose name contains it. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/webgpu/cases.h"
+
+enum { SKIPPED = 77, SECONDS = 240 };
+
+static int keep_matching(web_list *list, const char *part) {
+    int kept = 0;
+    for (int i = 0; i < list->count; i++) {
+        if (part && !strstr(list->cases[i].name, part))
+            weft_graph_release(list->cases[i].graph);
+        else
+            list->cases[kept++] = list->cases[i];
+    }
+    return kept;
+}
+
+/* Cases that WGSL cannot express do not count as passed; which they are is printed. */
+static int prepare_all(web_list *list, browser_case *out, int *numbers) {
+    int ready = 0;
+    for (int i = 0; i < list->count; i++) {
+        browser_case prepared;
+        web_case_prepare(&list->cases[i], &prepared);
+        if (list->cases[i].refusal) {
+            printf("  refused: %s: %s\n", list->cases[i].name, list->cases[i].refusal);
+            continue;
+        }
+        numbers[ready] = i;
+        out[ready++] = prepared;
+    }
+    return ready;
+}
+
+START_TEST(kernels_run_in_a_browser) {
+    const char *mode = getenv("WEFT_TEST_WEBGPU"), *program = browser_find();
+    ck_assert_ptr_nonnull(program);
+    web_list list = {0};
+    ck_assert_ptr_null(weft_context_create(NULL, &list.context));
+    web_list_fill(&list, mode && !strcmp(mode, "all"));
+    list.count = keep_matching(&list, getenv("WEFT_TEST_WEBGPU_ONLY"));
+    browser_case *cases = calloc((size_t)list.count + 1, sizeof *cases);
+    int *numbers = calloc((size_t)list.count + 1, sizeof *numbers);
+    int ready = prepare_all(&list, cases, numbers), wrong = 0;
+    char *log, room[512];
+    bool finished = browser_run(program, ready, cases, SECONDS, &log);
+    printf("  adapter: %s\n", log ? log : "nothing was heard of the browser");
+    ck_assert_msg(finished, "the browser did not finish in %d seconds", SECONDS);
+    ck_assert_msg(log && strstr(log, "swiftshader"), "results of another adapter than the one asked for");
+    double milliseconds = 0;
+    for (int i = 0; i < ready; i++) {
+        const char *difference = web_case_compare(&list.cases[numbers[i]], &cases[i], room, sizeof room);
+        milliseconds += cases[i].milliseconds;
+        if (difference && wrong++ < 100) printf("  WRONG %s: %s\n", cases[i].name, difference);
+    }
+    printf("  %d cases: %d ran, %d wrong, %d refused; %.1f s of compiling and running\n", list.count, ready, wrong,
+           list.count - ready, milliseconds / 1000);
+    for (int i = 0; i < ready; i++) {
+        free(cases[i].text);
+        free(cases[i].data);
+        free(cases[i].result);
+        free(cases[i].error);
+    }
+    free(log);
+    free(cases);
+    free(numbers);
+    web_list_clear(&list);
+    weft_context_release(list.context);
+    ck_assert_int_eq(wrong, 0);
+}
+END_TEST
+
+int main(void) {
+    if (!browser_find()) {
+        printf("skipped: no Chromium (package chromium; WEFT_TEST_BROWSER names another)\n");
+        return SKIPPED;
+    }
+    Suite *suite = suite_create("webgpu");
+    TCase *tests = tcase_create("browser");
+    tcase_set_timeout(tests, SECONDS + 200);
+    tcase_add_test(tests, kernels_run_in_a_browser);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
