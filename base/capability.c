@@ -13,12 +13,13 @@
     .bf16 = true, .masked_memory = true
 #define CUDA                                                                                                           \
     .target = "cuda", .index_dtype = WEFT_I32, .vector_bytes = 16, .warp = 32, .threads_max = 1024,                    \
-    .registers = 65536, .f64 = true, .i64 = true, .i16 = true, .i8 = true, .f16 = true, .subgroups = true,             \
-    .atomics = true
+    .registers = 65536, .f64 = true, .i64 = true, .i16 = true, .i8 = true, .f16 = true, .fast_math = true,             \
+    .subgroups = true, .atomics = true
 #define AMPERE CUDA, .bf16 = true, .mma_sync = true, .ldmatrix = true, .copy_async = true
 #define AMD                                                                                                            \
     .target = "amdgcn", .index_dtype = WEFT_I32, .vector_bytes = 16, .threads_max = 1024, .shared_bytes = 64 << 10,    \
-    .f64 = true, .i64 = true, .i16 = true, .i8 = true, .f16 = true, .bf16 = true, .subgroups = true, .atomics = true
+    .f64 = true, .i64 = true, .i16 = true, .i8 = true, .f16 = true, .bf16 = true, .fast_math = true,                   \
+    .subgroups = true, .atomics = true
 
 static const weft_capability records[] = {
     {CPU, .arch = "x86-64-v3", .vector_bytes = 32, .vector_registers = 16},
@@ -56,12 +57,13 @@ static const weft_capability records[] = {
      .i16 = true,
      .i8 = true,
      .f16 = true,
+     .fast_math = true,
      .subgroups = true,
      .atomics = true},
     {.target = "webgpu",
      .arch = "wgsl",
      .index_dtype = WEFT_I32,
-     .vector_bytes = 16,
+     .vector_bytes = 4,
      .multiprocessors = 1,
      .warp = 1,
      .threads_max = 256,

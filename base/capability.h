@@ -25,6 +25,7 @@ typedef struct weft_capability {
 
     bool f64, i64, i16, i8;         /* arithmetic or at least storage */
     bool f16, bf16;                 /* arithmetic conversions exist */
+    bool fast_math;                 /* exp2_fast and its kind are within about 2 ulp */
     bool subgroups, atomics;
     bool masked_memory;             /* masked vector loads and stores */
     bool mma_sync, ldmatrix, copy_async; /* sm_80 */

@@ -84,10 +84,10 @@ static void keep(weft_simt *s, int side, weft_kval buffer) {
 }
 
 /* Four neighbours of one k of the shared tile. */
-static weft_kval load_four(weft_simt *s, int side, weft_kval buffer, int kk, int group, weft_kval lane) {
+static weft_kval load_four(weft_simt *s, int side, weft_kval buffer, weft_kval kk, int group, weft_kval lane) {
     weft_kval row = plus(s, times(s, lane, 4), index_of(s, 64 * group));
     weft_kval value =
-        weft_k_load(s->k, s->shared[side], shared_at(s, side, buffer, index_of(s, kk), row), 4, WEFT_KNONE, WEFT_KNONE);
+        weft_k_load(s->k, s->shared[side], shared_at(s, side, buffer, kk, row), 4, WEFT_KNONE, WEFT_KNONE);
     if (!s->k->failed) s->k->instrs[value].align_bytes = weft_dtype_bits(s->sum) / 2;
     return value;
 }
@@ -96,18 +96,20 @@ static void multiply(weft_simt *s, weft_kval buffer, weft_kval tx, weft_kval ty)
     weft_kernel *k = s->k;
     int rows = s->bm / 64, columns = s->bn / 64;
     bool fused = weft_dtype_is_float(s->sum);
-    for (int kk = 0; kk < s->bk; kk++) {
-        weft_kval a[2], b[2];
-        for (int g = 0; g < rows; g++) a[g] = load_four(s, 0, buffer, kk, g, ty);
-        for (int g = 0; g < columns; g++) b[g] = load_four(s, 1, buffer, kk, g, tx);
-        for (int r = 0; r < 4 * rows; r++)
-            for (int g = 0; g < columns; g++) {
-                weft_kval at = index_of(s, r * columns + g), sum = weft_k_get_at(k, s->sums, at),
-                          x = weft_k_extract(k, a[r / 4], r % 4);
-                weft_k_set_at(k, s->sums, at,
-                              fused ? weft_k_fma(k, x, b[g], sum) : weft_k_add(k, weft_k_mul(k, x, b[g]), sum));
-            }
-    }
+    weft_kval kk = weft_k_for(k, index_of(s, 0), index_of(s, s->bk), index_of(s, 1), -1);
+    size_t mark = weft_index_mark(s->index);
+    weft_kval a[2], b[2];
+    for (int g = 0; g < rows; g++) a[g] = load_four(s, 0, buffer, kk, g, ty);
+    for (int g = 0; g < columns; g++) b[g] = load_four(s, 1, buffer, kk, g, tx);
+    for (int r = 0; r < 4 * rows; r++)
+        for (int g = 0; g < columns; g++) {
+            weft_kval at = index_of(s, r * columns + g), sum = weft_k_get_at(k, s->sums, at),
+                      x = weft_k_extract(k, a[r / 4], r % 4);
+            weft_k_set_at(k, s->sums, at,
+                          fused ? weft_k_mad(k, x, b[g], sum) : weft_k_add(k, weft_k_mul(k, x, b[g]), sum));
+        }
+    weft_index_release(s->index, mark);
+    weft_k_end(k);
 }
 
 static void emit_stores(weft_simt *s, weft_kval tx, weft_kval ty) {

@@ -101,12 +101,15 @@ weft_kval weft_k_binary(weft_kernel *k, weft_kop op, weft_kval a, weft_kval b) {
                             0);
 }
 
-weft_kval weft_k_fma(weft_kernel *k, weft_kval a, weft_kval b, weft_kval c) {
+static weft_kval multiply_add(weft_kernel *k, weft_kval a, weft_kval b, weft_kval c, int64_t loose) {
     int lanes = match_lanes(k, &a, &b);
     lanes = lanes > lanes_of(k, c) ? lanes : lanes_of(k, c);
     weft_kval operands[3] = {weft_k_splat(k, a, lanes), weft_k_splat(k, b, lanes), weft_k_splat(k, c, lanes)};
-    return weft_kernel_emit(k, WEFT_K_fma, weft_kvector(elem_of(k, a), lanes), 3, operands, 0, 0);
+    return weft_kernel_emit(k, WEFT_K_fma, weft_kvector(elem_of(k, a), lanes), 3, operands, loose, 0);
 }
+
+weft_kval weft_k_fma(weft_kernel *k, weft_kval a, weft_kval b, weft_kval c) { return multiply_add(k, a, b, c, 0); }
+weft_kval weft_k_mad(weft_kernel *k, weft_kval a, weft_kval b, weft_kval c) { return multiply_add(k, a, b, c, 1); }
 
 weft_kval weft_k_select(weft_kernel *k, weft_kval mask, weft_kval a, weft_kval b) {
     int mask_lanes = lanes_of(k, mask);

@@ -14,6 +14,8 @@ weft_kval weft_k_extent(weft_kernel *k, weft_dim extent);
 weft_kval weft_k_unary(weft_kernel *k, weft_kop op, weft_kval a);
 weft_kval weft_k_binary(weft_kernel *k, weft_kop op, weft_kval a, weft_kval b);
 weft_kval weft_k_fma(weft_kernel *k, weft_kval a, weft_kval b, weft_kval c);
+/* a b + c where one rounding is as good as two: sums and polynomials. Targets whose fma may round twice need no detour. */
+weft_kval weft_k_mad(weft_kernel *k, weft_kval a, weft_kval b, weft_kval c);
 weft_kval weft_k_select(weft_kernel *k, weft_kval mask, weft_kval a, weft_kval b);
 weft_kval weft_k_convert(weft_kernel *k, weft_kval a, weft_dtype elem);
 weft_kval weft_k_bitcast(weft_kernel *k, weft_kval a, weft_dtype elem);

@@ -12,7 +12,7 @@
 
 weft_kval weft_kmath_poly(const weft_kmath *m, weft_kval x, const double *c, int count) {
     weft_kval sum = num(m, c[count - 1]);
-    for (int n = count - 2; n >= 0; n--) sum = mad(m, sum, x, num(m, c[n]));
+    for (int n = count - 2; n >= 0; n--) sum = weft_k_mad(m->k, sum, x, num(m, c[n]));
     return sum;
 }
 
@@ -27,8 +27,6 @@ weft_kval weft_kmath_pow2(const weft_kmath *m, weft_kval n) {
 static weft_kmath context(weft_kernel *k, weft_kval value) {
     weft_ktype type = weft_ktype_of(k, value);
     bool single = type.elem == WEFT_F32;
-    const char *target = k->capability->target;
-    bool cpu = target[0] == 'c' && target[1] == 'p' && target[2] == 'u' && !target[3];
     return (weft_kmath){.k = k,
                         .f = (weft_dtype)type.elem,
                         .i = single ? WEFT_I32 : WEFT_I64,
@@ -37,7 +35,7 @@ static weft_kmath context(weft_kernel *k, weft_kval value) {
                         .mantissa = single ? 23 : 52,
                         .bias = single ? 127 : 1023,
                         .single = single,
-                        .hardware = single && !cpu};
+                        .hardware = single && k->capability->fast_math};
 }
 
 static weft_kval sign_of(const weft_kmath *m, weft_kval x) {

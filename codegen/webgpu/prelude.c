@@ -15,6 +15,19 @@ static const prelude_row rows[] = {
     {"is_nan(", "fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }\n"},
     {"copy_sign(", "fn copy_sign(x: f32, s: f32) -> f32 { return bitcast<f32>((bitcast<u32>(x) & 0x7fffffffu) | "
                    "(bitcast<u32>(s) & 0x80000000u)); }\n"},
+    /* WGSL's fma may round twice. Product and sum with their errors (Dekker, Knuth); out of range the plain one serves.
+     */
+    {"fma_exact(",
+     "fn fma_exact(a: f32, b: f32, c: f32) -> f32 {\n"
+     "  let p = a * b;\n"
+     "  let s = p + c;\n"
+     "  let m = abs(p);\n"
+     "  if (!(m < 1.0e37f) || !(m > 1.0e-30f) || !(abs(a) < 1.0e34f) || !(abs(b) < 1.0e34f) || !(abs(c) < 1.0e37f)) { return s; }\n"
+     "  let ah = bitcast<f32>(bitcast<u32>(a) & 0xfffff000u); let al = a - ah;\n"
+     "  let bh = bitcast<f32>(bitcast<u32>(b) & 0xfffff000u); let bl = b - bh;\n"
+     "  let e = (((ah * bh - p) + ah * bl) + al * bh) + al * bl;\n"
+     "  let t = s - p;\n"
+     "  return s + (((p - (s - t)) + (c - t)) + e);\n}\n"},
     {"sign8(", "fn sign8(x: u32) -> i32 { return bitcast<i32>(x << 24u) >> 24u; }\n"},
     {"sign16(", "fn sign16(x: u32) -> i32 { return bitcast<i32>(x << 16u) >> 16u; }\n"},
     {"mul_wide(", "fn mul_wide(a: u32, b: u32) -> vec2<u32> {\n"

@@ -267,7 +267,8 @@ static bool lane_of(weft_wgsl_printer *p, const weft_kinstr *instr, int lane, na
     case WEFT_K_block:
     case WEFT_K_grid: *out = print_place(p, instr); return true;
     case WEFT_K_fma:
-        *out = weft_wgsl_format("fma(%s, %s, %s)", operand(p, instr, 0, lane).text, operand(p, instr, 1, lane).text,
+        *out = weft_wgsl_format(instr->i == 1 ? "fma(%s, %s, %s)" : "fma_exact(%s, %s, %s)",
+                                operand(p, instr, 0, lane).text, operand(p, instr, 1, lane).text,
                                 operand(p, instr, 2, lane).text);
         return true;
     case WEFT_K_select:

@@ -124,12 +124,13 @@ static void get(server *s, int fd, const char *path) {
 /* Takes the body when it keeps it: returns true. */
 static bool post(server *s, const char *path, unsigned char *body, size_t bytes) {
     int number;
-    double milliseconds;
-    if (sscanf(path, "/result/%d/%lf", &number, &milliseconds) == 2 && number >= 0 && number < s->count &&
+    double load_ms, run_ms;
+    if (sscanf(path, "/result/%d/%lf/%lf", &number, &load_ms, &run_ms) == 3 && number >= 0 && number < s->count &&
         !s->cases[number].result) {
         s->cases[number].result = body;
         s->cases[number].result_bytes = bytes;
-        s->cases[number].milliseconds = milliseconds;
+        s->cases[number].load_ms = load_ms;
+        s->cases[number].run_ms = run_ms;
         return true;
     }
     if (sscanf(path, "/error/%d", &number) == 1 && number >= 0 && number < s->count && !s->cases[number].error) {

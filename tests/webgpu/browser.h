@@ -14,7 +14,7 @@ typedef struct browser_case {
     unsigned char *result; /* outputs one after the other; from malloc; NULL when there is none */
     size_t result_bytes;
     char *error; /* from malloc; NULL: none */
-    double milliseconds;
+    double load_ms, run_ms;
 } browser_case;
 
 /* The program that would be run, or NULL. */

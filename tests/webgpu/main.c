@@ -50,16 +50,19 @@ START_TEST(kernels_run_in_a_browser) {
     char *log, room[512];
     bool finished = browser_run(program, ready, cases, SECONDS, &log);
     printf("  adapter: %s\n", log ? log : "nothing was heard of the browser");
+    fflush(stdout);
     ck_assert_msg(finished, "the browser did not finish in %d seconds", SECONDS);
     ck_assert_msg(log && strstr(log, "swiftshader"), "results of another adapter than the one asked for");
-    double milliseconds = 0;
+    double load_ms = 0, run_ms = 0;
     for (int i = 0; i < ready; i++) {
         const char *difference = web_case_compare(&list.cases[numbers[i]], &cases[i], room, sizeof room);
-        milliseconds += cases[i].milliseconds;
+        load_ms += cases[i].load_ms, run_ms += cases[i].run_ms;
+        if (getenv("WEFT_TEST_WEBGPU_TIMES"))
+            printf("  %8.1f ms load %8.1f ms run  %s\n", cases[i].load_ms, cases[i].run_ms, cases[i].name);
         if (difference && wrong++ < 100) printf("  WRONG %s: %s\n", cases[i].name, difference);
     }
-    printf("  %d cases: %d ran, %d wrong, %d refused; %.1f s of compiling and running\n", list.count, ready, wrong,
-           list.count - ready, milliseconds / 1000);
+    printf("  %d cases: %d ran, %d wrong, %d refused; loading %.1f s, running %.1f s\n", list.count, ready, wrong,
+           list.count - ready, load_ms / 1000, run_ms / 1000);
     for (int i = 0; i < ready; i++) {
         free(cases[i].text);
         free(cases[i].data);
@@ -71,6 +74,7 @@ START_TEST(kernels_run_in_a_browser) {
     free(numbers);
     web_list_clear(&list);
     weft_context_release(list.context);
+    fflush(stdout);
     ck_assert_int_eq(wrong, 0);
 }
 END_TEST
