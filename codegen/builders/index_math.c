@@ -300,8 +300,10 @@ static weft_kval integer_to_float(weft_index_context *c, weft_dtype from, weft_d
                                   bool saturate) {
     weft_kernel *k = c->kernel;
     if (to == WEFT_F32 || to == WEFT_F64) return weft_k_convert(k, value, to);
-    /* a narrower float: through F64 where F32 would round first */
+    /* a narrower float: through F64 where F32 would round first; a kernel's own conversion rounds once too */
     bool exact = weft_dtype_bits(from) <= 16;
+    if (!exact && !k->capability->f64 && (to == WEFT_F16 || to == WEFT_BF16))
+        return weft_k_convert(k, weft_k_convert(k, value, to), WEFT_F32);
     weft_kval wide = weft_k_convert(k, value, exact ? WEFT_F32 : WEFT_F64);
     if (saturate) wide = saturate_float(k, to, wide);
     return weft_index_round(c, to, wide);

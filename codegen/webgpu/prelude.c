@@ -12,6 +12,8 @@ typedef struct prelude_row {
 static const prelude_row rows[] = {
     /* Arguments of functions are no constant expressions: infinities and NaN may pass. */
     {"f32_of_bits(", "fn f32_of_bits(x: u32) -> f32 { return bitcast<f32>(x); }\n"},
+    /* weft_zero is 0, which no compiler knows */
+    {"opaque(", "fn opaque(x: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) ^ weft_zero); }\n"},
     {"is_nan(", "fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }\n"},
     {"copy_sign(", "fn copy_sign(x: f32, s: f32) -> f32 { return bitcast<f32>((bitcast<u32>(x) & 0x7fffffffu) | "
                    "(bitcast<u32>(s) & 0x80000000u)); }\n"},
@@ -20,11 +22,11 @@ static const prelude_row rows[] = {
     {"fma_exact(",
      "fn fma_exact(a: f32, b: f32, c: f32) -> f32 {\n"
      "  let p = a * b;\n"
-     "  let s = p + c;\n"
+     "  let s = opaque(p + c);\n"
      "  let m = abs(p);\n"
      "  if (!(m < 1.0e37f) || !(m > 1.0e-30f) || !(abs(a) < 1.0e34f) || !(abs(b) < 1.0e34f) || !(abs(c) < 1.0e37f)) { return s; }\n"
-     "  let ah = bitcast<f32>(bitcast<u32>(a) & 0xfffff000u); let al = a - ah;\n"
-     "  let bh = bitcast<f32>(bitcast<u32>(b) & 0xfffff000u); let bl = b - bh;\n"
+     "  let ah = bitcast<f32>((bitcast<u32>(a) + 0x800u) & 0xfffff000u); let al = a - ah;\n"
+     "  let bh = bitcast<f32>((bitcast<u32>(b) + 0x800u) & 0xfffff000u); let bl = b - bh;\n"
      "  let e = (((ah * bh - p) + ah * bl) + al * bh) + al * bl;\n"
      "  let t = s - p;\n"
      "  return s + (((p - (s - t)) + (c - t)) + e);\n}\n"},

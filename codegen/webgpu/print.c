@@ -186,6 +186,7 @@ static void print_kernel(weft_wgsl_printer *p) {
     weft_text_append(p->text, "fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: "
                               "vec3<u32>, @builtin(local_invocation_index) local: u32) {\n");
     p->depth = 1;
+    weft_wgsl_line(p, "weft_zero = groups.z ^ 1u;");
     weft_wgsl_line(p, "let block = group.x + group.y * groups.x;");
     weft_wgsl_line(p, "if (block >= extents.grid) { return; }");
     for (weft_kval i = 0; i < count; i++) {

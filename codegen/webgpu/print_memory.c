@@ -169,6 +169,7 @@ void weft_wgsl_print_declarations(weft_wgsl_printer *p) {
     for (size_t i = 0; i < kernel->argument_count; i++)
         if (kernel->arguments[i].source == WEFT_ARGUMENT_EXTENT) weft_text_append(p->text, ", a%zu: i32", i);
     weft_text_append(p->text, " }\n@group(0) @binding(%d) var<uniform> extents: weft_extents;\n", binding);
+    weft_text_append(p->text, "var<private> weft_zero: u32;\n");
     for (size_t i = 0; i < kernel->instr_count; i++)
         if (kernel->instrs[i].op == WEFT_K_shared) declare_shared(p, (weft_kval)i);
 }

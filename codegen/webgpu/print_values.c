@@ -251,14 +251,38 @@ static name print_place(weft_wgsl_printer *p, const weft_kinstr *instr) {
     return weft_wgsl_convert(p, WEFT_U32, elem, x);
 }
 
+static bool is_constant(const weft_wgsl_printer *p, weft_kval value) {
+    const weft_kinstr *instr = weft_kernel_get(p->kernel, value);
+    while (instr->op == WEFT_K_splat) instr = weft_kernel_get(p->kernel, weft_koperand(p->kernel, instr, 0));
+    return instr->op == WEFT_K_constant;
+}
+
+/* WGSL permits rewriting (x + 1) - 1 as x and (a - b) + b as a, and SPIR-V optimizers do: that destroys the error terms
+   of compensated sums. A sum whose terms could cancel so is hidden from them. */
+static name kept_operand(const weft_wgsl_printer *p, const weft_kinstr *instr, int index, int lane) {
+    name x = operand(p, instr, index, lane);
+    weft_kval other = weft_koperand(p->kernel, instr, 1 - index);
+    const weft_kinstr *inner = weft_kernel_get(p->kernel, weft_koperand(p->kernel, instr, index));
+    bool product = instr->op == WEFT_K_mul && inner->op == WEFT_K_mul;
+    bool sum = (instr->op == WEFT_K_add || instr->op == WEFT_K_sub) &&
+               (inner->op == WEFT_K_add || inner->op == WEFT_K_sub || inner->op == WEFT_K_fma);
+    if ((!product && !sum) || inner->type.elem != WEFT_F32) return x;
+    for (int i = 0; i < inner->operand_count; i++) {
+        weft_kval term = weft_koperand(p->kernel, inner, i);
+        if ((sum && term == other) || (is_constant(p, term) && is_constant(p, other)))
+            return weft_wgsl_format("opaque(%s)", x.text);
+    }
+    return x;
+}
+
 /* false: no op of this file */
 static bool lane_of(weft_wgsl_printer *p, const weft_kinstr *instr, int lane, name *out) {
     weft_dtype elem = (weft_dtype)instr->type.elem;
     int op = instr->op;
     if ((op >= WEFT_K_add && op <= WEFT_K_shr) || op == WEFT_K_copysign || op == WEFT_K_mul_high ||
         (op >= WEFT_K_eq && op <= WEFT_K_le)) {
-        *out = binary(p, op, instr->i == 1, operand_elem(p, instr, 0), operand(p, instr, 0, lane),
-                      operand(p, instr, 1, lane));
+        *out = binary(p, op, instr->i == 1, operand_elem(p, instr, 0), kept_operand(p, instr, 0, lane),
+                      kept_operand(p, instr, 1, lane));
         return true;
     }
     switch (op) {

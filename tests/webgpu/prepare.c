@@ -81,6 +81,7 @@ static void pack(web_case *c, const weft_unit *unit, weft_tensor *const *inputs,
         at += (inputs[i]->bytes + 63) / 64 * 64;
     }
     weft_text_append(&text, "]}");
+    if (getenv("WEFT_TEST_DUMP")) fprintf(stderr, "%s\n", weft_text_string(&text));
     out->data_bytes = at;
     out->text = strdup(weft_text_string(&text));
     weft_text_deinit(&text);
@@ -108,11 +109,10 @@ void web_case_prepare(web_case *c, browser_case *out) {
         require(weft_tensor_create(c->context, type->dtype, type->rank, shape, &inputs[i]), c->name, "input");
         fill(inputs[i], (uint64_t)i + 1, c->special);
     }
-    require(weft_interpret(c->graph, WEFT_INTERPRET_EXACT, count, inputs, c->output_count, c->expected), c->name,
-            "reference");
-    weft_compile_options options = WEFT_COMPILE_OPTIONS_INIT;
     weft_unit *unit = NULL;
-    weft_status status = weft_unit_compile(c->graph, NULL, capability, &options, &unit);
+    weft_status status = weft_interpret(c->graph, WEFT_INTERPRET_EXACT, count, inputs, c->output_count, c->expected);
+    weft_compile_options options = WEFT_COMPILE_OPTIONS_INIT;
+    if (!status) status = weft_unit_compile(c->graph, NULL, capability, &options, &unit);
     if (status)
         c->refusal = take_text(status);
     else
@@ -137,6 +137,8 @@ const char *web_case_compare(const web_case *c, const browser_case *from, char *
                 close = weft_tolerance_close(tolerance, dtype, a, b, c->terms, c->scale);
             else
                 close = weft_element_i64(dtype, want->data, i) == weft_element_i64(dtype, at, i);
+            /* WGSL lets subnormal numbers be flushed */
+            close |= dtype == WEFT_F32 && fabs(a) < 0x1p-126 && b == 0;
             if (close) continue;
             snprintf(room, bytes, "output %s element %lld: %.17g instead of %.17g", weft_graph_output_name(c->graph, o),
                      (long long)i, b, a);
