@@ -4,6 +4,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 sh scripts/setup.sh
+[ -n "${WEFT_NO_BROWSER:-}" ] || sh scripts/setup-browser.sh || echo "no browser: tests/webgpu will be skipped"
 cmake --preset release
 cmake --build --preset release
 status=0
