@@ -131,6 +131,9 @@ static weft_status build_partials(const weft_build_request *request, int pieces,
     if (!weft_capability_is_cpu(request->capability)) {
         weft_reduce_prepare_gpu(r);
         if (!r->rows) r->threads = 1;
+        /* four blocks on a processor, as parallelism() counts them */
+        if (r->rows && r->lanes * r->count <= 8)
+            r->k->registers = request->capability->registers / (4 * r->k->threads) / 8 * 8;
     }
     r->k->grid = weft_dim_multiply(table, r->kept.extent, pieces);
     split s = {.r = r, .temps = temps};
@@ -166,6 +169,33 @@ static void combine_at(weft_reduction *r, const weft_kval *temps, int pieces, we
     weft_index_release(&r->c, mark);
 }
 
+/* A block a result: its threads walk the pieces together, so that the loads of one do not wait for each other. */
+static weft_status combine_by_block(weft_reduction *r, const weft_kval *temps, int pieces, weft_kernel_plan *plan) {
+    weft_kernel *k = r->k;
+    weft_kval position = weft_k_block(k), sums[1][WEFT_REDUCTIONS_MAX], results = weft_k_extent(k, r->kept.extent);
+    r->threads = k->threads, k->grid = r->kept.extent;
+    for (int i = 0; i < r->count; i++) {
+        const weft_value *value = &r->nodes[i]->results[0];
+        sums[0][i] = weft_k_var(k, weft_index_identity(&r->c, r->kind[i], value->type.dtype, 1));
+        weft_kval piece = weft_k_for(k, weft_k_thread(k), weft_k_index(k, pieces), weft_k_index(k, k->threads), 4);
+        weft_kval part =
+            weft_k_load(k, temps[i], weft_k_add(k, weft_k_mul(k, piece, results), position), 1, WEFT_KNONE, WEFT_KNONE);
+        weft_k_set(k, sums[0][i],
+                   weft_index_combine(&r->c, r->kind[i], value->type.dtype, weft_k_get(k, sums[0][i]), part));
+        weft_k_end(k);
+        weft_kval sum = weft_reduce_combine(r, i, 1, sums, WEFT_KNONE);
+        weft_index_bind(&r->c, value, weft_index_round(&r->c, value->type.dtype, sum));
+    }
+    weft_k_if(k, weft_k_eq(k, weft_k_thread(k), weft_k_index(k, 0)));
+    size_t mark = weft_index_mark(&r->c);
+    for (int i = 0; i < r->request->fusion->result_count; i++)
+        weft_index_emit_flat(&r->c, i, weft_lane_range(position, 1), 1, WEFT_KNONE);
+    weft_index_release(&r->c, mark);
+    weft_k_end(k);
+    WEFT_TRY(weft_index_finish(&r->c), "combination");
+    return weft_plan_set(r->request, plan, 1, k);
+}
+
 static weft_status build_combination(const weft_build_request *request, int pieces, weft_kernel_plan *plan) {
     weft_dim_table *table = request->graph->dims;
     weft_reduction *r = weft_arena_allocate(request->arena, sizeof *r);
@@ -178,6 +208,7 @@ static weft_status build_combination(const weft_build_request *request, int piec
                                       false, weft_arena_format(request->arena, "t%d", i));
     bool cpu = weft_capability_is_cpu(request->capability);
     k->threads = cpu ? 1 : 128;
+    if (!cpu && r->rows && pieces >= 4) return combine_by_block(r, temps, pieces, plan);
     weft_dim results = r->rows ? r->kept.extent : weft_dim_multiply(table, r->kept.extent, r->lane_extent);
     int lanes = cpu && !r->rows ? r->lanes : 1;
     k->grid = weft_dim_divide_ceil(table, results, (int64_t)lanes * k->threads);
