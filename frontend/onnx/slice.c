@@ -21,7 +21,12 @@ static weft_dim normalise(weft_onnx_node *node, weft_dim bound, weft_dim extent,
         *ok = false;
         return 0;
     }
-    return weft_dim_maximum(dims, weft_dim_minimum(dims, bound, high), low);
+    enum { ENDLESS = 1000000000 }; /* what exporters write for "to the end" besides the largest integers */
+    weft_dim cut = weft_dim_minimum(dims, bound, high);
+    if (weft_onnx_dim_number(node->graph, bound, &number) && number >= ENDLESS &&
+        weft_graph_assume_equal(node->graph, cut, high)) /* a guard: longer axes are refused at the call */
+        cut = high;
+    return weft_dim_maximum(dims, cut, low);
 }
 
 typedef struct slice_plan {
