@@ -91,6 +91,15 @@ static const golden goldens[] = {
      "input %0 \"x\" : f32[4, 5]\ninput %1 \"w\" : f32[6, 5]\n"
      "%2 = dot_general %0, %1 {lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [1], dtype = f32} : f32[4, 6]\n"
      "output \"y\" %2\n"},
+    {"a transpose that swaps free axes of a product stays", "simplify",
+     "input %0 \"x\" : f32[3, 3, 4]\ninput %1 \"w\" : f32[4, 5]\n"
+     "%2 = transpose %0 {permutation = [1, 0, 2]} : f32[3, 3, 4]\n"
+     "%3 = dot_general %2, %1 {lhs_batch = [], rhs_batch = [], lhs_contract = [2], rhs_contract = [0], dtype = f32} : f32[3, 3, 5]\n"
+     "output \"y\" %3\n",
+     "input %0 \"x\" : f32[3, 3, 4]\ninput %1 \"w\" : f32[4, 5]\n"
+     "%2 = transpose %0 {permutation = [1, 0, 2]} : f32[3, 3, 4]\n"
+     "%3 = dot_general %2, %1 {lhs_batch = [], rhs_batch = [], lhs_contract = [2], rhs_contract = [0], dtype = f32} : f32[3, 3, 5]\n"
+     "output \"y\" %3\n"},
     {"broadcast of unit axes", "simplify",
      "input %0 \"x\" : f32[3]\n%1 = reshape %0 {shape = [1, 3]} : f32[1, 3]\n"
      "%2 = broadcast %1 {shape = [2, 3], axes = [0, 1]} : f32[2, 3]\noutput \"y\" %2\n",
