@@ -55,17 +55,28 @@ def save(folder, kind, k, named):
     return files
 
 
+def step_of(array):
+    """Images travel as bytes: multiples of a power of two, at most 127 of them. None: the array travels as it is."""
+    if array.dtype != np.float32 or array.size < 1 << 15 or not np.abs(array).max() > 0:
+        return None
+    return float(2.0 ** np.ceil(np.log2(np.abs(array).max() / 127)))
+
+
 def coarse(array):
-    """Images in steps of 1/128, so that they travel as bytes."""
-    if array.dtype != np.float32 or array.size < 1 << 15 or np.abs(array).max() > 1:
-        return array
-    return np.clip(np.round(array * 128), -127, 127).astype(np.float32) / 128
+    """The array that travels."""
+    step = step_of(array)
+    return array if step is None else (np.round(array / step) * step).astype(np.float32)
 
 
 def save_inputs(folder, k, feed):
-    """[name, file, scale]: the file holds the input, as bytes when there is a scale."""
-    small = {n: (a * 128).astype(np.int8) if a.dtype == np.float32 and a.size >= 1 << 15 and (coarse(a) == a).all() else a for n, a in feed.items()}
-    return [f + [1 / 128 if small[f[0]].dtype == np.int8 else None] for f in save(folder, "in", k, small.items())]
+    """[name, file, step]: the file holds the input, as bytes when there is a step."""
+    files = []
+    for name, array in feed.items():
+        step = step_of(array)
+        stored = array if step is None else np.round(array / step).astype(np.int8)
+        assert step is None or (stored.astype(np.float32) * np.float32(step) == array).all(), "inputs must be coarse"
+        files.append(save(folder, "in", k, [(name, stored)])[0] + [step])
+    return files
 
 
 def prepare(args, entry):
