@@ -82,6 +82,30 @@ static weft_kval shuffle(weft_kernel *k, weft_kval value, int distance) {
     return weft_k_convert(k, weft_k_shuffle_xor(k, wide, distance), elem);
 }
 
+/* Without warps: halves of the block's values in shared memory are combined until one is left. */
+static weft_kval tree_combine(weft_reduction *r, int i, weft_kval value) {
+    weft_kernel *k = r->k;
+    weft_dtype dtype = r->nodes[i]->results[0].type.dtype;
+    weft_kval shared = weft_k_shared(k, weft_index_carrier(dtype), r->threads), thread = weft_k_thread(k);
+    weft_k_store(k, shared, thread, WEFT_KNONE, value);
+    weft_k_barrier(k);
+    int steps = 0; /* a loop: compilers of shaders take long over many barriers */
+    while (1 << (steps + 1) <= r->threads) steps++;
+    size_t mark = weft_index_mark(&r->c);
+    weft_kval step = weft_k_for(k, weft_k_index(k, 0), weft_k_index(k, steps), weft_k_index(k, 1), 0);
+    weft_kval half = weft_k_binary(k, WEFT_K_shr, weft_k_index(k, r->threads / 2), step);
+    weft_k_if(k, weft_k_lt(k, thread, half));
+    weft_kval other = weft_k_add(k, thread, half);
+    weft_kval a = weft_k_load(k, shared, thread, 1, WEFT_KNONE, WEFT_KNONE),
+              b = weft_k_load(k, shared, other, 1, WEFT_KNONE, WEFT_KNONE);
+    weft_k_store(k, shared, thread, WEFT_KNONE, weft_index_combine(&r->c, r->kind[i], dtype, a, b));
+    weft_k_end(k);
+    weft_k_barrier(k);
+    weft_k_end(k);
+    weft_index_release(&r->c, mark);
+    return weft_k_load(k, shared, weft_k_index(k, 0), 1, WEFT_KNONE, WEFT_KNONE);
+}
+
 /* The same scalar in all threads of the block, combined in a fixed order. */
 static weft_kval block_combine(weft_reduction *r, int i, weft_kval value) {
     weft_kernel *k = r->k;
@@ -90,6 +114,7 @@ static weft_kval block_combine(weft_reduction *r, int i, weft_kval value) {
     for (int distance = warp / 2; distance > 0; distance /= 2)
         value = weft_index_combine(&r->c, r->kind[i], dtype, value, shuffle(k, value, distance));
     if (threads <= warp) return value;
+    if (warp == 1) return tree_combine(r, i, value);
     int parts = threads / warp;
     weft_kval shared = weft_k_shared(k, weft_index_carrier(dtype), parts), thread = weft_k_thread(k);
     weft_kval leader = weft_k_eq(k, weft_k_rem(k, thread, weft_k_index(k, warp)), weft_k_index(k, 0));

@@ -87,6 +87,15 @@ static const prelude_row rows[] = {
                     "  let m = u64_of_f32(abs(x));\n"
                     "  return select(m, neg64(m), x < 0.0f);\n}\n"},
     /* -- integers to floats: one rounding. odd_*: to 24 bits, the last of which collects what is lost */
+    {"round_of_u32(", /* f32(x) may take either neighbour */
+     "fn round_of_u32(x: u32) -> f32 {\n"
+     "  let z = countLeadingZeros(x);\n"
+     "  if (z >= 8u) { return f32(x); }\n"
+     "  let shift = 8u - z; let low = x & ((1u << shift) - 1u); let half = 1u << (shift - 1u); let h = x >> shift;\n"
+     "  return f32(h + select(0u, 1u, low > half || (low == half && (h & 1u) == 1u))) * f32(1u << shift);\n}\n"},
+    {"round_of_i32(", "fn round_of_i32(x: i32) -> f32 {\n"
+                      "  let m = round_of_u32(bitcast<u32>(abs(x)));\n"
+                      "  return select(m, -m, x < 0i);\n}\n"},
     {"odd_of_u32(", "fn odd_of_u32(x: u32) -> f32 {\n"
                     "  let z = countLeadingZeros(x);\n"
                     "  if (z >= 8u) { return f32(x); }\n"
@@ -100,8 +109,8 @@ static const prelude_row rows[] = {
      "  let n = shl64(x, countLeadingZeros(x.y));\n"
      "  return n.y | select(0u, 1u, n.x != 0u);\n}\n"},
     {"f32_of_u64(", "fn f32_of_u64(x: vec2<u32>) -> f32 {\n"
-                    "  if (x.y == 0u) { return f32(x.x); }\n"
-                    "  return ldexp(f32(top_of_u64(x)), 32i - i32(countLeadingZeros(x.y)));\n}\n"},
+                    "  if (x.y == 0u) { return round_of_u32(x.x); }\n"
+                    "  return ldexp(round_of_u32(top_of_u64(x)), 32i - i32(countLeadingZeros(x.y)));\n}\n"},
     {"f32_of_i64(", "fn f32_of_i64(x: vec2<u32>) -> f32 {\n"
                     "  if ((x.y >> 31u) == 0u) { return f32_of_u64(x); }\n"
                     "  return -f32_of_u64(neg64(x));\n}\n"},

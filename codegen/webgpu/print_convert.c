@@ -13,6 +13,8 @@ static name to_f32(weft_dtype from, name x) {
     if (from == WEFT_BOOL) return weft_wgsl_format("select(0.0f, 1.0f, %s)", x.text);
     if (from == WEFT_I64) return weft_wgsl_format("f32_of_i64(%s)", x.text);
     if (from == WEFT_U64) return weft_wgsl_format("f32_of_u64(%s)", x.text);
+    if (from == WEFT_I32) return weft_wgsl_format("round_of_i32(%s)", x.text);
+    if (from == WEFT_U32) return weft_wgsl_format("round_of_u32(%s)", x.text);
     if (from == WEFT_F32) return x;
     return weft_wgsl_format("f32(%s)", x.text);
 }

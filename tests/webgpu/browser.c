@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -189,6 +190,7 @@ static pid_t start_browser(const char *program, const char *profile, int port) {
         return child;
     }
     setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that is killed leaves no browser behind */
     int null = open("/dev/null", O_RDWR);
     if (null >= 0 && !getenv("WEFT_TEST_BROWSER_LOG")) {
         dup2(null, 0);
