@@ -30,7 +30,7 @@ void *weft_arena_copy(weft_arena *arena, const void *data, size_t bytes);
 
 /* Growable arrays on the heap allocator: returns false when there is no memory; *items then is unchanged. */
 bool weft_array_reserve(weft_allocator allocator, void **items, size_t *capacity, size_t needed, size_t item_bytes);
-#define WEFT_ARRAY_RESERVE(allocator, items, capacity, needed) \
+#define WEFT_ARRAY_RESERVE(allocator, items, capacity, needed)                                                         \
     weft_array_reserve((allocator), (void **)&(items), &(capacity), (needed), sizeof *(items))
 void *weft_allocate(weft_allocator allocator, size_t bytes); /* zeroed */
 void weft_free(weft_allocator allocator, void *pointer, size_t bytes);

@@ -8,8 +8,8 @@
 #include "weft/dtype.h"
 
 typedef struct weft_capability {
-    const char *target; /* cpu cuda amdgcn metal webgpu spirv */
-    const char *arch;   /* x86-64-v3, x86-64-v4, sm_80, sm_90a, gfx942, ... */
+    const char *target;     /* cpu cuda amdgcn metal webgpu spirv */
+    const char *arch;       /* x86-64-v3, x86-64-v4, sm_80, sm_90a, gfx942, ... */
     weft_dtype index_dtype; /* of buffer indices: I64 on CPUs, I32 on GPUs */
 
     int vector_bytes;     /* widest register (CPU) or memory access per thread (GPU: 16) */
@@ -17,19 +17,19 @@ typedef struct weft_capability {
     int l1_bytes, l1_ways, l2_bytes;
     int multiprocessors;
 
-    int warp;           /* 1 on CPUs */
-    int threads_max;    /* per block; 1 on CPUs */
-    int registers;      /* per multiprocessor; 0 = not budgeted */
-    int shared_bytes;   /* per block; 0 on CPUs = private scratch without a fixed limit */
-    int bindings_max;   /* buffers of one kernel; 0 = no limit */
+    int warp;         /* 1 on CPUs */
+    int threads_max;  /* per block; 1 on CPUs */
+    int registers;    /* per multiprocessor; 0 = not budgeted */
+    int shared_bytes; /* per block; 0 on CPUs = private scratch without a fixed limit */
+    int bindings_max; /* buffers of one kernel; 0 = no limit */
 
-    bool f64, i64, i16, i8;         /* arithmetic or at least storage */
-    bool f16, bf16;                 /* arithmetic conversions exist */
-    bool fast_math;                 /* exp2_fast and its kind are within about 2 ulp */
+    bool f64, i64, i16, i8; /* arithmetic or at least storage */
+    bool f16, bf16;         /* arithmetic conversions exist */
+    bool fast_math;         /* exp2_fast and its kind are within about 2 ulp */
     bool subgroups, atomics;
-    bool masked_memory;             /* masked vector loads and stores */
+    bool masked_memory;                  /* masked vector loads and stores */
     bool mma_sync, ldmatrix, copy_async; /* sm_80 */
-    bool hopper;                    /* wgmma, tensor maps, mbarrier, clusters, setmaxnreg */
+    bool hopper;                         /* wgmma, tensor maps, mbarrier, clusters, setmaxnreg */
 } weft_capability;
 
 /* The built-in records; NULL when unknown. ("cpu", "x86-64-v4") ("cuda", "sm_90a") ... */

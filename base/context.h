@@ -24,21 +24,21 @@ struct weft_context {
 void weft_context_log(const weft_context *context, weft_log_level level, const char *format, ...) WEFT_PRINTF(3, 4);
 
 /* Environment variables: one table, read in base/env.c only. */
-#define WEFT_ENVIRONMENT(X)                                                                             \
-    X(HOME, "HOME", "", "the default cache folder is .cache/weft there")                                \
-    X(XDG_CACHE_HOME, "XDG_CACHE_HOME", "", "the default cache folder is weft there when set")          \
-    X(CACHE, "WEFT_CACHE", "", "folder of compiled kernels; empty switches the cache off")              \
-    X(THREADS, "WEFT_THREADS", "0", "threads of the CPU driver; 0 = one per core")                      \
-    X(CPU, "WEFT_CPU", "", "CPU variant to use: x86-64-v3 or x86-64-v4; empty = the best this CPU has") \
-    X(POISON, "WEFT_POISON", "0", "1 = memory of GPU drivers starts as 0xff bytes: shows what nobody wrote") \
-    X(DUMP, "WEFT_DUMP", "", "comma-separated passes whose result is written to the log")               \
+#define WEFT_ENVIRONMENT(X)                                                                                            \
+    X(HOME, "HOME", "", "the default cache folder is .cache/weft there")                                               \
+    X(XDG_CACHE_HOME, "XDG_CACHE_HOME", "", "the default cache folder is weft there when set")                         \
+    X(CACHE, "WEFT_CACHE", "", "folder of compiled kernels; empty switches the cache off")                             \
+    X(THREADS, "WEFT_THREADS", "0", "threads of the CPU driver; 0 = one per core")                                     \
+    X(CPU, "WEFT_CPU", "", "CPU variant to use: x86-64-v3 or x86-64-v4; empty = the best this CPU has")                \
+    X(POISON, "WEFT_POISON", "0", "1 = memory of GPU drivers starts as 0xff bytes: shows what nobody wrote")           \
+    X(DUMP, "WEFT_DUMP", "", "comma-separated passes whose result is written to the log")                              \
     X(VERIFY, "WEFT_VERIFY", "0", "1 = run the verifier after every pass")
 
 typedef enum weft_env {
 #define X(id, name, fallback, help) WEFT_ENV_##id,
     WEFT_ENVIRONMENT(X)
 #undef X
-    WEFT_ENV_COUNT
+        WEFT_ENV_COUNT
 } weft_env;
 
 const char *weft_env_get(weft_env variable); /* the default when unset; NULL never */

@@ -27,7 +27,8 @@ static inline bool weft_dtype_is_integer(weft_dtype d) {
 /* Bytes of count elements, packed; false on overflow. */
 bool weft_dtype_bytes(weft_dtype dtype, int64_t count, size_t *out_bytes);
 
-/* Bits <-> value for every float type, round to nearest even; saturate: finite overflow gives the largest finite value. */
+/* Bits <-> value for every float type, round to nearest even; saturate: finite overflow gives the largest finite value.
+ */
 double weft_float_decode(weft_dtype dtype, uint64_t bits);
 uint64_t weft_float_encode(weft_dtype dtype, double value, bool saturate);
 

@@ -22,10 +22,12 @@ typedef struct weft_file_writer {
     char *path, *temporary;
     weft_allocator allocator;
 } weft_file_writer;
-weft_status weft_file_writer_open(weft_allocator allocator, const char *path, weft_file_writer *out_writer) WEFT_MUST_USE;
+weft_status weft_file_writer_open(weft_allocator allocator, const char *path,
+                                  weft_file_writer *out_writer) WEFT_MUST_USE;
 weft_status weft_file_writer_commit(weft_file_writer *writer) WEFT_MUST_USE; /* abandons on failure */
 void weft_file_writer_abandon(weft_file_writer *writer);
-weft_status weft_file_write_all(weft_allocator allocator, const char *path, const void *data, size_t bytes) WEFT_MUST_USE;
+weft_status weft_file_write_all(weft_allocator allocator, const char *path, const void *data,
+                                size_t bytes) WEFT_MUST_USE;
 weft_status weft_folder_create(const char *path) WEFT_MUST_USE; /* with parents */
 
 #endif

@@ -1,5 +1,6 @@
 /* A JSON reader (RFC 8259) for manifests and safetensors headers: strict, depth-limited, numbers as double and int64.
-   Nodes live in the caller's arena; strings are unescaped and terminated. Hostile input gives INVALID_DATA with offset. */
+   Nodes live in the caller's arena; strings are unescaped and terminated. Hostile input gives INVALID_DATA with offset.
+ */
 #ifndef WEFT_BASE_JSON_H
 #define WEFT_BASE_JSON_H
 
@@ -7,7 +8,14 @@
 
 #include "base/arena.h"
 
-typedef enum weft_json_kind { WEFT_JSON_NULL, WEFT_JSON_BOOL, WEFT_JSON_NUMBER, WEFT_JSON_STRING, WEFT_JSON_ARRAY, WEFT_JSON_OBJECT } weft_json_kind;
+typedef enum weft_json_kind {
+    WEFT_JSON_NULL,
+    WEFT_JSON_BOOL,
+    WEFT_JSON_NUMBER,
+    WEFT_JSON_STRING,
+    WEFT_JSON_ARRAY,
+    WEFT_JSON_OBJECT
+} weft_json_kind;
 
 typedef struct weft_json {
     weft_json_kind kind;

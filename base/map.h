@@ -1,4 +1,5 @@
-/* Hash map from bytes (strings, hashes, struct keys without padding) to pointers. Keys are copied. Thread-compatible. */
+/* Hash map from bytes (strings, hashes, struct keys without padding) to pointers. Keys are copied. Thread-compatible.
+ */
 #ifndef WEFT_BASE_MAP_H
 #define WEFT_BASE_MAP_H
 

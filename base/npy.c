@@ -18,8 +18,9 @@ enum { HEADER_ALIGN = 64 };
 static const struct {
     const char *descr; /* without the byte order */
     weft_dtype dtype;
-} types[] = {{"b1", WEFT_BOOL}, {"i1", WEFT_I8},  {"i2", WEFT_I16}, {"i4", WEFT_I32}, {"i8", WEFT_I64}, {"u1", WEFT_U8},  {"u2", WEFT_U16},
-             {"u4", WEFT_U32},  {"u8", WEFT_U64}, {"f2", WEFT_F16}, {"f4", WEFT_F32}, {"f8", WEFT_F64}, {"c8", WEFT_C64}, {"c16", WEFT_C128}};
+} types[] = {{"b1", WEFT_BOOL}, {"i1", WEFT_I8},  {"i2", WEFT_I16}, {"i4", WEFT_I32},  {"i8", WEFT_I64},
+             {"u1", WEFT_U8},   {"u2", WEFT_U16}, {"u4", WEFT_U32}, {"u8", WEFT_U64},  {"f2", WEFT_F16},
+             {"f4", WEFT_F32},  {"f8", WEFT_F64}, {"c8", WEFT_C64}, {"c16", WEFT_C128}};
 
 typedef struct header {
     const char *text, *end; /* the dictionary */
@@ -44,14 +45,19 @@ static const char *find_key(const header *h, const char *key) {
 
 static weft_status parse_descr(header *h, const char *path) {
     const char *p = find_key(h, "descr");
-    if (!p || p + 4 >= h->end || (*p != '\'' && *p != '"')) return WEFT_STATUS(WEFT_INVALID_DATA, "%s: the header has no plain descr", path);
+    if (!p || p + 4 >= h->end || (*p != '\'' && *p != '"'))
+        return WEFT_STATUS(WEFT_INVALID_DATA, "%s: the header has no plain descr", path);
     char order = p[1];
     const char *name = strchr("<>|=", order) ? p + 2 : p + 1, *quote = memchr(name, *p, (size_t)(h->end - name));
     if (!quote) return WEFT_STATUS(WEFT_INVALID_DATA, "%s: descr does not end", path);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (strlen(types[i].descr) == (size_t)(quote - name) && !memcmp(types[i].descr, name, (size_t)(quote - name))) h->dtype = types[i].dtype;
-    if (h->dtype == WEFT_INVALID) return WEFT_STATUS(WEFT_UNSUPPORTED, "%s: element type '%.*s' is not supported", path, (int)(quote - p - 1), p + 1);
-    if (order == '>' && weft_dtype_bits(h->dtype) > 8) return WEFT_STATUS(WEFT_UNSUPPORTED, "%s: big-endian elements; save it little-endian", path);
+        if (strlen(types[i].descr) == (size_t)(quote - name) && !memcmp(types[i].descr, name, (size_t)(quote - name)))
+            h->dtype = types[i].dtype;
+    if (h->dtype == WEFT_INVALID)
+        return WEFT_STATUS(WEFT_UNSUPPORTED, "%s: element type '%.*s' is not supported", path, (int)(quote - p - 1),
+                           p + 1);
+    if (order == '>' && weft_dtype_bits(h->dtype) > 8)
+        return WEFT_STATUS(WEFT_UNSUPPORTED, "%s: big-endian elements; save it little-endian", path);
     return NULL;
 }
 
@@ -63,11 +69,14 @@ static weft_status parse_shape(header *h, const char *path) {
             p++;
             continue;
         }
-        if (!isdigit((unsigned char)*p)) return WEFT_STATUS(WEFT_INVALID_DATA, "%s: the shape is not a list of numbers", path);
-        if (h->rank == WEFT_MAX_RANK) return WEFT_STATUS(WEFT_UNSUPPORTED, "%s: more than %d axes", path, WEFT_MAX_RANK);
+        if (!isdigit((unsigned char)*p))
+            return WEFT_STATUS(WEFT_INVALID_DATA, "%s: the shape is not a list of numbers", path);
+        if (h->rank == WEFT_MAX_RANK)
+            return WEFT_STATUS(WEFT_UNSUPPORTED, "%s: more than %d axes", path, WEFT_MAX_RANK);
         int64_t extent = 0;
         for (; p < h->end && isdigit((unsigned char)*p); p++) {
-            if (extent > (INT64_MAX - 9) / 10) return WEFT_STATUS(WEFT_INVALID_DATA, "%s: an extent is too large", path);
+            if (extent > (INT64_MAX - 9) / 10)
+                return WEFT_STATUS(WEFT_INVALID_DATA, "%s: an extent is too large", path);
             extent = extent * 10 + (*p - '0');
         }
         h->shape[h->rank++] = extent;
@@ -77,7 +86,8 @@ static weft_status parse_shape(header *h, const char *path) {
 
 static weft_status parse_header(const weft_file *file, const char *path, header *h) {
     const unsigned char *bytes = file->data;
-    if (file->bytes < 12 || memcmp(bytes, "\x93NUMPY", 6) != 0) return WEFT_STATUS(WEFT_INVALID_DATA, "%s is not a .npy file", path);
+    if (file->bytes < 12 || memcmp(bytes, "\x93NUMPY", 6) != 0)
+        return WEFT_STATUS(WEFT_INVALID_DATA, "%s is not a .npy file", path);
     if (bytes[6] < 1 || bytes[6] > 3) return WEFT_STATUS(WEFT_UNSUPPORTED, "%s: .npy version %d", path, bytes[6]);
     size_t at = bytes[6] == 1 ? 10 : 12, length = bytes[8] | (size_t)bytes[9] << 8;
     if (bytes[6] > 1) length |= (size_t)bytes[10] << 16 | (size_t)bytes[11] << 24;
@@ -87,20 +97,24 @@ static weft_status parse_header(const weft_file *file, const char *path, header 
     h->data_at = at + length;
     WEFT_TRY(parse_descr(h, path), "reading a tensor");
     const char *order = find_key(h, "fortran_order");
-    if (!order || h->end - order < 4) return WEFT_STATUS(WEFT_INVALID_DATA, "%s: the header has no fortran_order", path);
+    if (!order || h->end - order < 4)
+        return WEFT_STATUS(WEFT_INVALID_DATA, "%s: the header has no fortran_order", path);
     h->column_major = !memcmp(order, "True", 4);
     return parse_shape(h, path);
 }
 
-static weft_status read_elements(weft_context *context, const weft_file *file, const char *path, header *h, weft_tensor **out_tensor) {
+static weft_status read_elements(weft_context *context, const weft_file *file, const char *path, header *h,
+                                 weft_tensor **out_tensor) {
     int64_t count = 1;
     size_t bytes;
     for (int i = 0; i < h->rank; i++)
-        if (__builtin_mul_overflow(count, h->shape[i], &count)) return WEFT_STATUS(WEFT_INVALID_DATA, "%s: the shape overflows", path);
+        if (__builtin_mul_overflow(count, h->shape[i], &count))
+            return WEFT_STATUS(WEFT_INVALID_DATA, "%s: the shape overflows", path);
     if (!weft_dtype_bytes(h->dtype, count, &bytes) || bytes > file->bytes - h->data_at)
         return WEFT_STATUS(WEFT_INVALID_DATA, "%s is cut off: the shape needs more elements than there are", path);
     const char *data = (const char *)file->data + h->data_at;
-    if (!h->column_major || h->rank < 2) return weft_tensor_create_copy(context, h->dtype, h->rank, h->shape, data, out_tensor);
+    if (!h->column_major || h->rank < 2)
+        return weft_tensor_create_copy(context, h->dtype, h->rank, h->shape, data, out_tensor);
     WEFT_TRY(weft_tensor_create(context, h->dtype, h->rank, h->shape, out_tensor), "reading %s", path);
     size_t size = (size_t)weft_dtype_bits(h->dtype) / 8;
     int64_t index[WEFT_MAX_RANK] = {0};
@@ -128,8 +142,10 @@ static void write_header(weft_text *text, const weft_tensor *tensor, weft_dtype 
     const char *descr = "f4";
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (types[i].dtype == dtype) descr = types[i].descr;
-    weft_text_append(text, "{'descr': '%c%s', 'fortran_order': False, 'shape': (", weft_dtype_bits(dtype) > 8 ? '<' : '|', descr);
-    for (int i = 0; i < tensor->rank; i++) weft_text_append(text, "%lld,%s", (long long)tensor->shape[i], i + 1 < tensor->rank ? " " : "");
+    weft_text_append(text, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
+                     weft_dtype_bits(dtype) > 8 ? '<' : '|', descr);
+    for (int i = 0; i < tensor->rank; i++)
+        weft_text_append(text, "%lld,%s", (long long)tensor->shape[i], i + 1 < tensor->rank ? " " : "");
     weft_text_append(text, "), }");
     while ((10 + text->length + 1) % HEADER_ALIGN) weft_text_append(text, " ");
     weft_text_append(text, "\n");
@@ -150,7 +166,8 @@ static bool write_elements(FILE *file, const weft_tensor *tensor, weft_dtype dty
         int64_t from = 0;
         for (int a = 0; a < tensor->rank; a++) from += index[a] * tensor->strides[a];
         float value = dtype == tensor->dtype ? 0 : (float)weft_element_double(tensor->dtype, tensor->data, from);
-        const void *element = dtype == tensor->dtype ? (const char *)tensor->data + (size_t)from * size : (const char *)&value;
+        const void *element =
+            dtype == tensor->dtype ? (const char *)tensor->data + (size_t)from * size : (const char *)&value;
         if (fwrite(element, 1, size, file) != size) return false;
         for (int a = tensor->rank - 1; a >= 0 && ++index[a] == tensor->shape[a]; a--) index[a] = 0;
     }
@@ -160,7 +177,8 @@ static bool write_elements(FILE *file, const weft_tensor *tensor, weft_dtype dty
 weft_status weft_npy_write(weft_context *context, const char *path, const weft_tensor *tensor) {
     weft_dtype dtype = has_descr(tensor->dtype) ? tensor->dtype : WEFT_F32;
     if (dtype != tensor->dtype && !weft_dtype_is_float(tensor->dtype))
-        return WEFT_STATUS(WEFT_UNSUPPORTED, "%s: .npy has no element type for %s", path, weft_dtype_name(tensor->dtype));
+        return WEFT_STATUS(WEFT_UNSUPPORTED, "%s: .npy has no element type for %s", path,
+                           weft_dtype_name(tensor->dtype));
     weft_text text;
     weft_file_writer writer;
     weft_text_init(context->allocator, &text);
@@ -168,8 +186,10 @@ weft_status weft_npy_write(weft_context *context, const char *path, const weft_t
     weft_status status = weft_text_status(&text);
     if (!status) status = weft_file_writer_open(context->allocator, path, &writer);
     if (!status) {
-        unsigned char magic[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)(text.length & 255), (unsigned char)(text.length >> 8)};
-        bool written = fwrite(magic, 1, sizeof magic, writer.file) == sizeof magic && fwrite(text.data, 1, text.length, writer.file) == text.length &&
+        unsigned char magic[10] = {
+            0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)(text.length & 255), (unsigned char)(text.length >> 8)};
+        bool written = fwrite(magic, 1, sizeof magic, writer.file) == sizeof magic &&
+                       fwrite(text.data, 1, text.length, writer.file) == text.length &&
                        write_elements(writer.file, tensor, dtype);
         if (written) {
             status = weft_file_writer_commit(&writer);

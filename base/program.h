@@ -34,9 +34,9 @@ typedef struct weft_buffer {
     weft_buffer_kind kind;
     int index;
     weft_dim bytes;
-    weft_dim offset;           /* bytes; CONSTANT: a number, into the weights; STATE: where in the weights its initial value
-                                  lies, WEFT_DIM_ANY = it starts as zeros; ALIAS: may contain the symbol of an enclosing LOOP step,
-                                  then the address is resolved anew for each trip */
+    weft_dim offset; /* bytes; CONSTANT: a number, into the weights; STATE: where in the weights its initial value
+                        lies, WEFT_DIM_ANY = it starts as zeros; ALIAS: may contain the symbol of an enclosing LOOP
+                        step, then the address is resolved anew for each trip */
     int first_step, last_step; /* TEMP: inclusive, of region 1 */
     const char *name;          /* for plans and messages: the value's name or op */
 } weft_buffer;

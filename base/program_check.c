@@ -92,7 +92,8 @@ static weft_status check_buffer(checker *c, int index) {
     case WEFT_BUFFER_STATE:
         if (bytes < 0 || (!zeros && offset < 0)) return PROBLEM("size or offset of a state is no number");
         if (!zeros && (offset > program->weights_bytes || bytes > program->weights_bytes - offset))
-            return PROBLEM("the initial value ends behind the %lld bytes of weights", (long long)program->weights_bytes);
+            return PROBLEM("the initial value ends behind the %lld bytes of weights",
+                           (long long)program->weights_bytes);
         return check_index(buffer->index, port_counts[2], "state");
     case WEFT_BUFFER_CONSTANT:
         if (bytes < 0 || offset < 0) return PROBLEM("size or offset of a constant is no number");

@@ -1,4 +1,5 @@
-/* A growable string with a sticky error: printers append without checking and ask once at the end. Thread-compatible. */
+/* A growable string with a sticky error: printers append without checking and ask once at the end. Thread-compatible.
+ */
 #ifndef WEFT_BASE_TEXT_H
 #define WEFT_BASE_TEXT_H
 

@@ -1,5 +1,5 @@
-/* A pool that splits a range of blocks. Workers spin briefly, then yield, then sleep; the caller works too. Thread-safe:
-   concurrent calls take turns. */
+/* A pool that splits a range of blocks. Workers spin briefly, then yield, then sleep; the caller works too.
+   Thread-safe: concurrent calls take turns. */
 #ifndef WEFT_BASE_THREAD_H
 #define WEFT_BASE_THREAD_H
 

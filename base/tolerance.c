@@ -67,7 +67,7 @@ bool weft_tolerance_close(weft_tolerance tolerance, weft_dtype dtype, double exp
         bool edge = isinf(weft_float_decode(dtype, weft_float_encode(dtype, pushed, false)));
         return tolerance.ulp > 0 && edge && (expected > 0) == (actual > 0);
     }
-    double allowed =
-        tolerance.ulp * weft_tolerance_spacing(dtype, fmax(fabs(expected), tolerance.least)) + tolerance.accumulation * terms * unit * scale;
+    double allowed = tolerance.ulp * weft_tolerance_spacing(dtype, fmax(fabs(expected), tolerance.least)) +
+                     tolerance.accumulation * terms * unit * scale;
     return fabs(expected - actual) <= allowed;
 }

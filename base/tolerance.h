@@ -1,7 +1,7 @@
 /* How far generated code may be from the reference interpreter: one table, used by tests, fuzzing and bisect.
 
-   allowed(expected) = ulp * spacing(dtype, max(|expected|, least)) + accumulation * terms * 2^-24 (2^-53 for f64) * scale
-   where scale bounds the terms of a sum. Integers, booleans and moved elements are exact. */
+   allowed(expected) = ulp * spacing(dtype, max(|expected|, least)) + accumulation * terms * 2^-24 (2^-53 for f64) *
+   scale where scale bounds the terms of a sum. Integers, booleans and moved elements are exact. */
 #ifndef WEFT_BASE_TOLERANCE_H
 #define WEFT_BASE_TOLERANCE_H
 
@@ -16,7 +16,7 @@ typedef enum weft_tolerance_class {
     WEFT_TOLERANCE_FUNCTION,   /* exp, log, tanh, pow ... */
     WEFT_TOLERANCE_SUM,        /* sums, products, scans, dot products: order is free within the numerics contract */
     WEFT_TOLERANCE_CHAIN,      /* several roundings one after another: a fused group, a derived op */
-    WEFT_TOLERANCE_GRAPH,      /* whole graphs of moderate values: rounding errors pass through further ops and cancel */
+    WEFT_TOLERANCE_GRAPH, /* whole graphs of moderate values: rounding errors pass through further ops and cancel */
     WEFT_TOLERANCE_CLASS_COUNT
 } weft_tolerance_class;
 

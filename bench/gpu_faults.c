@@ -90,14 +90,17 @@ static void check_full_card(checks *c, weft_device *device) {
         return;
     }
     check_small(c, "a call before the card is full", session);
-    while (count < HOGS_MAX && !status) status = device->driver->allocate(device, hog_bytes, &hogs[count]), count += !status;
+    while (count < HOGS_MAX && !status)
+        status = device->driver->allocate(device, hog_bytes, &hogs[count]), count += !status;
     char what[100];
     snprintf(what, sizeof what, "the card is full after %d GiB", count);
     check_status(c, what, WEFT_OUT_OF_MEMORY, NULL, status);
-    check_status(c, "a call on a full card names the largest tensors", WEFT_OUT_OF_MEMORY, "the largest:", weft_session_call(session, 1, &c->large, 1, &y));
+    check_status(c, "a call on a full card names the largest tensors", WEFT_OUT_OF_MEMORY,
+                 "the largest:", weft_session_call(session, 1, &c->large, 1, &y));
     for (int i = 0; i < count; i++) device->driver->free(device, hogs[i], hog_bytes);
     check_small(c, "the next call works", session);
-    check_status(c, "the large call works once there is room", WEFT_OK, NULL, weft_session_call(session, 1, &c->large, 1, &y));
+    check_status(c, "the large call works once there is room", WEFT_OK, NULL,
+                 weft_session_call(session, 1, &c->large, 1, &y));
     weft_tensor_release(y);
     weft_session_trim(session);
     check_small(c, "a call after trimming", session);
@@ -113,8 +116,10 @@ static void check_older(checks *c, weft_device *device) {
     weft_status status = weft_unit_compile(c->graph, NULL, weft_capability_find("cuda", "sm_80"), &options, &unit);
     if (!status) status = weft_unit_load(unit, device, &program);
     if (!status) status = weft_session_create(program, &session);
-    if (status) check_status(c, "code for sm_80 on this card", WEFT_OK, NULL, status);
-    else check_small(c, "code for sm_80 on this card", session);
+    if (status)
+        check_status(c, "code for sm_80 on this card", WEFT_OK, NULL, status);
+    else
+        check_small(c, "code for sm_80 on this card", session);
     weft_session_release(session);
     weft_program_release(program);
 }
@@ -172,7 +177,8 @@ int main(void) {
     if (status) {
         check_status(&c, "preparing", WEFT_OK, NULL, status);
     } else {
-        check_status(&c, "a card that is not there", WEFT_NOT_FOUND, NULL, weft_device_open(c.context, "cuda:99", &none));
+        check_status(&c, "a card that is not there", WEFT_NOT_FOUND, NULL,
+                     weft_device_open(c.context, "cuda:99", &none));
         check_older(&c, device);
         check_threads(&c);
         check_full_card(&c, device);

@@ -13,6 +13,7 @@ int cli_run_audit(cli_arguments *arguments) {
     weft_string_release(arguments->context, text);
     return fine ? 0 : 1;
 #else
-    return cli_fail(WEFT_STATUS(WEFT_UNSUPPORTED, "%s: this build has no ONNX importer (protobuf-c was not found)", arguments->positional[0]));
+    return cli_fail(WEFT_STATUS(WEFT_UNSUPPORTED, "%s: this build has no ONNX importer (protobuf-c was not found)",
+                                arguments->positional[0]));
 #endif
 }

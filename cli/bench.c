@@ -27,7 +27,8 @@ static summary summarise(double *samples, int count) {
 }
 
 /* Apart from the other runs: marks cost a little. */
-static weft_status time_device(cli_runner *runner, weft_tensor *const *inputs, weft_tensor **outputs, double *samples, double *out_median) {
+static weft_status time_device(cli_runner *runner, weft_tensor *const *inputs, weft_tensor **outputs, double *samples,
+                               double *out_median) {
     runner->session->timed = true;
     weft_status status = NULL;
     int count = 0;
@@ -40,7 +41,8 @@ static weft_status time_device(cli_runner *runner, weft_tensor *const *inputs, w
     return status;
 }
 
-static weft_status time_calls(cli_runner *runner, weft_tensor *const *inputs, int runs, summary *out, double *out_first) {
+static weft_status time_calls(cli_runner *runner, weft_tensor *const *inputs, int runs, summary *out,
+                              double *out_first) {
     double *samples = malloc(SAMPLES_MAX * sizeof *samples), end = 0;
     if (!samples) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "timing");
     weft_tensor *outputs[CLI_VALUES_MAX] = {0};
@@ -62,10 +64,12 @@ static weft_status time_calls(cli_runner *runner, weft_tensor *const *inputs, in
 
 static void print_summary(const cli_arguments *arguments, const char *what, summary s, double first) {
     if (cli_flag(arguments, "json"))
-        printf("{\"what\": \"%s\", \"runs\": %d, \"median_ms\": %.6f, \"p10_ms\": %.6f, \"p90_ms\": %.6f, \"first_ms\": %.6f, \"device_ms\": %.6f}\n", what,
-               s.runs, s.median * 1e3, s.low * 1e3, s.high * 1e3, first * 1e3, s.device * 1e3);
+        printf(
+            "{\"what\": \"%s\", \"runs\": %d, \"median_ms\": %.6f, \"p10_ms\": %.6f, \"p90_ms\": %.6f, \"first_ms\": %.6f, \"device_ms\": %.6f}\n",
+            what, s.runs, s.median * 1e3, s.low * 1e3, s.high * 1e3, first * 1e3, s.device * 1e3);
     else
-        printf("%s: median %.4f ms (p10 %.4f, p90 %.4f, %d runs), first call %.2f ms", what, s.median * 1e3, s.low * 1e3, s.high * 1e3, s.runs, first * 1e3);
+        printf("%s: median %.4f ms (p10 %.4f, p90 %.4f, %d runs), first call %.2f ms", what, s.median * 1e3,
+               s.low * 1e3, s.high * 1e3, s.runs, first * 1e3);
     if (!cli_flag(arguments, "json") && s.device > 0) printf(", on the device %.4f ms", s.device * 1e3);
     if (!cli_flag(arguments, "json")) printf("\n");
 }
@@ -73,7 +77,8 @@ static void print_summary(const cli_arguments *arguments, const char *what, summ
 /* NAME=LO..HI */
 static weft_status parse_sweep(const char *text, char *name, size_t capacity, long long *low, long long *high) {
     const char *equals = strchr(text, '=');
-    if (!equals || (size_t)(equals - text) >= capacity || sscanf(equals + 1, "%lld..%lld", low, high) != 2 || *low < 0 || *high < *low)
+    if (!equals || (size_t)(equals - text) >= capacity || sscanf(equals + 1, "%lld..%lld", low, high) != 2 ||
+        *low < 0 || *high < *low)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "\"%s\": expected NAME=LO..HI", text);
     memcpy(name, text, (size_t)(equals - text));
     name[equals - text] = 0;
@@ -86,8 +91,11 @@ static weft_status sweep(cli_arguments *arguments, cli_runner *runner, int count
     WEFT_TRY(parse_sweep(cli_text(arguments, "dim-sweep", ""), name, sizeof name, &low, &high), "--dim-sweep");
     bool known = false;
     for (int i = 0; i < runner->input_count; i++)
-        for (int d = 0; d < runner->inputs[i].rank; d++) known |= runner->inputs[i].shape[d] < 0 && !strcmp(runner->inputs[i].symbols[d], name);
-    if (!known) return WEFT_STATUS(WEFT_NOT_FOUND, "no input has an extent named %s; `weft inspect --wir MODEL` shows the symbols", name);
+        for (int d = 0; d < runner->inputs[i].rank; d++)
+            known |= runner->inputs[i].shape[d] < 0 && !strcmp(runner->inputs[i].symbols[d], name);
+    if (!known)
+        return WEFT_STATUS(WEFT_NOT_FOUND,
+                           "no input has an extent named %s; `weft inspect --wir MODEL` shows the symbols", name);
     cli_progress progress;
     cli_progress_start(&progress, "sweep");
     for (long long value = low; value <= high; value++) {
@@ -107,7 +115,8 @@ static weft_status sweep(cli_arguments *arguments, cli_runner *runner, int count
     cli_progress_end(&progress);
     int compiles = runner->function ? weft_function_compile_count(runner->function) : 0;
     printf("compiles: %d\n", compiles);
-    if (limit >= 0 && compiles > limit) return WEFT_STATUS(WEFT_OUT_OF_RANGE, "the sweep compiled %d times, expected at most %lld", compiles, limit);
+    if (limit >= 0 && compiles > limit)
+        return WEFT_STATUS(WEFT_OUT_OF_RANGE, "the sweep compiled %d times, expected at most %lld", compiles, limit);
     return NULL;
 }
 

@@ -12,8 +12,8 @@ static weft_status interpret(weft_graph *graph, weft_tensor *const *inputs, weft
 }
 
 /* Runs the passes up to `end` (a position in the standard pipeline) and compares with the reference outputs. */
-static weft_status check_passes(cli_arguments *arguments, weft_graph *graph, const char *passes, weft_tensor *const *inputs,
-                                weft_tensor *const *expected, bool *out_differs) {
+static weft_status check_passes(cli_arguments *arguments, weft_graph *graph, const char *passes,
+                                weft_tensor *const *inputs, weft_tensor *const *expected, bool *out_differs) {
     weft_graph *copy;
     weft_tensor *outputs[CLI_VALUES_MAX] = {0};
     (void)arguments;
@@ -23,13 +23,15 @@ static weft_status check_passes(cli_arguments *arguments, weft_graph *graph, con
     if (!status) status = weft_pipeline_run(&pass, passes);
     if (!status) status = interpret(copy, inputs, outputs);
     *out_differs = false;
-    for (int i = 0; !status && i < weft_graph_output_count(graph); i++) *out_differs |= cli_compare(outputs[i], expected[i], NULL).differs;
+    for (int i = 0; !status && i < weft_graph_output_count(graph); i++)
+        *out_differs |= cli_compare(outputs[i], expected[i], NULL).differs;
     for (int i = 0; i < CLI_VALUES_MAX; i++) weft_tensor_release(outputs[i]);
     weft_graph_release(copy);
     return status;
 }
 
-static weft_status bisect_passes(cli_arguments *arguments, weft_graph *graph, weft_tensor *const *inputs, bool *out_found) {
+static weft_status bisect_passes(cli_arguments *arguments, weft_graph *graph, weft_tensor *const *inputs,
+                                 bool *out_found) {
     weft_tensor *expected[CLI_VALUES_MAX] = {0};
     WEFT_TRY(interpret(graph, inputs, expected), "the reference");
     weft_status status = NULL;
@@ -67,7 +69,8 @@ static weft_status bisect_groups(weft_graph *graph, weft_tensor *const *inputs, 
         if (!status) status = cli_check_graph(piece, NULL, cut, NULL, &bad, &d);
         if (!status && bad >= 0) {
             *out_found = true;
-            printf("group %s at %s: result %d element %lld: got %.9g, expected %.9g\n", weft_node_string(node, WEFT_ATTR_anchor, weft_op_get(node->op)->name),
+            printf("group %s at %s: result %d element %lld: got %.9g, expected %.9g\n",
+                   weft_node_string(node, WEFT_ATTR_anchor, weft_op_get(node->op)->name),
                    node->location.name ? node->location.name : "?", bad, (long long)d.element, d.got, d.expected);
         }
         for (int i = 0; i < count; i++) weft_tensor_release(cut[i]);

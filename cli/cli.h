@@ -1,5 +1,5 @@
-/* The weft command. main.c has the table of commands; each command is one file and one row. options.c parses against the
-   row and prints all help from the same tables. Exit codes: 0 done, 1 the command failed, 2 wrong usage. */
+/* The weft command. main.c has the table of commands; each command is one file and one row. options.c parses against
+   the row and prints all help from the same tables. Exit codes: 0 done, 1 the command failed, 2 wrong usage. */
 #ifndef WEFT_CLI_H
 #define WEFT_CLI_H
 
@@ -12,8 +12,8 @@
 typedef enum cli_kind { CLI_FLAG, CLI_TEXT, CLI_NUMBER, CLI_LIST } cli_kind;
 
 typedef struct cli_option {
-    const char *name;     /* "output" for --output */
-    const char *letter;   /* "o" for -o; NULL */
+    const char *name;   /* "output" for --output */
+    const char *letter; /* "o" for -o; NULL */
     cli_kind kind;
     const char *argument; /* shown in help: FILE, N, NAME=FILE */
     const char *help;
@@ -74,14 +74,14 @@ typedef struct cli_named_tensor {
     const char *name;
     weft_tensor *tensor;
 } cli_named_tensor;
-weft_status cli_open_graph(cli_arguments *arguments, const char *path, int tensor_count, const cli_named_tensor *tensors,
-                           weft_graph **out_graph) WEFT_MUST_USE;
+weft_status cli_open_graph(cli_arguments *arguments, const char *path, int tensor_count,
+                           const cli_named_tensor *tensors, weft_graph **out_graph) WEFT_MUST_USE;
 bool cli_is_artifact(const char *path);
 /* "x=file.npy" */
 weft_status cli_read_tensor(weft_context *context, const char *text, cli_named_tensor *out_tensor) WEFT_MUST_USE;
 /* Random tensors for a program's or graph's inputs at the extents given by --dim NAME=VALUE (default 1). */
-weft_status cli_random_tensor(weft_context *context, weft_dtype dtype, int rank, const int64_t *shape, unsigned long long seed,
-                              weft_tensor **out_tensor) WEFT_MUST_USE;
+weft_status cli_random_tensor(weft_context *context, weft_dtype dtype, int rank, const int64_t *shape,
+                              unsigned long long seed, weft_tensor **out_tensor) WEFT_MUST_USE;
 
 int cli_run_compile(cli_arguments *arguments);
 int cli_run_run(cli_arguments *arguments);

@@ -9,7 +9,8 @@
 
 static weft_tolerance_class class_of(const weft_node *node) {
     bool whole = node->result_count && !weft_dtype_is_float(node->results[0].type.dtype);
-    bool complex = node->operand_count && (node->operands[0]->type.dtype == WEFT_C64 || node->operands[0]->type.dtype == WEFT_C128);
+    bool complex = node->operand_count &&
+                   (node->operands[0]->type.dtype == WEFT_C64 || node->operands[0]->type.dtype == WEFT_C128);
     const weft_op_info *info = weft_op_get(node->op);
     if (info->flags & WEFT_FLAG_VIEW || (whole && !complex)) return WEFT_TOLERANCE_EXACT;
     switch ((int)node->op) {
@@ -51,7 +52,9 @@ static weft_tolerance_class class_of(const weft_node *node) {
 }
 
 static bool is_complex(weft_dtype dtype) { return dtype == WEFT_C64 || dtype == WEFT_C128; }
-static weft_dtype part_of(weft_dtype dtype) { return dtype == WEFT_C64 ? WEFT_F32 : dtype == WEFT_C128 ? WEFT_F64 : dtype; }
+static weft_dtype part_of(weft_dtype dtype) {
+    return dtype == WEFT_C64 ? WEFT_F32 : dtype == WEFT_C128 ? WEFT_F64 : dtype;
+}
 
 static double largest_of(const weft_tensor *tensor) {
     weft_dtype part = part_of(weft_tensor_dtype(tensor));
@@ -80,7 +83,8 @@ cli_difference cli_compare(const weft_tensor *got, const weft_tensor *expected, 
     cli_difference d = {.element = -1};
     weft_dtype dtype = weft_tensor_dtype(expected), part = part_of(dtype);
     bool same = weft_tensor_dtype(got) == dtype && weft_tensor_rank(got) == weft_tensor_rank(expected);
-    for (int i = 0; same && i < weft_tensor_rank(got); i++) same = weft_tensor_shape(got)[i] == weft_tensor_shape(expected)[i];
+    for (int i = 0; same && i < weft_tensor_rank(got); i++)
+        same = weft_tensor_shape(got)[i] == weft_tensor_shape(expected)[i];
     if (!same) return (cli_difference){.worst = INFINITY, .element = -1, .differs = true};
     weft_tolerance tolerance = weft_tolerance_get(contract->class, part, contract->target);
     double scale = fmax(contract->scale, largest_of(expected));
@@ -89,12 +93,14 @@ cli_difference cli_compare(const weft_tensor *got, const weft_tensor *expected, 
         double a, b, error;
         bool close;
         if (weft_dtype_is_float(part)) {
-            a = weft_element_double(part, weft_tensor_data(got), i), b = weft_element_double(part, weft_tensor_data(expected), i);
+            a = weft_element_double(part, weft_tensor_data(got), i),
+            b = weft_element_double(part, weft_tensor_data(expected), i);
             error = (isnan(a) && isnan(b)) || a == b ? 0 : fabs(a - b) / (1 + fabs(b));
             if (isnan(error) || isinf(a) != isinf(b)) error = INFINITY;
             close = weft_tolerance_close(tolerance, part, b, a, contract->terms, scale);
         } else {
-            int64_t x = weft_element_i64(dtype, weft_tensor_data(got), i), y = weft_element_i64(dtype, weft_tensor_data(expected), i);
+            int64_t x = weft_element_i64(dtype, weft_tensor_data(got), i),
+                    y = weft_element_i64(dtype, weft_tensor_data(expected), i);
             a = (double)x, b = (double)y, error = x == y ? 0 : fabs(a - b) + 1;
             close = x == y;
         }
@@ -110,8 +116,10 @@ static weft_status remember(void *self, const weft_node *node, weft_tensor *cons
     cli_values *values = self;
     for (int i = 0; i < node->result_count; i++) {
         const weft_value *value = &node->results[i];
-        if (weft_map_has(&values->tensors, &value, sizeof value)) continue; /* bodies run several times: the first counts */
-        if (!weft_map_put(&values->tensors, &value, sizeof value, results[i])) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "recording values");
+        if (weft_map_has(&values->tensors, &value, sizeof value))
+            continue; /* bodies run several times: the first counts */
+        if (!weft_map_put(&values->tensors, &value, sizeof value, results[i]))
+            return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "recording values");
         weft_tensor_retain(results[i]);
     }
     return NULL;
@@ -122,11 +130,12 @@ weft_status cli_values_record(weft_graph *graph, weft_tensor *const *inputs, cli
     weft_tensor *outputs[CLI_VALUES_MAX] = {0};
     for (int i = 0; i < weft_graph_input_count(graph); i++) {
         const weft_value *value = weft_graph_input_value(graph, i);
-        if (!weft_map_put(&values->tensors, &value, sizeof value, inputs[i])) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "recording values");
+        if (!weft_map_put(&values->tensors, &value, sizeof value, inputs[i]))
+            return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "recording values");
         weft_tensor_retain(inputs[i]);
     }
-    WEFT_TRY(weft_interpret_observed(graph, WEFT_INTERPRET_EXACT, weft_graph_input_count(graph), inputs, weft_graph_output_count(graph), outputs,
-                                     remember, values),
+    WEFT_TRY(weft_interpret_observed(graph, WEFT_INTERPRET_EXACT, weft_graph_input_count(graph), inputs,
+                                     weft_graph_output_count(graph), outputs, remember, values),
              "recording values");
     for (int i = 0; i < weft_graph_output_count(graph); i++) weft_tensor_release(outputs[i]);
     return NULL;
@@ -140,7 +149,9 @@ void cli_values_release(cli_values *values) {
     weft_map_deinit(&values->tensors);
 }
 
-weft_tensor *cli_values_find(const cli_values *values, const weft_value *value) { return weft_map_find(&values->tensors, &value, sizeof value); }
+weft_tensor *cli_values_find(const cli_values *values, const weft_value *value) {
+    return weft_map_find(&values->tensors, &value, sizeof value);
+}
 
 typedef struct extraction {
     weft_graph *to;
@@ -156,7 +167,8 @@ static weft_status cut(extraction *x, weft_value *value) {
     if (x->input_count == CLI_VALUES_MAX) return WEFT_STATUS(WEFT_UNSUPPORTED, "the piece has too many inputs");
     char name[16];
     snprintf(name, sizeof name, "v%d", value->id);
-    weft_value *input = weft_graph_input(x->to, name, weft_tensor_dtype(tensor), weft_tensor_rank(tensor), weft_tensor_shape(tensor));
+    weft_value *input =
+        weft_graph_input(x->to, name, weft_tensor_dtype(tensor), weft_tensor_rank(tensor), weft_tensor_shape(tensor));
     if (!weft_value_map_put(&x->map, value, input)) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "cutting a graph");
     weft_tensor_retain(x->inputs[x->input_count++] = tensor);
     return NULL;
@@ -167,18 +179,21 @@ static weft_status take(extraction *x, weft_node *node, int depth) {
         weft_value *operand = node->operands[i];
         if (weft_value_map_find(&x->map, operand)) continue;
         bool inside = operand->node && (depth > 0 || operand->node->op == WEFT_OP_constant);
-        if (inside) WEFT_TRY(take(x, operand->node, depth - 1), "cutting a graph");
-        else WEFT_TRY(cut(x, operand), "cutting a graph");
+        if (inside)
+            WEFT_TRY(take(x, operand->node, depth - 1), "cutting a graph");
+        else
+            WEFT_TRY(cut(x, operand), "cutting a graph");
     }
     weft_node *clone = weft_node_clone(x->to, node, &x->map);
     if (!clone) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "cutting a graph");
     for (int i = 0; i < node->result_count; i++)
-        if (!weft_value_map_put(&x->map, &node->results[i], &clone->results[i])) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "cutting a graph");
+        if (!weft_value_map_put(&x->map, &node->results[i], &clone->results[i]))
+            return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "cutting a graph");
     return NULL;
 }
 
-weft_status cli_extract(weft_graph *graph, const weft_node *node, int depth, const cli_values *values, weft_graph **out_graph,
-                        weft_tensor **out_inputs, int *out_input_count) {
+weft_status cli_extract(weft_graph *graph, const weft_node *node, int depth, const cli_values *values,
+                        weft_graph **out_graph, weft_tensor **out_inputs, int *out_input_count) {
     WEFT_TRY(weft_graph_create(graph->context, "piece", out_graph), "cutting a graph");
     extraction x = {.to = *out_graph, .values = values, .inputs = out_inputs};
     weft_value_map_init(weft_allocator_system(), &x.map);
@@ -196,8 +211,8 @@ weft_status cli_extract(weft_graph *graph, const weft_node *node, int depth, con
 
 enum { AGAIN = 3 }; /* the last of them is a replay where the device records calls */
 
-weft_status cli_check_graph(weft_graph *graph, const char *device, weft_tensor *const *inputs, const cli_contract *contract, int *out_bad,
-                            cli_difference *out_difference) {
+weft_status cli_check_graph(weft_graph *graph, const char *device, weft_tensor *const *inputs,
+                            const cli_contract *contract, int *out_bad, cli_difference *out_difference) {
     int input_count = weft_graph_input_count(graph), output_count = weft_graph_output_count(graph);
     weft_tensor *expected[CLI_VALUES_MAX] = {0}, *got[CLI_VALUES_MAX] = {0}, *again[CLI_VALUES_MAX] = {0};
     weft_function *function = NULL;
@@ -208,15 +223,18 @@ weft_status cli_check_graph(weft_graph *graph, const char *device, weft_tensor *
     *out_difference = (cli_difference){0};
     if (!status) status = weft_function_create(graph, &options, &function);
     if (!status) status = weft_function_call(function, input_count, inputs, output_count, got);
-    for (int i = 0; !status && i < AGAIN; i++) status = weft_function_call(function, input_count, inputs, output_count, again);
+    for (int i = 0; !status && i < AGAIN; i++)
+        status = weft_function_call(function, input_count, inputs, output_count, again);
     for (int i = 0; !status && i < output_count && *out_bad < 0; i++) {
         *out_difference = cli_compare(got[i], expected[i], contract);
         if (!out_difference->differs)
-            out_difference->unstable = weft_tensor_bytes(got[i]) != weft_tensor_bytes(again[i]) ||
-                                       memcmp(weft_tensor_data(got[i]), weft_tensor_data(again[i]), weft_tensor_bytes(got[i])) != 0;
+            out_difference->unstable =
+                weft_tensor_bytes(got[i]) != weft_tensor_bytes(again[i]) ||
+                memcmp(weft_tensor_data(got[i]), weft_tensor_data(again[i]), weft_tensor_bytes(got[i])) != 0;
         if (out_difference->differs || out_difference->unstable) *out_bad = i;
     }
-    for (int i = 0; i < CLI_VALUES_MAX; i++) weft_tensor_release(expected[i]), weft_tensor_release(got[i]), weft_tensor_release(again[i]);
+    for (int i = 0; i < CLI_VALUES_MAX; i++)
+        weft_tensor_release(expected[i]), weft_tensor_release(got[i]), weft_tensor_release(again[i]);
     weft_function_release(function);
     return status;
 }

@@ -31,8 +31,10 @@ static bool piece_fails(weft_graph *graph, const weft_node *node, int depth, con
     bool fails = status != NULL || bad >= 0;
     if (fails && piece) {
         print_graph(piece);
-        if (status) printf("  %s: %s\n", weft_code_name(weft_status_code(status)), weft_status_message(status));
-        else printf("  output %d element %lld: got %.9g, expected %.9g\n", bad, (long long)d.element, d.got, d.expected);
+        if (status)
+            printf("  %s: %s\n", weft_code_name(weft_status_code(status)), weft_status_message(status));
+        else
+            printf("  output %d element %lld: got %.9g, expected %.9g\n", bad, (long long)d.element, d.got, d.expected);
     }
     weft_status_release(status);
     for (int i = 0; i < count; i++) weft_tensor_release(inputs[i]);
@@ -62,7 +64,8 @@ static void shrink(weft_graph *symbolic, int64_t extent, weft_tensor *const *inp
 }
 
 /* One seed at one extent; true when compiled code agrees. */
-static bool check(weft_context *context, weft_graph *graph, weft_function *function, unsigned long long seed, int64_t extent) {
+static bool check(weft_context *context, weft_graph *graph, weft_function *function, unsigned long long seed,
+                  int64_t extent) {
     int input_count = weft_graph_input_count(graph), output_count = weft_graph_output_count(graph), bad = -1;
     weft_tensor *inputs[CLI_VALUES_MAX] = {0}, *expected[CLI_VALUES_MAX] = {0}, *got[CLI_VALUES_MAX] = {0};
     cli_difference d = {0};
@@ -76,12 +79,15 @@ static bool check(weft_context *context, weft_graph *graph, weft_function *funct
     bool fine = !status && bad < 0;
     if (!fine) {
         printf("seed %llu, B = %lld: ", seed, (long long)extent);
-        if (status) printf("%s: %s\n", weft_code_name(weft_status_code(status)), weft_status_message(status));
-        else printf("output %d element %lld: got %.9g, expected %.9g\n", bad, (long long)d.element, d.got, d.expected);
+        if (status)
+            printf("%s: %s\n", weft_code_name(weft_status_code(status)), weft_status_message(status));
+        else
+            printf("output %d element %lld: got %.9g, expected %.9g\n", bad, (long long)d.element, d.got, d.expected);
         shrink(graph, extent, inputs);
     }
     weft_status_release(status);
-    for (int i = 0; i < CLI_VALUES_MAX; i++) weft_tensor_release(inputs[i]), weft_tensor_release(expected[i]), weft_tensor_release(got[i]);
+    for (int i = 0; i < CLI_VALUES_MAX; i++)
+        weft_tensor_release(inputs[i]), weft_tensor_release(expected[i]), weft_tensor_release(got[i]);
     return fine;
 }
 
@@ -105,7 +111,8 @@ static bool run_seed(weft_context *context, unsigned long long seed, long long *
         free(text);
     }
     bool fine = !status;
-    for (int i = 0; fine && i < EXTENTS; i++) fine = check(context, graph, function, seed, i ? 1 + (int64_t)(seed / 3 % 9) : 5);
+    for (int i = 0; fine && i < EXTENTS; i++)
+        fine = check(context, graph, function, seed, i ? 1 + (int64_t)(seed / 3 % 9) : 5);
     weft_status_release(status);
     weft_function_release(function);
     weft_graph_release(graph);
@@ -113,7 +120,8 @@ static bool run_seed(weft_context *context, unsigned long long seed, long long *
 }
 
 int cli_run_fuzz(cli_arguments *arguments) {
-    long long count = cli_number(arguments, "count", 1000), seed = cli_number(arguments, "seed", 1), failed = 0, counts[WEFT_OP_COUNT] = {0};
+    long long count = cli_number(arguments, "count", 1000), seed = cli_number(arguments, "seed", 1), failed = 0,
+              counts[WEFT_OP_COUNT] = {0};
     cli_progress progress;
     cli_progress_start(&progress, "fuzz");
     for (long long i = 0; i < count; i++) {
@@ -121,7 +129,8 @@ int cli_run_fuzz(cli_arguments *arguments) {
         cli_progress_at(&progress, i + 1, count, failed ? "with failures" : "");
     }
     cli_progress_end(&progress);
-    for (int op = 0; op < WEFT_OP_COUNT && cli_flag(arguments, "statistics"); op++) printf("%-24s %lld\n", weft_op_get((weft_op)op)->name, counts[op]);
+    for (int op = 0; op < WEFT_OP_COUNT && cli_flag(arguments, "statistics"); op++)
+        printf("%-24s %lld\n", weft_op_get((weft_op)op)->name, counts[op]);
     printf("%lld passed, %lld failed\n", count - failed, failed);
     return failed ? 1 : 0;
 }

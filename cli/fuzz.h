@@ -11,8 +11,10 @@ unsigned long long cli_random_bits(cli_random *random);
 int cli_random_below(cli_random *random, int limit);
 
 /* A graph of up to `ops` operations over a few inputs; every third seed has a symbolic extent "B" in [1, 9]. */
-weft_status cli_fuzz_graph(weft_context *context, unsigned long long seed, int ops, weft_graph **out_graph) WEFT_MUST_USE;
+weft_status cli_fuzz_graph(weft_context *context, unsigned long long seed, int ops,
+                           weft_graph **out_graph) WEFT_MUST_USE;
 /* Inputs for it, with B = extent. */
-weft_status cli_fuzz_inputs(weft_context *context, weft_graph *graph, unsigned long long seed, int64_t extent, weft_tensor **out_inputs) WEFT_MUST_USE;
+weft_status cli_fuzz_inputs(weft_context *context, weft_graph *graph, unsigned long long seed, int64_t extent,
+                            weft_tensor **out_inputs) WEFT_MUST_USE;
 
 #endif

@@ -1,9 +1,9 @@
 /* The generator of random graphs.
 
-   Results must be comparable: a value is `exact` when every correct implementation computes the same bits (integers, data
-   movement, single IEEE operations on exact values). Ops that jump (floor, comparisons, conversions to integers, sorting,
-   arg_reduce) are only applied to exact values; values that are not exact stay moderate (tanh, scaled sums), so errors do
-   not grow beyond the tolerance. Every op of the list is drawn with its weight. */
+   Results must be comparable: a value is `exact` when every correct implementation computes the same bits (integers,
+   data movement, single IEEE operations on exact values). Ops that jump (floor, comparisons, conversions to integers,
+   sorting, arg_reduce) are only applied to exact values; values that are not exact stay moderate (tanh, scaled sums),
+   so errors do not grow beyond the tolerance. Every op of the list is drawn with its weight. */
 #include "cli/fuzz_generator.h"
 
 #include <string.h>
@@ -20,7 +20,9 @@ unsigned long long cli_random_bits(cli_random *random) { /* splitmix64 (Steele, 
     return z ^ z >> 31;
 }
 
-int cli_random_below(cli_random *random, int limit) { return (int)(cli_random_bits(random) % (unsigned long long)limit); }
+int cli_random_below(cli_random *random, int limit) {
+    return (int)(cli_random_bits(random) % (unsigned long long)limit);
+}
 static int below(generator *g, int limit) { return cli_fuzz_below(g, limit); }
 static bool chance(generator *g, int percent) { return cli_fuzz_chance(g, percent); }
 
@@ -37,7 +39,9 @@ int64_t cli_fuzz_elements(const generator *g, const weft_value *v) {
 }
 
 void cli_fuzz_add(generator *g, weft_value *value, bool exact, int depth) {
-    if (weft_value_dtype(value) == WEFT_INVALID || g->count == CLI_FUZZ_POOL_MAX || cli_fuzz_elements(g, value) > CLI_FUZZ_ELEMENTS_MAX) return;
+    if (weft_value_dtype(value) == WEFT_INVALID || g->count == CLI_FUZZ_POOL_MAX ||
+        cli_fuzz_elements(g, value) > CLI_FUZZ_ELEMENTS_MAX)
+        return;
     g->pool[g->count++] = (item){value, exact, depth};
 }
 
@@ -46,10 +50,14 @@ static bool real(const generator *g, const item *i) { return (void)g, weft_dtype
 static bool single(const generator *g, const item *i) { return (void)g, i->value->type.dtype == WEFT_F32; }
 static bool integer(const generator *g, const item *i) { return (void)g, weft_dtype_is_integer(i->value->type.dtype); }
 static bool shallow(const generator *g, const item *i) { return real(g, i) && i->depth < DEPTH_MAX; }
-static bool exact_number(const generator *g, const item *i) { return (void)g, i->exact && i->value->type.dtype != WEFT_BOOL; }
+static bool exact_number(const generator *g, const item *i) {
+    return (void)g, i->exact && i->value->type.dtype != WEFT_BOOL;
+}
 static bool exact_axes(const generator *g, const item *i) { return exact_number(g, i) && i->value->type.rank > 0; }
 static bool has_axes(const generator *g, const item *i) { return (void)g, i->value->type.rank > 0; }
-static bool matrix(const generator *g, const item *i) { return shallow(g, i) && single(g, i) && i->value->type.rank >= 2; }
+static bool matrix(const generator *g, const item *i) {
+    return shallow(g, i) && single(g, i) && i->value->type.rank >= 2;
+}
 
 const item *cli_fuzz_pick(generator *g, filter passes) {
     for (int tries = 0; tries < 24; tries++) {
@@ -61,8 +69,10 @@ const item *cli_fuzz_pick(generator *g, filter passes) {
 
 static weft_value *(*const exact_unary[])(weft_graph *, weft_value *) = {weft_abs, weft_neg, weft_sign, weft_relu};
 static weft_value *(*const jumps[])(weft_graph *, weft_value *) = {weft_ceil, weft_floor, weft_round};
-static weft_value *(*const bounded[])(weft_graph *, weft_value *) = {weft_sin, weft_cos, weft_tanh, weft_logistic, weft_erf, weft_atan, weft_silu, weft_softplus, weft_asinh};
-static weft_value *(*const exact_binary[])(weft_graph *, weft_value *, weft_value *) = {weft_add, weft_sub, weft_mul, weft_max, weft_min};
+static weft_value *(*const bounded[])(weft_graph *, weft_value *) = {
+    weft_sin, weft_cos, weft_tanh, weft_logistic, weft_erf, weft_atan, weft_silu, weft_softplus, weft_asinh};
+static weft_value *(*const exact_binary[])(weft_graph *, weft_value *, weft_value *) = {weft_add, weft_sub, weft_mul,
+                                                                                        weft_max, weft_min};
 static weft_value *(*const bits[])(weft_graph *, weft_value *, weft_value *) = {weft_and, weft_or, weft_xor};
 
 static void make_unary(generator *g) {
@@ -85,7 +95,8 @@ static void make_bounded(generator *g) {
 static void make_domain(generator *g) {
     const item *x = cli_fuzz_pick(g, shallow);
     if (!x) return;
-    weft_value *positive = weft_add_number(g->graph, weft_abs(g->graph, x->value), 0.5), *small = weft_tanh(g->graph, x->value), *r;
+    weft_value *positive = weft_add_number(g->graph, weft_abs(g->graph, x->value), 0.5),
+               *small = weft_tanh(g->graph, x->value), *r;
     switch (below(g, 9)) {
     case 0: r = weft_log(g->graph, positive); break;
     case 1: r = weft_sqrt(g->graph, positive); break;
@@ -132,10 +143,15 @@ static void make_bits(generator *g) {
     if (!a) return;
     if (chance(g, 30)) {
         weft_value *amount = weft_scalar(g->graph, a->value->type.dtype, below(g, 5));
-        cli_fuzz_add(g, chance(g, 50) ? weft_shift_left(g->graph, a->value, amount) : weft_shift_right_logical(g->graph, a->value, amount), true, 0);
+        cli_fuzz_add(g,
+                     chance(g, 50) ? weft_shift_left(g->graph, a->value, amount)
+                                   : weft_shift_right_logical(g->graph, a->value, amount),
+                     true, 0);
     } else if (chance(g, 40)) {
-        weft_value *divisor = weft_add_number(g->graph, weft_and(g->graph, a->value, weft_scalar(g->graph, a->value->type.dtype, 3)), 1);
-        cli_fuzz_add(g, chance(g, 50) ? weft_div(g->graph, a->value, divisor) : weft_rem(g->graph, a->value, divisor), true, 0);
+        weft_value *divisor =
+            weft_add_number(g->graph, weft_and(g->graph, a->value, weft_scalar(g->graph, a->value->type.dtype, 3)), 1);
+        cli_fuzz_add(g, chance(g, 50) ? weft_div(g->graph, a->value, divisor) : weft_rem(g->graph, a->value, divisor),
+                     true, 0);
     } else {
         cli_fuzz_add(g, bits[below(g, 3)](g->graph, a->value, cli_fuzz_partner(g, a)->value), true, 0);
     }
@@ -154,12 +170,15 @@ static void make_select(generator *g) {
         weft_value *condition = x->value->type.rank == mask->type.rank && fits(x->value, x->value) ? mask : NULL;
         for (int i = 0; condition && i < mask->type.rank; i++)
             if (mask->type.dims[i] != x->value->type.dims[i]) condition = NULL;
-        if (condition) cli_fuzz_add(g, weft_where(g->graph, condition, x->value, y->value), x->exact && y->exact, x->depth > y->depth ? x->depth : y->depth);
+        if (condition)
+            cli_fuzz_add(g, weft_where(g->graph, condition, x->value, y->value), x->exact && y->exact,
+                         x->depth > y->depth ? x->depth : y->depth);
     }
 }
 
 static void make_convert(generator *g) {
-    static const weft_dtype types[] = {WEFT_F32, WEFT_F32, WEFT_F64, WEFT_F16, WEFT_BF16, WEFT_I32, WEFT_I64, WEFT_U8, WEFT_I8, WEFT_F32};
+    static const weft_dtype types[] = {WEFT_F32, WEFT_F32, WEFT_F64, WEFT_F16, WEFT_BF16,
+                                       WEFT_I32, WEFT_I64, WEFT_U8,  WEFT_I8,  WEFT_F32};
     const item *x = cli_fuzz_pick(g, exact_number);
     if (x) cli_fuzz_add(g, weft_convert(g->graph, x->value, types[below(g, 10)]), true, x->depth);
 }
@@ -195,7 +214,8 @@ static void make_movement(generator *g) {
         break;
     }
     case 4:
-        if (weft_dim_is_number(t->dims[axis]) && t->dims[axis] > 2) r = weft_slice_axis(graph, x->value, axis, 1, t->dims[axis] - below(g, 2));
+        if (weft_dim_is_number(t->dims[axis]) && t->dims[axis] > 2)
+            r = weft_slice_axis(graph, x->value, axis, 1, t->dims[axis] - below(g, 2));
         break;
     case 5: {
         int64_t axes[1] = {below(g, t->rank + 1)};
@@ -229,18 +249,30 @@ static void make_reduce(generator *g) {
     switch (below(g, 6)) {
     case 0:
         if (is_real && x->depth >= DEPTH_MAX) return;
-        cli_fuzz_add(g, is_real ? weft_reduce_mean(g->graph, x->value, 1, axes, keep) : weft_reduce_sum(g->graph, x->value, 1, axes, keep), !is_real, x->depth + is_real);
+        cli_fuzz_add(g,
+                     is_real ? weft_reduce_mean(g->graph, x->value, 1, axes, keep)
+                             : weft_reduce_sum(g->graph, x->value, 1, axes, keep),
+                     !is_real, x->depth + is_real);
         break;
     case 1: cli_fuzz_add(g, weft_reduce_max(g->graph, x->value, 1, axes, keep), x->exact, x->depth); break;
     case 2: cli_fuzz_add(g, weft_reduce_min(g->graph, x->value, 1, axes, keep), x->exact, x->depth); break;
     case 3:
-        if (x->exact) cli_fuzz_add(g, weft_arg_reduce(g->graph, chance(g, 50) ? WEFT_MAX : WEFT_MIN, x->value, (int)axes[0], keep, chance(g, 50)), true, 0);
+        if (x->exact)
+            cli_fuzz_add(g,
+                         weft_arg_reduce(g->graph, chance(g, 50) ? WEFT_MAX : WEFT_MIN, x->value, (int)axes[0], keep,
+                                         chance(g, 50)),
+                         true, 0);
         break;
     case 4:
-        if (shallow(g, x)) cli_fuzz_add(g, chance(g, 70) ? weft_softmax(g->graph, x->value, (int)axes[0]) : weft_log_softmax(g->graph, x->value, (int)axes[0]), false, x->depth + 1);
+        if (shallow(g, x))
+            cli_fuzz_add(g,
+                         chance(g, 70) ? weft_softmax(g->graph, x->value, (int)axes[0])
+                                       : weft_log_softmax(g->graph, x->value, (int)axes[0]),
+                         false, x->depth + 1);
         break;
     default:
-        if (shallow(g, x)) cli_fuzz_add(g, weft_layer_norm(g->graph, x->value, NULL, NULL, 1, axes, 1e-2), false, x->depth + 2);
+        if (shallow(g, x))
+            cli_fuzz_add(g, weft_layer_norm(g->graph, x->value, NULL, NULL, 1, axes, 1e-2), false, x->depth + 2);
         break;
     }
 }
@@ -262,7 +294,8 @@ static void make_scan_like(generator *g) {
     } else {
         bool is_real = real(g, x);
         if (is_real && x->depth >= DEPTH_MAX) return;
-        cli_fuzz_add(g, weft_cumulative(g->graph, is_real ? WEFT_MAX : WEFT_SUM, x->value, axis, false, chance(g, 50)), true, x->depth);
+        cli_fuzz_add(g, weft_cumulative(g->graph, is_real ? WEFT_MAX : WEFT_SUM, x->value, axis, false, chance(g, 50)),
+                     true, x->depth);
     }
 }
 
@@ -271,7 +304,8 @@ static void make_take(generator *g) {
     if (!x || !ids || ids->value->type.rank > 2) return;
     int axis = below(g, x->value->type.rank);
     if (!weft_dim_is_number(x->value->type.dims[axis]) || x->value->type.dims[axis] < 1) return;
-    weft_value *index = weft_rem(g->graph, weft_abs(g->graph, weft_convert(g->graph, ids->value, WEFT_I64)), weft_scalar_integer(g->graph, WEFT_I64, x->value->type.dims[axis]));
+    weft_value *index = weft_rem(g->graph, weft_abs(g->graph, weft_convert(g->graph, ids->value, WEFT_I64)),
+                                 weft_scalar_integer(g->graph, WEFT_I64, x->value->type.dims[axis]));
     if (cli_fuzz_elements(g, x->value) * cli_fuzz_elements(g, index) > CLI_FUZZ_ELEMENTS_MAX * 4) return;
     cli_fuzz_add(g, weft_take(g->graph, x->value, weft_abs(g->graph, index), axis), x->exact, x->depth);
 }
@@ -284,7 +318,8 @@ static void make_matmul(generator *g) {
     if (chance(g, 50) && weft_dim_is_number(k)) { /* with a constant matrix */
         int64_t shape[2] = {k, 1 + below(g, 40)};
         weft_tensor *tensor;
-        weft_status status = cli_random_tensor(g->graph->context, WEFT_F32, 2, shape, cli_random_bits(&g->random), &tensor);
+        weft_status status =
+            cli_random_tensor(g->graph->context, WEFT_F32, 2, shape, cli_random_bits(&g->random), &tensor);
         weft_status_release(status);
         if (status) return;
         weft_value *w = weft_graph_constant(g->graph, tensor), *r = weft_matmul(g->graph, a->value, w);
@@ -295,12 +330,15 @@ static void make_matmul(generator *g) {
     int64_t swap[WEFT_MAX_RANK];
     for (int i = 0; i < t->rank; i++) swap[i] = i;
     swap[t->rank - 1] = t->rank - 2, swap[t->rank - 2] = t->rank - 1;
-    cli_fuzz_add(g, weft_mul_number(g->graph, weft_matmul(g->graph, a->value, weft_transpose(g->graph, a->value, swap)), 0.125), false, a->depth + 1);
+    cli_fuzz_add(
+        g, weft_mul_number(g->graph, weft_matmul(g->graph, a->value, weft_transpose(g->graph, a->value, swap)), 0.125),
+        false, a->depth + 1);
 }
 
 weft_value *cli_fuzz_constant(generator *g, int rank, const int64_t *shape) {
     weft_tensor *tensor;
-    weft_status status = cli_random_tensor(g->graph->context, WEFT_F32, rank, shape, cli_random_bits(&g->random), &tensor);
+    weft_status status =
+        cli_random_tensor(g->graph->context, WEFT_F32, rank, shape, cli_random_bits(&g->random), &tensor);
     weft_status_release(status);
     if (status) return NULL;
     weft_value *value = weft_graph_constant(g->graph, tensor);
@@ -311,7 +349,9 @@ weft_value *cli_fuzz_constant(generator *g, int rank, const int64_t *shape) {
 /* An image-like value from anything: [N, C, spatial...] with static channels. */
 static void make_window(generator *g) {
     const item *x = cli_fuzz_pick(g, shallow);
-    if (!x || !single(g, x) || x->value->type.rank < 3 || x->value->type.rank > 4 || !weft_dim_is_number(x->value->type.dims[1])) return;
+    if (!x || !single(g, x) || x->value->type.rank < 3 || x->value->type.rank > 4 ||
+        !weft_dim_is_number(x->value->type.dims[1]))
+        return;
     int spatial = x->value->type.rank - 2;
     for (int i = 0; i < spatial; i++)
         if (!weft_dim_is_number(x->value->type.dims[2 + i]) || x->value->type.dims[2 + i] < 3) return;
@@ -330,22 +370,28 @@ static void make_window(generator *g) {
         weft_value *w = cli_fuzz_constant(g, spatial + 2, shape);
         if (!w) return;
         weft_convolution_options options = WEFT_CONVOLUTION_OPTIONS_INIT;
-        options.stride = stride, options.low = low, options.high = high, options.dilation = dilation, options.groups = depthwise ? channels : 1;
-        cli_fuzz_add(g, weft_mul_number(g->graph, weft_convolution(g->graph, x->value, w, &options), 0.25), false, x->depth + 1);
+        options.stride = stride, options.low = low, options.high = high, options.dilation = dilation,
+        options.groups = depthwise ? channels : 1;
+        cli_fuzz_add(g, weft_mul_number(g->graph, weft_convolution(g->graph, x->value, w, &options), 0.25), false,
+                     x->depth + 1);
     } else {
         weft_pool_options options = WEFT_POOL_OPTIONS_INIT;
         options.window = window, options.stride = stride, options.low = low, options.high = high;
         bool maximum = chance(g, 60);
-        cli_fuzz_add(g, maximum ? weft_max_pool(g->graph, x->value, &options) : weft_average_pool(g->graph, x->value, &options), maximum && x->exact, x->depth + !maximum);
+        cli_fuzz_add(
+            g, maximum ? weft_max_pool(g->graph, x->value, &options) : weft_average_pool(g->graph, x->value, &options),
+            maximum && x->exact, x->depth + !maximum);
     }
 }
 
-static void (*const makers[])(generator *) = {make_unary,    make_binary,  make_binary, make_bounded,   make_domain, make_jump,   make_bits, make_select,
-                                              make_convert,  make_movement, make_movement, make_movement, make_reduce, make_reduce, make_scan_like, make_take,
-                                              make_matmul,   make_window,  make_window};
+static void (*const makers[])(generator *) = {make_unary,    make_binary,   make_binary, make_bounded, make_domain,
+                                              make_jump,     make_bits,     make_select, make_convert, make_movement,
+                                              make_movement, make_movement, make_reduce, make_reduce,  make_scan_like,
+                                              make_take,     make_matmul,   make_window, make_window};
 
 static void make_inputs(generator *g) {
-    static const weft_dtype types[] = {WEFT_F32, WEFT_F32, WEFT_F32, WEFT_F32, WEFT_I64, WEFT_I32, WEFT_F16, WEFT_BF16, WEFT_F64, WEFT_U8};
+    static const weft_dtype types[] = {WEFT_F32, WEFT_F32, WEFT_F32,  WEFT_F32, WEFT_I64,
+                                       WEFT_I32, WEFT_F16, WEFT_BF16, WEFT_F64, WEFT_U8};
     int inputs = 2 + below(g, 3);
     bool bound = false;
     for (int i = 0; i < inputs; i++) {
@@ -386,18 +432,24 @@ weft_status cli_fuzz_graph(weft_context *context, unsigned long long seed, int o
     return weft_graph_verify(g.graph);
 }
 
-weft_status cli_fuzz_inputs(weft_context *context, weft_graph *graph, unsigned long long seed, int64_t extent, weft_tensor **out_inputs) {
+weft_status cli_fuzz_inputs(weft_context *context, weft_graph *graph, unsigned long long seed, int64_t extent,
+                            weft_tensor **out_inputs) {
     cli_random random = {seed ^ (unsigned long long)extent << 32};
     for (int i = 0; i < weft_graph_input_count(graph); i++) {
         const weft_value *value = weft_graph_input_value(graph, i);
         int64_t shape[WEFT_MAX_RANK];
-        for (int d = 0; d < value->type.rank; d++) shape[d] = weft_dim_is_number(value->type.dims[d]) ? value->type.dims[d] : extent;
-        WEFT_TRY(weft_tensor_create(context, value->type.dtype, value->type.rank, shape, &out_inputs[i]), "input %d", i);
+        for (int d = 0; d < value->type.rank; d++)
+            shape[d] = weft_dim_is_number(value->type.dims[d]) ? value->type.dims[d] : extent;
+        WEFT_TRY(weft_tensor_create(context, value->type.dtype, value->type.rank, shape, &out_inputs[i]), "input %d",
+                 i);
         void *data = weft_tensor_data(out_inputs[i]);
         for (int64_t e = 0; e < weft_tensor_element_count(out_inputs[i]); e++) {
             double x = (double)(cli_random_bits(&random) >> 11) * 0x1p-53 * 4 - 2;
-            if (weft_dtype_is_float(value->type.dtype)) weft_element_set_double(value->type.dtype, data, e, cli_random_below(&random, 8) ? x : (double)(int)x);
-            else weft_element_set_i64(value->type.dtype, data, e, (int64_t)(cli_random_bits(&random) % 23) - (value->type.dtype == WEFT_U8 ? 0 : 9));
+            if (weft_dtype_is_float(value->type.dtype))
+                weft_element_set_double(value->type.dtype, data, e, cli_random_below(&random, 8) ? x : (double)(int)x);
+            else
+                weft_element_set_i64(value->type.dtype, data, e,
+                                     (int64_t)(cli_random_bits(&random) % 23) - (value->type.dtype == WEFT_U8 ? 0 : 9));
         }
     }
     return NULL;

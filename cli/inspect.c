@@ -29,7 +29,8 @@ static weft_status plan_memory(cli_arguments *arguments, cli_inspection *in) {
     in->symbols = weft_allocate(allocator, ((size_t)in->symbol_count + 1) * sizeof *in->symbols);
     in->offsets = weft_allocate(allocator, ((size_t)in->program->buffer_count + 1) * sizeof *in->offsets);
     if (!in->symbols || !in->offsets) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "planning memory");
-    for (int i = 0; i < in->symbol_count; i++) in->symbols[i] = symbol_value(arguments, weft_dim_symbol_get(in->program->dims, i));
+    for (int i = 0; i < in->symbol_count; i++)
+        in->symbols[i] = symbol_value(arguments, weft_dim_symbol_get(in->program->dims, i));
     return weft_memory_plan(in->program, in->symbols, allocator, in->offsets, &in->temporary_bytes);
 }
 
@@ -50,19 +51,25 @@ static void print_steps(const cli_inspection *in) {
     static const char *const names[] = {"launch", "copy", "while", "cond", "read_dim", "loop"};
     for (int r = 0; r < in->program->region_count; r++) {
         const weft_step_list *list = &in->program->regions[r];
-        printf("region %d%s: %d steps\n", r, r == WEFT_REGION_LOAD ? " (load)" : r == WEFT_REGION_MAIN ? " (main)" : "", list->count);
+        printf("region %d%s: %d steps\n", r,
+               r == WEFT_REGION_LOAD   ? " (load)"
+               : r == WEFT_REGION_MAIN ? " (main)"
+                                       : "",
+               list->count);
         for (int s = 0; s < list->count; s++) {
             const weft_step *step = &list->steps[s];
             const char *kernel = step->variant_count ? in->program->kernels[step->variants[0].kernel].name : "";
-            printf("  %4d %-8s %-28s %s%s\n", s, names[step->kind], kernel, step->location ? step->location : "", step->variant_count > 1 ? " (variants)" : "");
+            printf("  %4d %-8s %-28s %s%s\n", s, names[step->kind], kernel, step->location ? step->location : "",
+                   step->variant_count > 1 ? " (variants)" : "");
         }
     }
 }
 
 static void print_summary(const cli_inspection *in) {
     const weft_program_data *p = in->program;
-    printf("%s: %d kernels, %d buffers, %d guards, weights %lld bytes, temporaries %lld bytes", p->name, p->kernel_count, p->buffer_count,
-           p->guard_count, (long long)p->weights_bytes, (long long)in->temporary_bytes);
+    printf("%s: %d kernels, %d buffers, %d guards, weights %lld bytes, temporaries %lld bytes", p->name,
+           p->kernel_count, p->buffer_count, p->guard_count, (long long)p->weights_bytes,
+           (long long)in->temporary_bytes);
     for (int i = 0; i < in->symbol_count; i++)
         printf("%s%s=%lld", i ? ", " : " at ", weft_dim_symbol_get(p->dims, i)->name, (long long)in->symbols[i]);
     printf("\n");
@@ -88,7 +95,8 @@ static weft_status print_json(const cli_inspection *in) {
     return status;
 }
 
-static weft_status print_kernel(const cli_inspection *in, const weft_lowered *lowered, const char *name, const weft_capability *capability) {
+static weft_status print_kernel(const cli_inspection *in, const weft_lowered *lowered, const char *name,
+                                const weft_capability *capability) {
     for (int i = 0; i < in->program->kernel_count; i++) {
         if (strcmp(in->program->kernels[i].name, name) != 0) continue;
         weft_text text;
@@ -133,7 +141,8 @@ static weft_status capability_for(cli_arguments *arguments, const weft_capabilit
 }
 
 static weft_status inspect_graph(cli_arguments *arguments, weft_graph *graph) {
-    const char *after = cli_text(arguments, "after", NULL), *html = cli_text(arguments, "html", NULL), *kernel = cli_text(arguments, "kernel", NULL);
+    const char *after = cli_text(arguments, "after", NULL), *html = cli_text(arguments, "html", NULL),
+               *kernel = cli_text(arguments, "kernel", NULL);
     const weft_capability *capability;
     WEFT_TRY(capability_for(arguments, &capability), "inspecting");
     WEFT_TRY(weft_graph_finish(graph), "inspecting");
@@ -150,13 +159,18 @@ static weft_status inspect_graph(cli_arguments *arguments, weft_graph *graph) {
     if (!status) in.program = lowered.program;
     if (!status) status = plan_memory(arguments, &in);
     if (!status) {
-        if (html) status = cli_inspect_html(&in, html);
-        else if (kernel) status = print_kernel(&in, &lowered, kernel, capability);
-        else if (cli_flag(arguments, "json")) status = print_json(&in);
-        else print_summary(&in);
+        if (html)
+            status = cli_inspect_html(&in, html);
+        else if (kernel)
+            status = print_kernel(&in, &lowered, kernel, capability);
+        else if (cli_flag(arguments, "json"))
+            status = print_json(&in);
+        else
+            print_summary(&in);
     }
     weft_free(weft_allocator_system(), in.symbols, ((size_t)in.symbol_count + 1) * sizeof *in.symbols);
-    if (in.program) weft_free(weft_allocator_system(), in.offsets, ((size_t)in.program->buffer_count + 1) * sizeof *in.offsets);
+    if (in.program)
+        weft_free(weft_allocator_system(), in.offsets, ((size_t)in.program->buffer_count + 1) * sizeof *in.offsets);
     if (in.program) weft_dim_table_release(in.program->dims);
     weft_arena_deinit(&kernels);
     weft_arena_deinit(&arena);
@@ -169,9 +183,12 @@ static weft_status inspect_artifact(cli_arguments *arguments) {
     cli_inspection in = {.program = weft_program_get_data(program)};
     weft_status status = plan_memory(arguments, &in);
     const char *html = cli_text(arguments, "html", NULL);
-    if (!status && html) status = cli_inspect_html(&in, html);
-    else if (!status && cli_flag(arguments, "json")) status = print_json(&in);
-    else if (!status) print_summary(&in);
+    if (!status && html)
+        status = cli_inspect_html(&in, html);
+    else if (!status && cli_flag(arguments, "json"))
+        status = print_json(&in);
+    else if (!status)
+        print_summary(&in);
     weft_free(weft_allocator_system(), in.symbols, ((size_t)in.symbol_count + 1) * sizeof *in.symbols);
     weft_free(weft_allocator_system(), in.offsets, ((size_t)in.program->buffer_count + 1) * sizeof *in.offsets);
     weft_program_release(program);

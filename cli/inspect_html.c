@@ -1,7 +1,7 @@
-/* The page of weft inspect: summary, the steps as a graph, the memory plan, the list of steps. Plain SVG, no scripts, nothing
-   loaded from elsewhere; titles (hover) carry the details.
-   Layout of the graph: a step stands one row below the latest step it waits for; a step that waits for none stands right
-   above the first that waits for it, so that edges are short. */
+/* The page of weft inspect: summary, the steps as a graph, the memory plan, the list of steps. Plain SVG, no scripts,
+   nothing loaded from elsewhere; titles (hover) carry the details. Layout of the graph: a step stands one row below the
+   latest step it waits for; a step that waits for none stands right above the first that waits for it, so that edges
+   are short. */
 #include "cli/inspect.h"
 
 #include <stdlib.h>
@@ -24,18 +24,23 @@ static const char style[] =
 
 static const struct {
     const char *part, *colour;
-} families[] = {{"matmul", "#f6c177"}, {"convolution", "#f0a58f"}, {"attention", "#c9b1ea"}, {"reduce", "#9ccfd8"},
-                {"pointwise", "#bcdcae"}, {"sort", "#e8d0a8"}, {"copy", "#dddddd"}};
+} families[] = {{"matmul", "#f6c177"},    {"convolution", "#f0a58f"}, {"attention", "#c9b1ea"}, {"reduce", "#9ccfd8"},
+                {"pointwise", "#bcdcae"}, {"sort", "#e8d0a8"},        {"copy", "#dddddd"}};
 enum { FAMILIES = sizeof families / sizeof *families };
 static const char other_colour[] = "#d3d6ea";
 
 static void escape(weft_text *t, const char *text, int most) {
     for (int i = 0; text && *text && (most < 0 || i < most); text++, i++) {
-        if (*text == '<') weft_text_append(t, "&lt;");
-        else if (*text == '&') weft_text_append(t, "&amp;");
-        else if (*text == '"') weft_text_append(t, "&quot;");
-        else if (*text == '\'') weft_text_append(t, "&#39;");
-        else weft_text_append_bytes(t, text, 1);
+        if (*text == '<')
+            weft_text_append(t, "&lt;");
+        else if (*text == '&')
+            weft_text_append(t, "&amp;");
+        else if (*text == '"')
+            weft_text_append(t, "&quot;");
+        else if (*text == '\'')
+            weft_text_append(t, "&#39;");
+        else
+            weft_text_append_bytes(t, text, 1);
     }
 }
 
@@ -46,7 +51,9 @@ static int family(const char *name) {
     return FAMILIES;
 }
 
-static const char *colour(const char *name) { return family(name) < FAMILIES ? families[family(name)].colour : other_colour; }
+static const char *colour(const char *name) {
+    return family(name) < FAMILIES ? families[family(name)].colour : other_colour;
+}
 
 static const char *step_name(const weft_program_data *p, const weft_step *step) {
     static const char *const names[] = {"launch", "copy", "while", "cond", "read_dim", "loop"};
@@ -65,10 +72,14 @@ static int root_of(const weft_program_data *p, int buffer) {
 }
 
 static void bytes_text(weft_text *t, double bytes) {
-    if (bytes >= 1e9) weft_text_append(t, "%.2f GB", bytes / 1e9);
-    else if (bytes >= 1e6) weft_text_append(t, "%.2f MB", bytes / 1e6);
-    else if (bytes >= 1e3) weft_text_append(t, "%.1f kB", bytes / 1e3);
-    else weft_text_append(t, "%.0f B", bytes);
+    if (bytes >= 1e9)
+        weft_text_append(t, "%.2f GB", bytes / 1e9);
+    else if (bytes >= 1e6)
+        weft_text_append(t, "%.2f MB", bytes / 1e6);
+    else if (bytes >= 1e3)
+        weft_text_append(t, "%.1f kB", bytes / 1e3);
+    else
+        weft_text_append(t, "%.0f B", bytes);
 }
 
 typedef struct layout {
@@ -83,14 +94,16 @@ static int buffers_of(const weft_step *step, const int **out_buffers) {
 }
 
 /* Calls visit(from, to) for each edge, in order of steps: a temporary is made by the first step that has it. */
-static void each_edge(const weft_program_data *p, layout *l, void (*visit)(void *self, layout *l, int from, int to), void *self) {
+static void each_edge(const weft_program_data *p, layout *l, void (*visit)(void *self, layout *l, int from, int to),
+                      void *self) {
     const weft_step_list *main = &p->regions[WEFT_REGION_MAIN];
     for (int s = 0; s < main->count; s++) {
         const int *buffers;
         int count = buffers_of(&main->steps[s], &buffers);
         for (int b = 0; b < count; b++) {
             const weft_buffer *buffer = &p->buffers[root_of(p, buffers[b])];
-            if (buffer->kind == WEFT_BUFFER_TEMP && buffer->first_step >= 0 && buffer->first_step < s) visit(self, l, buffer->first_step, s);
+            if (buffer->kind == WEFT_BUFFER_TEMP && buffer->first_step >= 0 && buffer->first_step < s)
+                visit(self, l, buffer->first_step, s);
         }
     }
 }
@@ -136,11 +149,13 @@ static int node_y(const layout *l, int step) { return GAP_Y + l->row[step] * (NO
 
 static void draw_edge(void *self, layout *l, int from, int to) {
     weft_text *t = self;
-    int fx = node_x(l, from) + NODE_WIDTH / 2, fy = node_y(l, from) + NODE_HEIGHT, tx = node_x(l, to) + NODE_WIDTH / 2, ty = node_y(l, to);
+    int fx = node_x(l, from) + NODE_WIDTH / 2, fy = node_y(l, from) + NODE_HEIGHT, tx = node_x(l, to) + NODE_WIDTH / 2,
+        ty = node_y(l, to);
     if (l->row[to] - l->row[from] > 1 && l->column[to] == l->column[from]) { /* around the steps between */
         int side = node_x(l, to) - 4 - (l->row[to] - l->row[from]) % 5 * 4, left = side + 4 > 0 ? side : 2;
-        weft_text_append(t, "<path class=edge d='M%d %dC%d %d %d %d %d %dL%d %dC%d %d %d %d %d %d'/>", fx - 60, fy, fx - 60, fy + 14, left, fy + 6, left, fy + 22,
-                         left, ty - 22, left, ty - 6, tx - 60, ty - 14, tx - 60, ty);
+        weft_text_append(t, "<path class=edge d='M%d %dC%d %d %d %d %d %dL%d %dC%d %d %d %d %d %d'/>", fx - 60, fy,
+                         fx - 60, fy + 14, left, fy + 6, left, fy + 22, left, ty - 22, left, ty - 6, tx - 60, ty - 14,
+                         tx - 60, ty);
         return;
     }
     weft_text_append(t, "<path class=edge d='M%d %dC%d %d %d %d %d %d'/>", fx, fy, fx, fy + 16, tx, ty - 16, tx, ty);
@@ -153,7 +168,9 @@ static void draw_graph(weft_text *t, const weft_program_data *p, layout *l) {
     weft_text_append(t, "<p class=note>A step stands below what it waits for.");
     for (int i = 0; i <= FAMILIES; i++)
         if (seen[i])
-            weft_text_append(t, "<span class=key style='background:%s'></span>%s", i < FAMILIES ? families[i].colour : other_colour, i < FAMILIES ? families[i].part : "other");
+            weft_text_append(t, "<span class=key style='background:%s'></span>%s",
+                             i < FAMILIES ? families[i].colour : other_colour,
+                             i < FAMILIES ? families[i].part : "other");
     weft_text_append(t, "</p><div class=scroll><svg width=%d height=%d>", l->columns * (NODE_WIDTH + GAP_X) + GAP_X,
                      l->rows * (NODE_HEIGHT + GAP_Y) + GAP_Y);
     each_edge(p, l, draw_edge, t);
@@ -161,9 +178,11 @@ static void draw_graph(weft_text *t, const weft_program_data *p, layout *l) {
         const weft_step *step = &main->steps[s];
         const char *name = step_name(p, step);
         int x = node_x(l, s), y = node_y(l, s);
-        weft_text_append(t, "<g><rect x=%d y=%d width=%d height=%d rx=6 fill='%s'><title>step %d: %s, ", x, y, NODE_WIDTH, NODE_HEIGHT, colour(name), s, name);
+        weft_text_append(t, "<g><rect x=%d y=%d width=%d height=%d rx=6 fill='%s'><title>step %d: %s, ", x, y,
+                         NODE_WIDTH, NODE_HEIGHT, colour(name), s, name);
         escape(t, step->location, -1);
-        weft_text_append(t, "</title></rect><text x=%d y=%d>%.34s</text><text class=small x=%d y=%d>", x + 9, y + 18, name, x + 9, y + 33);
+        weft_text_append(t, "</title></rect><text x=%d y=%d>%.34s</text><text class=small x=%d y=%d>", x + 9, y + 18,
+                         name, x + 9, y + 33);
         escape(t, place_of(step), 38);
         weft_text_append(t, "</text></g>");
     }
@@ -173,33 +192,51 @@ static void draw_graph(weft_text *t, const weft_program_data *p, layout *l) {
 static void draw_axes(weft_text *t, double steps, double bytes) {
     for (int i = 0; i <= 4; i++) {
         double x = MARGIN + PLAN_WIDTH * i / 4.0, y = PLAN_HEIGHT - PLAN_HEIGHT * i / 4.0 + 10;
-        weft_text_append(t, "<path d='M%d %.1fH%d' stroke='#e6e8f0'/><text class=small x=%d y=%.1f text-anchor=end>", MARGIN, y, MARGIN + PLAN_WIDTH, MARGIN - 6, y + 4);
+        weft_text_append(t, "<path d='M%d %.1fH%d' stroke='#e6e8f0'/><text class=small x=%d y=%.1f text-anchor=end>",
+                         MARGIN, y, MARGIN + PLAN_WIDTH, MARGIN - 6, y + 4);
         bytes_text(t, bytes * i / 4);
-        weft_text_append(t, "</text><text class=small x=%.1f y=%d text-anchor=%s>%s%.0f</text>", x, PLAN_HEIGHT + 26, i == 4 ? "end" : i ? "middle" : "start", i ? "" : "step ",
-                         steps * i / 4);
+        weft_text_append(t, "</text><text class=small x=%.1f y=%d text-anchor=%s>%s%.0f</text>", x, PLAN_HEIGHT + 26,
+                         i == 4 ? "end"
+                         : i    ? "middle"
+                                : "start",
+                         i ? "" : "step ", steps * i / 4);
     }
 }
 
 static void draw_plan(weft_text *t, const cli_inspection *in) {
     const weft_program_data *p = in->program;
-    double steps = p->regions[WEFT_REGION_MAIN].count ? p->regions[WEFT_REGION_MAIN].count : 1, bytes = in->temporary_bytes ? (double)in->temporary_bytes : 1;
-    weft_text_append(t, "<p class=note>Each box is one temporary: from its first step to its last, at its place in the workspace.</p>"
-                        "<svg width=%d height=%d>", PLAN_WIDTH + MARGIN + 4, PLAN_HEIGHT + 34);
+    double steps = p->regions[WEFT_REGION_MAIN].count ? p->regions[WEFT_REGION_MAIN].count : 1,
+           bytes = in->temporary_bytes ? (double)in->temporary_bytes : 1;
+    weft_text_append(
+        t,
+        "<p class=note>Each box is one temporary: from its first step to its last, at its place in the workspace.</p>"
+        "<svg width=%d height=%d>",
+        PLAN_WIDTH + MARGIN + 4, PLAN_HEIGHT + 34);
     draw_axes(t, steps, bytes);
     for (int i = 0; i < p->buffer_count; i++) {
         const weft_buffer *b = &p->buffers[i];
         int64_t size;
-        if (b->kind != WEFT_BUFFER_TEMP || in->offsets[i] < 0 || !weft_dim_evaluate(p->dims, b->bytes, in->symbols, &size)) continue;
-        double x = MARGIN + b->first_step / steps * PLAN_WIDTH, w = (b->last_step + 1 - b->first_step) / steps * PLAN_WIDTH;
-        double h = (double)size / bytes * PLAN_HEIGHT, y = PLAN_HEIGHT - (double)in->offsets[i] / bytes * PLAN_HEIGHT - h + 10;
-        weft_text_append(t, "<rect x=%.1f y=%.1f width=%.1f height=%.1f rx=2 fill='hsl(%d,48%%,74%%)' stroke='#fff' stroke-width='.6'><title>", x, y, w, h, 190 + i * 47 % 160);
+        if (b->kind != WEFT_BUFFER_TEMP || in->offsets[i] < 0 ||
+            !weft_dim_evaluate(p->dims, b->bytes, in->symbols, &size))
+            continue;
+        double x = MARGIN + b->first_step / steps * PLAN_WIDTH,
+               w = (b->last_step + 1 - b->first_step) / steps * PLAN_WIDTH;
+        double h = (double)size / bytes * PLAN_HEIGHT,
+               y = PLAN_HEIGHT - (double)in->offsets[i] / bytes * PLAN_HEIGHT - h + 10;
+        weft_text_append(
+            t,
+            "<rect x=%.1f y=%.1f width=%.1f height=%.1f rx=2 fill='hsl(%d,48%%,74%%)' stroke='#fff' stroke-width='.6'><title>",
+            x, y, w, h, 190 + i * 47 % 160);
         escape(t, b->name, -1);
-        weft_text_append(t, ": %lld bytes at %lld, steps %d to %d</title></rect>", (long long)size, (long long)in->offsets[i], b->first_step, b->last_step);
+        weft_text_append(t, ": %lld bytes at %lld, steps %d to %d</title></rect>", (long long)size,
+                         (long long)in->offsets[i], b->first_step, b->last_step);
     }
     weft_text_append(t, "</svg>");
 }
 
-static void fact(weft_text *t, const char *what, long long number) { weft_text_append(t, "<div><b>%lld</b><span>%s</span></div>", number, what); }
+static void fact(weft_text *t, const char *what, long long number) {
+    weft_text_append(t, "<div><b>%lld</b><span>%s</span></div>", number, what);
+}
 
 static void fact_bytes(weft_text *t, const char *what, double bytes) {
     weft_text_append(t, "<div><b>");

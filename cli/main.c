@@ -4,10 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DIM_OPTION {"dim", "d", CLI_LIST, "NAME=LO..HI", "declare a symbolic extent with bounds; NAME=N fixes it; NAME=LO..HI:K multiples of K"}
+#define DIM_OPTION                                                                                                     \
+    {"dim", "d", CLI_LIST, "NAME=LO..HI",                                                                              \
+     "declare a symbolic extent with bounds; NAME=N fixes it; NAME=LO..HI:K multiples of K"}
 
 const cli_command cli_commands[] = {
-    {"compile", "MODEL", "compile a model to one artifact",
+    {"compile",
+     "MODEL",
+     "compile a model to one artifact",
      {{"output", "o", CLI_TEXT, "FILE", "the artifact to write (default: MODEL with .weft)"},
       {"target", "t", CLI_TEXT, "LIST", "targets, comma-separated: cpu, cpu:x86-64-v3, cuda:sm_90a ... (default cpu)"},
       DIM_OPTION,
@@ -15,7 +19,9 @@ const cli_command cli_commands[] = {
       {"pipeline", NULL, CLI_TEXT, "PASSES", "passes to run instead of the standard ones"},
       {0}},
      cli_run_compile},
-    {"run", "MODEL", "run an artifact or a model",
+    {"run",
+     "MODEL",
+     "run an artifact or a model",
      {{"input", "i", CLI_LIST, "NAME=FILE.npy", "an input (random when not given); repeat a name for further calls"},
       {"output", "o", CLI_LIST, "NAME=FILE.npy", "write an output"},
       DIM_OPTION,
@@ -25,7 +31,9 @@ const cli_command cli_commands[] = {
       {"verbose", "v", CLI_FLAG, NULL, "log compiles and their reasons"},
       {0}},
      cli_run_run},
-    {"inspect", "MODEL", "show graph, fusion groups, kernels and memory plan",
+    {"inspect",
+     "MODEL",
+     "show graph, fusion groups, kernels and memory plan",
      {{"json", NULL, CLI_FLAG, NULL, "machine-readable"},
       {"html", NULL, CLI_TEXT, "FILE", "write a page with the graph and the memory plan as pictures"},
       {"wir", NULL, CLI_FLAG, NULL, "print the graph"},
@@ -36,7 +44,9 @@ const cli_command cli_commands[] = {
       {0}},
      cli_run_inspect},
     {"audit", "MODEL.onnx", "list everything in a model that Weft does not support", {{0}}, cli_run_audit},
-    {"bench", "MODEL", "time a model",
+    {"bench",
+     "MODEL",
+     "time a model",
      {{"dim-sweep", NULL, CLI_TEXT, "NAME=LO..HI", "call with every extent in the range, just in time"},
       {"expect-compiles", NULL, CLI_NUMBER, "N", "fail when a sweep compiles more often"},
       {"load", NULL, CLI_FLAG, NULL, "time loading and the first call"},
@@ -48,28 +58,44 @@ const cli_command cli_commands[] = {
       {"json", NULL, CLI_FLAG, NULL, "machine-readable"},
       {0}},
      cli_run_bench},
-    {"bisect", "MODEL", "find the first pass or kernel that changes the numbers",
+    {"bisect",
+     "MODEL",
+     "find the first pass or kernel that changes the numbers",
      {{"input", "i", CLI_LIST, "NAME=FILE.npy", "an input; others are random"}, DIM_OPTION, {0}},
      cli_run_bisect},
-    {"selftest", "[cpu|cuda|cuda:ARCH]", "every op against the interpreter on this machine",
+    {"selftest",
+     "[cpu|cuda|cuda:ARCH]",
+     "every op against the interpreter on this machine",
      {{"json", NULL, CLI_FLAG, NULL, "machine-readable"},
       {"seconds", NULL, CLI_NUMBER, "N", "stop after about that long: first variants come first"},
       {"jobs", "j", CLI_NUMBER, "N", "processes (default: 1 on CPUs, one per core else)"},
       {"op", NULL, CLI_TEXT, "NAME", "this op only"},
-      {"simulate", NULL, CLI_TEXT, "TARGETS", "also run every kernel in the simulator, built for these: cpu:x86-64-v3,cuda:sm_80 ..."},
+      {"simulate", NULL, CLI_TEXT, "TARGETS",
+       "also run every kernel in the simulator, built for these: cpu:x86-64-v3,cuda:sm_80 ..."},
       {0}},
      cli_run_selftest},
-    {"fuzz", "", "random graphs: interpreter against compiled code",
-     {{"count", "n", CLI_NUMBER, "N", "graphs to try (default 1000)"}, {"seed", "s", CLI_NUMBER, "S", "first seed (default 1)"}, {"statistics", NULL, CLI_FLAG, NULL, "how often each op occurred"}, {0}},
+    {"fuzz",
+     "",
+     "random graphs: interpreter against compiled code",
+     {{"count", "n", CLI_NUMBER, "N", "graphs to try (default 1000)"},
+      {"seed", "s", CLI_NUMBER, "S", "first seed (default 1)"},
+      {"statistics", NULL, CLI_FLAG, NULL, "how often each op occurred"},
+      {0}},
      cli_run_fuzz},
-    {"conformance", "onnx FOLDER", "run the ONNX node tests in a folder",
+    {"conformance",
+     "onnx FOLDER",
+     "run the ONNX node tests in a folder",
      {{"filter", NULL, CLI_TEXT, "TEXT", "only tests whose name contains TEXT"},
       {"interpret", NULL, CLI_FLAG, NULL, "use the reference interpreter instead of compiled code"},
       {"exclude", NULL, CLI_TEXT, "FILE", "list of excluded tests with reasons; they count as failures"},
       {"quiet", "q", CLI_FLAG, NULL, "only the last line"},
       {0}},
      cli_run_conformance},
-    {"doctor", "", "what this machine offers: devices, drivers, libraries, and what to do about missing ones", {{0}}, cli_run_doctor},
+    {"doctor",
+     "",
+     "what this machine offers: devices, drivers, libraries, and what to do about missing ones",
+     {{0}},
+     cli_run_doctor},
     {0}};
 
 static void log_line(void *self, weft_log_level level, const char *message) {
@@ -99,7 +125,8 @@ int main(int count, char **texts) {
     if (code) return code;
     weft_context_options options = WEFT_CONTEXT_OPTIONS_INIT;
     options.log = log_line;
-    options.log_level = cli_get(&arguments, "verbose") && cli_flag(&arguments, "verbose") ? WEFT_LOG_INFO : WEFT_LOG_WARNING;
+    options.log_level =
+        cli_get(&arguments, "verbose") && cli_flag(&arguments, "verbose") ? WEFT_LOG_INFO : WEFT_LOG_WARNING;
     options.thread_count = (int)cli_number(&arguments, "threads", 0);
     weft_status status = weft_context_create(&options, &arguments.context);
     if (status) return cli_fail(status);

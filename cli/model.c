@@ -6,8 +6,8 @@
 
 #include "base/dtype.h"
 #include "base/file.h"
-#include "weft/npy.h"
 #include "base/text.h"
+#include "weft/npy.h"
 #include "weft/onnx.h"
 
 static bool ends_with(const char *text, const char *end) {
@@ -40,7 +40,8 @@ static void need_input(void *self, const char *input) {
         }
 }
 
-static weft_status import_onnx(cli_arguments *arguments, const char *path, int tensor_count, const cli_named_tensor *tensors, weft_graph **out_graph) {
+static weft_status import_onnx(cli_arguments *arguments, const char *path, int tensor_count,
+                               const cli_named_tensor *tensors, weft_graph **out_graph) {
 #if WEFT_HAVE_ONNX
     weft_text dims;
     weft_text_init(weft_allocator_system(), &dims);
@@ -67,11 +68,13 @@ static weft_status import_onnx(cli_arguments *arguments, const char *path, int t
 #endif
 }
 
-weft_status cli_open_graph(cli_arguments *arguments, const char *path, int tensor_count, const cli_named_tensor *tensors, weft_graph **out_graph) {
+weft_status cli_open_graph(cli_arguments *arguments, const char *path, int tensor_count,
+                           const cli_named_tensor *tensors, weft_graph **out_graph) {
     *out_graph = NULL;
     if (ends_with(path, ".onnx")) return import_onnx(arguments, path, tensor_count, tensors, out_graph);
     if (cli_is_artifact(path))
-        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%s is compiled already; this command takes a model ending in .onnx or .wir", path);
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT,
+                           "%s is compiled already; this command takes a model ending in .onnx or .wir", path);
     if (!ends_with(path, ".wir"))
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%s: expected a model ending in .onnx, .wir or .weft", path);
     weft_file file;
@@ -83,7 +86,8 @@ weft_status cli_open_graph(cli_arguments *arguments, const char *path, int tenso
 
 weft_status cli_read_tensor(weft_context *context, const char *text, cli_named_tensor *out_tensor) {
     const char *equals = strchr(text, '=');
-    if (!equals || equals == text || !equals[1]) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "\"%s\": expected NAME=FILE.npy", text);
+    if (!equals || equals == text || !equals[1])
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "\"%s\": expected NAME=FILE.npy", text);
     char *name = strndup(text, (size_t)(equals - text)); /* lives as long as the command */
     if (!name) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "reading an input");
     out_tensor->name = name;
@@ -97,15 +101,17 @@ static unsigned long long next_random(unsigned long long *state) { /* splitmix64
     return z ^ z >> 31;
 }
 
-weft_status cli_random_tensor(weft_context *context, weft_dtype dtype, int rank, const int64_t *shape, unsigned long long seed,
-                              weft_tensor **out_tensor) {
+weft_status cli_random_tensor(weft_context *context, weft_dtype dtype, int rank, const int64_t *shape,
+                              unsigned long long seed, weft_tensor **out_tensor) {
     WEFT_TRY(weft_tensor_create(context, dtype, rank, shape, out_tensor), "making a random input");
     void *data = weft_tensor_data(*out_tensor);
     bool real = weft_dtype_is_float(dtype);
     for (int64_t i = 0; i < weft_tensor_element_count(*out_tensor); i++) {
         unsigned long long bits = next_random(&seed);
-        if (real) weft_element_set_double(dtype, data, i, (double)(bits >> 11) * 0x1p-53 * 2 - 1);
-        else weft_element_set_i64(dtype, data, i, (int64_t)(bits & 1)); /* small: safe as an index */
+        if (real)
+            weft_element_set_double(dtype, data, i, (double)(bits >> 11) * 0x1p-53 * 2 - 1);
+        else
+            weft_element_set_i64(dtype, data, i, (int64_t)(bits & 1)); /* small: safe as an index */
     }
     return NULL;
 }

@@ -27,7 +27,8 @@ static int take(const cli_command *command, const cli_option *option, cli_value 
     char *end;
     errno = 0;
     value->number = strtoll(text, &end, 10);
-    if (errno || end == text || *end || value->number < 0 || value->number > INT_MAX) return usage(command, text, "is not a number from 0 to 2147483647");
+    if (errno || end == text || *end || value->number < 0 || value->number > INT_MAX)
+        return usage(command, text, "is not a number from 0 to 2147483647");
     return 0;
 }
 
@@ -65,7 +66,8 @@ int cli_parse(const cli_command *command, int count, char **texts, cli_arguments
 
 void cli_help(FILE *file) {
     fprintf(file, "weft: compiles and runs models\n\n");
-    for (const cli_command *c = cli_commands; c->name; c++) fprintf(file, "  weft %-12s %-12s %s\n", c->name, c->positional, c->summary);
+    for (const cli_command *c = cli_commands; c->name; c++)
+        fprintf(file, "  weft %-12s %-12s %s\n", c->name, c->positional, c->summary);
     fprintf(file, "\n`weft COMMAND --help` lists the options of a command.\n");
 }
 
@@ -74,7 +76,8 @@ void cli_command_help(const cli_command *command, FILE *file) {
     for (const cli_option *o = command->options; o->name; o++) {
         char left[64];
         snprintf(left, sizeof left, "--%s%s%s", o->name, o->argument ? " " : "", o->argument ? o->argument : "");
-        fprintf(file, "  %s%s%s%-26s %s\n", o->letter ? "-" : "  ", o->letter ? o->letter : "", o->letter ? ", " : "  ", left, o->help);
+        fprintf(file, "  %s%s%s%-26s %s\n", o->letter ? "-" : "  ", o->letter ? o->letter : "", o->letter ? ", " : "  ",
+                left, o->help);
     }
 }
 

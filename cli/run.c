@@ -12,11 +12,13 @@ static void describe_tensor(const char *name, const weft_tensor *tensor) {
     int64_t count = weft_tensor_element_count(tensor);
     weft_dtype dtype = weft_tensor_dtype(tensor);
     for (int64_t i = 0; i < count; i++) {
-        double x = weft_dtype_is_float(dtype) ? weft_element_double(dtype, weft_tensor_data(tensor), i) : (double)weft_element_i64(dtype, weft_tensor_data(tensor), i);
+        double x = weft_dtype_is_float(dtype) ? weft_element_double(dtype, weft_tensor_data(tensor), i)
+                                              : (double)weft_element_i64(dtype, weft_tensor_data(tensor), i);
         low = fmin(low, x), high = fmax(high, x), sum += x;
     }
     printf("%s: %s[", name, weft_dtype_name(dtype));
-    for (int i = 0; i < weft_tensor_rank(tensor); i++) printf("%s%lld", i ? ", " : "", (long long)weft_tensor_shape(tensor)[i]);
+    for (int i = 0; i < weft_tensor_rank(tensor); i++)
+        printf("%s%lld", i ? ", " : "", (long long)weft_tensor_shape(tensor)[i]);
     printf("]");
     if (count) printf(" min %.6g max %.6g mean %.6g", low, high, sum / (double)count);
     printf("\n");
@@ -39,14 +41,19 @@ static weft_status write_outputs(cli_arguments *arguments, const cli_runner *run
         if (!equals) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "\"%s\": expected NAME=FILE.npy", files->texts[i]);
         if (call_of(files, i) != call) continue;
         size_t length = (size_t)(equals - files->texts[i]);
-        while (at < runner->output_count && (strlen(runner->outputs[at].name) != length || strncmp(runner->outputs[at].name, files->texts[i], length) != 0)) at++;
-        if (at == runner->output_count) return WEFT_STATUS(WEFT_NOT_FOUND, "there is no output \"%.*s\"", (int)length, files->texts[i]);
-        WEFT_TRY(weft_npy_write(arguments->context, equals + 1, outputs[at]), "writing output %s", runner->outputs[at].name);
+        while (at < runner->output_count && (strlen(runner->outputs[at].name) != length ||
+                                             strncmp(runner->outputs[at].name, files->texts[i], length) != 0))
+            at++;
+        if (at == runner->output_count)
+            return WEFT_STATUS(WEFT_NOT_FOUND, "there is no output \"%.*s\"", (int)length, files->texts[i]);
+        WEFT_TRY(weft_npy_write(arguments->context, equals + 1, outputs[at]), "writing output %s",
+                 runner->outputs[at].name);
     }
     return NULL;
 }
 
-static weft_status call_once(cli_arguments *arguments, cli_runner *runner, int call, int count, const cli_named_tensor *tensors) {
+static weft_status call_once(cli_arguments *arguments, cli_runner *runner, int call, int count,
+                             const cli_named_tensor *tensors) {
     weft_tensor *inputs[CLI_VALUES_MAX] = {0}, *outputs[CLI_VALUES_MAX] = {0};
     weft_status status = cli_runner_inputs(arguments, runner, call, count, tensors, NULL, 0, inputs);
     if (!status) status = cli_runner_call(runner, inputs, outputs);

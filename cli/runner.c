@@ -23,16 +23,22 @@ static weft_status describe(weft_graph *graph, const char *name, const weft_valu
     return NULL;
 }
 
-static weft_status open_graph(cli_arguments *arguments, int tensor_count, const cli_named_tensor *tensors, cli_runner *r) {
-    WEFT_TRY(cli_open_graph(arguments, arguments->positional[0], tensor_count, tensors, &r->graph), "opening the model");
+static weft_status open_graph(cli_arguments *arguments, int tensor_count, const cli_named_tensor *tensors,
+                              cli_runner *r) {
+    WEFT_TRY(cli_open_graph(arguments, arguments->positional[0], tensor_count, tensors, &r->graph),
+             "opening the model");
     r->input_count = weft_graph_input_count(r->graph);
     r->output_count = weft_graph_output_count(r->graph);
     if (r->input_count > CLI_VALUES_MAX || r->output_count > CLI_VALUES_MAX)
         return WEFT_STATUS(WEFT_UNSUPPORTED, "the command handles %d inputs and outputs at most", CLI_VALUES_MAX);
     for (int i = 0; i < r->input_count; i++)
-        WEFT_TRY(describe(r->graph, weft_graph_input_name(r->graph, i), weft_graph_input_value(r->graph, i), &r->inputs[i]), "input %d", i);
+        WEFT_TRY(
+            describe(r->graph, weft_graph_input_name(r->graph, i), weft_graph_input_value(r->graph, i), &r->inputs[i]),
+            "input %d", i);
     for (int i = 0; i < r->output_count; i++)
-        WEFT_TRY(describe(r->graph, weft_graph_output_name(r->graph, i), weft_graph_output_value(r->graph, i), &r->outputs[i]), "output %d", i);
+        WEFT_TRY(describe(r->graph, weft_graph_output_name(r->graph, i), weft_graph_output_value(r->graph, i),
+                          &r->outputs[i]),
+                 "output %d", i);
     if (r->interpret) return NULL;
     weft_compile_options options = WEFT_COMPILE_OPTIONS_INIT;
     options.targets = cli_text(arguments, "device", "cpu");
@@ -51,13 +57,16 @@ static weft_status open_artifact(cli_arguments *arguments, cli_runner *r) {
     weft_load_options options = WEFT_LOAD_OPTIONS_INIT;
     options.device = cli_text(arguments, "device", "cpu");
     const char *path = arguments->positional[0];
-    weft_status status = cli_flag(arguments, "recompile") ? NULL : weft_program_load(arguments->context, path, &options, &r->program);
+    weft_status status =
+        cli_flag(arguments, "recompile") ? NULL : weft_program_load(arguments->context, path, &options, &r->program);
     if (weft_status_code(status) == WEFT_NOT_FOUND || cli_flag(arguments, "recompile")) { /* no code for this machine */
         weft_compile_options compile = WEFT_COMPILE_OPTIONS_INIT;
         compile.targets = options.device;
         weft_status again = weft_compile_artifact(arguments->context, path, &compile, &r->program);
-        if (status && again) weft_status_release(again); /* the first one says more */
-        else weft_status_release(status), status = again;
+        if (status && again)
+            weft_status_release(again); /* the first one says more */
+        else
+            weft_status_release(status), status = again;
     }
     if (status) return weft_status_annotate(status, __FILE__, __LINE__, "loading");
     r->input_count = weft_program_input_count(r->program);
@@ -66,12 +75,14 @@ static weft_status open_artifact(cli_arguments *arguments, cli_runner *r) {
         return WEFT_STATUS(WEFT_UNSUPPORTED, "the command handles %d inputs and outputs at most", CLI_VALUES_MAX);
     weft_port_info info;
     for (int i = 0; i < r->input_count; i++) weft_program_input(r->program, i, &info), from_info(&info, &r->inputs[i]);
-    for (int i = 0; i < r->output_count; i++) weft_program_output(r->program, i, &info), from_info(&info, &r->outputs[i]);
+    for (int i = 0; i < r->output_count; i++)
+        weft_program_output(r->program, i, &info), from_info(&info, &r->outputs[i]);
     return weft_session_create(r->program, &r->session);
 }
 
 /* A name that is no input is a mistake, not an input to forget. */
-static weft_status check_names(const cli_arguments *arguments, const cli_runner *r, int count, const cli_named_tensor *tensors) {
+static weft_status check_names(const cli_arguments *arguments, const cli_runner *r, int count,
+                               const cli_named_tensor *tensors) {
     for (int t = 0; t < count; t++) {
         bool known = false;
         for (int i = 0; i < r->input_count; i++) known |= !strcmp(tensors[t].name, r->inputs[i].name);
@@ -80,16 +91,19 @@ static weft_status check_names(const cli_arguments *arguments, const cli_runner 
         weft_text list;
         weft_text_init(weft_allocator_system(), &list);
         for (int i = 0; i < r->input_count; i++) weft_text_append(&list, "%s%s", i ? ", " : "", r->inputs[i].name);
-        weft_status status = WEFT_STATUS(WEFT_NOT_FOUND, "there is no input \"%s\"; the inputs are: %s", tensors[t].name, weft_text_string(&list));
+        weft_status status = WEFT_STATUS(WEFT_NOT_FOUND, "there is no input \"%s\"; the inputs are: %s",
+                                         tensors[t].name, weft_text_string(&list));
         weft_text_deinit(&list);
         return status;
     }
     return NULL;
 }
 
-weft_status cli_runner_open(cli_arguments *arguments, int tensor_count, const cli_named_tensor *tensors, cli_runner *r) {
+weft_status cli_runner_open(cli_arguments *arguments, int tensor_count, const cli_named_tensor *tensors,
+                            cli_runner *r) {
     *r = (cli_runner){.interpret = cli_flag(arguments, "interpret")};
-    weft_status status = cli_is_artifact(arguments->positional[0]) ? open_artifact(arguments, r) : open_graph(arguments, tensor_count, tensors, r);
+    weft_status status = cli_is_artifact(arguments->positional[0]) ? open_artifact(arguments, r)
+                                                                   : open_graph(arguments, tensor_count, tensors, r);
     if (!status) status = check_names(arguments, r, tensor_count, tensors);
     if (status) cli_runner_close(r);
     return status;
@@ -115,7 +129,9 @@ static int64_t extent_for(cli_arguments *arguments, const char *symbol, const ch
     const cli_value *dims = cli_get(arguments, "dim");
     for (int i = 0; dims && i < dims->count; i++) {
         const char *equals = strchr(dims->texts[i], '=');
-        if (!equals || strlen(symbol) != (size_t)(equals - dims->texts[i]) || strncmp(symbol, dims->texts[i], strlen(symbol)) != 0) continue;
+        if (!equals || strlen(symbol) != (size_t)(equals - dims->texts[i]) ||
+            strncmp(symbol, dims->texts[i], strlen(symbol)) != 0)
+            continue;
         const char *range = strstr(equals, "..");
         int64_t value = strtoll(range ? range + 2 : equals + 1, NULL, 10);
         return value > 0 ? value : 1;
@@ -123,8 +139,9 @@ static int64_t extent_for(cli_arguments *arguments, const char *symbol, const ch
     return 1;
 }
 
-weft_status cli_runner_inputs(cli_arguments *arguments, const cli_runner *r, int call, int tensor_count, const cli_named_tensor *tensors,
-                              const char *dim_name, int64_t dim_value, weft_tensor **out_inputs) {
+weft_status cli_runner_inputs(cli_arguments *arguments, const cli_runner *r, int call, int tensor_count,
+                              const cli_named_tensor *tensors, const char *dim_name, int64_t dim_value,
+                              weft_tensor **out_inputs) {
     for (int i = 0; i < r->input_count; i++) out_inputs[i] = NULL;
     for (int i = 0; i < r->input_count; i++) {
         const cli_port *port = &r->inputs[i];
@@ -136,8 +153,10 @@ weft_status cli_runner_inputs(cli_arguments *arguments, const cli_runner *r, int
             continue;
         }
         for (int d = 0; d < port->rank; d++)
-            shape[d] = port->shape[d] >= 0 ? port->shape[d] : extent_for(arguments, port->symbols[d], dim_name, dim_value);
-        weft_status status = cli_random_tensor(arguments->context, port->dtype, port->rank, shape, (unsigned long long)i + 1, &out_inputs[i]);
+            shape[d] =
+                port->shape[d] >= 0 ? port->shape[d] : extent_for(arguments, port->symbols[d], dim_name, dim_value);
+        weft_status status = cli_random_tensor(arguments->context, port->dtype, port->rank, shape,
+                                               (unsigned long long)i + 1, &out_inputs[i]);
         if (status) {
             cli_release_tensors(i, out_inputs);
             return weft_status_annotate(status, __FILE__, __LINE__, "input %s", port->name);

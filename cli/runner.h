@@ -8,8 +8,8 @@ typedef struct cli_port {
     const char *name;
     weft_dtype dtype;
     int rank;
-    int64_t shape[WEFT_MAX_RANK];       /* -1 = symbolic */
-    char symbols[WEFT_MAX_RANK][32];    /* text of symbolic extents */
+    int64_t shape[WEFT_MAX_RANK];    /* -1 = symbolic */
+    char symbols[WEFT_MAX_RANK][32]; /* text of symbolic extents */
 } cli_port;
 
 typedef struct cli_runner {
@@ -22,13 +22,15 @@ typedef struct cli_runner {
     cli_port inputs[CLI_VALUES_MAX], outputs[CLI_VALUES_MAX];
 } cli_runner;
 
-weft_status cli_runner_open(cli_arguments *arguments, int tensor_count, const cli_named_tensor *tensors, cli_runner *out_runner) WEFT_MUST_USE;
+weft_status cli_runner_open(cli_arguments *arguments, int tensor_count, const cli_named_tensor *tensors,
+                            cli_runner *out_runner) WEFT_MUST_USE;
 void cli_runner_close(cli_runner *runner);
 weft_status cli_runner_call(cli_runner *runner, weft_tensor *const *inputs, weft_tensor **outputs) WEFT_MUST_USE;
 /* Inputs by name from tensors: for call k the k-th of that name (the last when there are fewer); the others random,
    symbolic extents from --dim NAME=N (else the range's end, else 1). */
-weft_status cli_runner_inputs(cli_arguments *arguments, const cli_runner *runner, int call, int tensor_count, const cli_named_tensor *tensors,
-                              const char *dim_name, int64_t dim_value, weft_tensor **out_inputs) WEFT_MUST_USE;
+weft_status cli_runner_inputs(cli_arguments *arguments, const cli_runner *runner, int call, int tensor_count,
+                              const cli_named_tensor *tensors, const char *dim_name, int64_t dim_value,
+                              weft_tensor **out_inputs) WEFT_MUST_USE;
 weft_status cli_read_inputs(cli_arguments *arguments, cli_named_tensor *out_tensors, int *out_count) WEFT_MUST_USE;
 void cli_release_tensors(int count, weft_tensor **tensors);
 

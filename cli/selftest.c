@@ -1,10 +1,10 @@
-/* weft selftest: every op of the table x every dtype it takes, on this machine, against the interpreter. An op that has no
-   builder counts as unsupported and is named; it fails nothing, since compiling it is a status, not a wrong number.
+/* weft selftest: every op of the table x every dtype it takes, on this machine, against the interpreter. An op that has
+   no builder counts as unsupported and is named; it fails nothing, since compiling it is a status, not a wrong number.
 
    With --simulate every kernel of a sample also runs alone in the simulator, built for the targets named.
 
-   The samples are taken by worker processes from one shared list, first variants of everything first, so that a limit of
-   time leaves no op out. A process that dies, or whose device is lost to a fault, costs its sample and is replaced.
+   The samples are taken by worker processes from one shared list, first variants of everything first, so that a limit
+   of time leaves no op out. A process that dies, or whose device is lost to a fault, costs its sample and is replaced.
    "cuda:sm_90a" (an architecture): samples are compiled for it and not run, which needs no device. */
 #include <math.h>
 #include <stdatomic.h>
@@ -48,7 +48,9 @@ typedef struct selftest { /* shared by the processes */
 } selftest;
 
 static weft_op op_of(int sample) { return (weft_op)(sample % WEFT_OP_COUNT); }
-static weft_dtype dtype_of(int sample) { return (weft_dtype)(WEFT_BOOL + sample / WEFT_OP_COUNT % (WEFT_DTYPE_COUNT - WEFT_BOOL)); }
+static weft_dtype dtype_of(int sample) {
+    return (weft_dtype)(WEFT_BOOL + sample / WEFT_OP_COUNT % (WEFT_DTYPE_COUNT - WEFT_BOOL));
+}
 static int variant_of(int sample) { return sample / WEFT_OP_COUNT / (WEFT_DTYPE_COUNT - WEFT_BOOL); }
 
 static weft_status compile_only(weft_graph *graph, const weft_capability *capability) {
@@ -59,7 +61,8 @@ static weft_status compile_only(weft_graph *graph, const weft_capability *capabi
     return NULL;
 }
 
-/* a + diagonal per matrix of the last two axes, a made symmetric on request: definite, well conditioned, right for triangles. */
+/* a + diagonal per matrix of the last two axes, a made symmetric on request: definite, well conditioned, right for
+ * triangles. */
 static void make_definite(weft_tensor *tensor, bool symmetric) {
     int rank = weft_tensor_rank(tensor);
     int64_t n = weft_tensor_shape(tensor)[rank - 1], matrices = weft_tensor_element_count(tensor) / (n * n);
@@ -70,8 +73,10 @@ static void make_definite(weft_tensor *tensor, bool symmetric) {
             for (int64_t c = 0; c <= r; c++) {
                 int64_t at = (m * n + r) * n + c, mirrored = (m * n + c) * n + r;
                 double x = weft_element_double(dtype, data, at);
-                if (r == c) weft_element_set_double(dtype, data, at, fabs(x) + 2 * (double)n);
-                else if (symmetric) weft_element_set_double(dtype, data, mirrored, x);
+                if (r == c)
+                    weft_element_set_double(dtype, data, at, fabs(x) + 2 * (double)n);
+                else if (symmetric)
+                    weft_element_set_double(dtype, data, mirrored, x);
             }
 }
 
@@ -85,13 +90,16 @@ static weft_status make_inputs(weft_graph *graph, const weft_node *node, int var
     return NULL;
 }
 
-static weft_status simulate(selftest *t, weft_graph *graph, weft_tensor *const *inputs, cli_contract contract, int *out_bad, cli_difference *out_difference) {
+static weft_status simulate(selftest *t, weft_graph *graph, weft_tensor *const *inputs, cli_contract contract,
+                            int *out_bad, cli_difference *out_difference) {
     for (int i = 0; i < t->simulated_count && *out_bad < 0; i++) {
         contract.target = t->simulated[i]->target;
         weft_status status = cli_simulate_graph(graph, inputs, &contract, t->simulated[i], out_bad, out_difference);
         atomic_fetch_add(weft_status_code(status) == WEFT_UNSUPPORTED ? &t->not_simulated : &t->simulations, 1);
-        if (weft_status_code(status) == WEFT_UNSUPPORTED) weft_status_release(status);
-        else if (status) return weft_status_annotate(status, __FILE__, __LINE__, "simulating for %s", t->simulated[i]->arch);
+        if (weft_status_code(status) == WEFT_UNSUPPORTED)
+            weft_status_release(status);
+        else if (status)
+            return weft_status_annotate(status, __FILE__, __LINE__, "simulating for %s", t->simulated[i]->arch);
     }
     return NULL;
 }
@@ -110,9 +118,13 @@ static bool check_one(selftest *t, weft_graph *graph, const weft_node *node, int
         status = cli_check_graph(graph, t->target, inputs, &contract, &bad, &d);
         if (!status && bad < 0) status = simulate(t, graph, inputs, contract, &bad, &d);
     }
-    if (status) (void)weft_status_format(status, result->why, sizeof result->why);
-    else if (bad >= 0 && d.unstable) snprintf(result->why, sizeof result->why, "output %d: two runs differ in their bits", bad);
-    else if (bad >= 0) snprintf(result->why, sizeof result->why, "output %d element %lld: got %.9g, expected %.9g", bad, (long long)d.element, d.got, d.expected);
+    if (status)
+        (void)weft_status_format(status, result->why, sizeof result->why);
+    else if (bad >= 0 && d.unstable)
+        snprintf(result->why, sizeof result->why, "output %d: two runs differ in their bits", bad);
+    else if (bad >= 0)
+        snprintf(result->why, sizeof result->why, "output %d element %lld: got %.9g, expected %.9g", bad,
+                 (long long)d.element, d.got, d.expected);
     bool unsupported = weft_status_code(status) == WEFT_UNSUPPORTED, lost = status && strstr(result->why, "CUDA_ERROR");
     weft_status_release(status);
     for (int i = 0; i < CLI_VALUES_MAX; i++) weft_tensor_release(inputs[i]);
@@ -132,9 +144,12 @@ static int work(selftest *t, int worker, weft_context *context) {
         if (status) return cli_fail(status);
         bool lost = false;
         bool skipped = t->only_op && strcmp(t->only_op, weft_op_get(op_of(sample))->name) != 0;
-        const weft_node *node = skipped ? NULL : weft_sample_node(graph, op_of(sample), dtype_of(sample), variant_of(sample));
-        if (node) lost = check_one(t, graph, node, sample, result);
-        else atomic_store(&result->outcome, ABSENT);
+        const weft_node *node =
+            skipped ? NULL : weft_sample_node(graph, op_of(sample), dtype_of(sample), variant_of(sample));
+        if (node)
+            lost = check_one(t, graph, node, sample, result);
+        else
+            atomic_store(&result->outcome, ABSENT);
         weft_graph_release(graph);
         atomic_fetch_add(&t->taken, 1);
         if (lost) return LOST;
@@ -166,8 +181,10 @@ static void bury(selftest *t, int worker, int state) {
     for (int i = 0; i < t->count; i++) {
         sample_result *result = &t->results[i];
         if (result->worker != worker || atomic_load(&result->outcome) != RUNNING) continue;
-        if (WIFSIGNALED(state)) snprintf(result->why, sizeof result->why, "the process died of signal %d", WTERMSIG(state));
-        else snprintf(result->why, sizeof result->why, "the process ended");
+        if (WIFSIGNALED(state))
+            snprintf(result->why, sizeof result->why, "the process died of signal %d", WTERMSIG(state));
+        else
+            snprintf(result->why, sizeof result->why, "the process ended");
         atomic_store(&result->outcome, FAILED);
     }
 }
@@ -202,7 +219,8 @@ static weft_status run_workers(selftest *t, int jobs) {
 /* As the inside of a JSON string. */
 static const char *quotable(const char *text, char *out) {
     size_t i = 0;
-    for (; text[i] && i < WHY_MAX - 1; i++) out[i] = text[i] == '"' || text[i] == '\\' ? '\'' : (unsigned char)text[i] < ' ' ? ' ' : text[i];
+    for (; text[i] && i < WHY_MAX - 1; i++)
+        out[i] = text[i] == '"' || text[i] == '\\' ? '\'' : (unsigned char)text[i] < ' ' ? ' ' : text[i];
     out[i] = 0;
     return out;
 }
@@ -218,16 +236,19 @@ static int report(const selftest *t, bool json) {
             const char *name = weft_op_get((weft_op)op)->name, *dtype = weft_dtype_name(dtype_of(sample));
             counts[o]++;
             if (json && o > ABSENT)
-                printf("{\"op\": \"%s\", \"dtype\": \"%s\", \"variant\": %d, \"result\": \"%s\", \"why\": \"%s\"}\n", name, dtype, variant_of(sample), names[o],
-                       quotable(result->why, why));
+                printf("{\"op\": \"%s\", \"dtype\": \"%s\", \"variant\": %d, \"result\": \"%s\", \"why\": \"%s\"}\n",
+                       name, dtype, variant_of(sample), names[o], quotable(result->why, why));
             bool shown = o == FAILED || (o == UNSUPPORTED && last != op); /* one line tells why an op has no builder */
-            if (!json && shown) printf("%-11s %-24s %-12s variant %d  %s\n", names[o], name, dtype, variant_of(sample), result->why);
+            if (!json && shown)
+                printf("%-11s %-24s %-12s variant %d  %s\n", names[o], name, dtype, variant_of(sample), result->why);
             if (o == UNSUPPORTED) last = op;
         }
-    printf("%d passed, %d failed, %d unsupported, %d of %d places of the list not reached\n", counts[PASSED], counts[FAILED], counts[UNSUPPORTED],
-           counts[WAITING] + counts[RUNNING], t->count);
+    printf("%d passed, %d failed, %d unsupported, %d of %d places of the list not reached\n", counts[PASSED],
+           counts[FAILED], counts[UNSUPPORTED], counts[WAITING] + counts[RUNNING], t->count);
     if (t->simulated_count && !json)
-        printf("%d simulated, %d not: no builder, or it needs a device\n", atomic_load(&((selftest *)(uintptr_t)t)->simulations), atomic_load(&((selftest *)(uintptr_t)t)->not_simulated));
+        printf("%d simulated, %d not: no builder, or it needs a device\n",
+               atomic_load(&((selftest *)(uintptr_t)t)->simulations),
+               atomic_load(&((selftest *)(uintptr_t)t)->not_simulated));
     return counts[FAILED] || !counts[PASSED] ? 1 : 0;
 }
 
@@ -237,9 +258,12 @@ static weft_status find_target(cli_arguments *arguments, selftest *t) {
     size_t length = colon ? (size_t)(colon - t->target) : strlen(t->target);
     bool known = false;
     for (int i = 0; weft_capability_get(i) && !known; i++)
-        known = strlen(weft_capability_get(i)->target) == length && !strncmp(weft_capability_get(i)->target, t->target, length);
-    if (!known) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "there is no target \"%s\"; `weft doctor` lists devices", t->target);
-    if (!colon || strspn(colon + 1, "0123456789") == strlen(colon + 1)) return NULL; /* a device: workers open it, a driver does not survive fork */
+        known = strlen(weft_capability_get(i)->target) == length &&
+                !strncmp(weft_capability_get(i)->target, t->target, length);
+    if (!known)
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "there is no target \"%s\"; `weft doctor` lists devices", t->target);
+    if (!colon || strspn(colon + 1, "0123456789") == strlen(colon + 1))
+        return NULL; /* a device: workers open it, a driver does not survive fork */
     char name[16];
     snprintf(name, sizeof name, "%.*s", (int)(colon - t->target), t->target);
     t->only_compile = weft_capability_find(name, colon + 1);
@@ -257,7 +281,8 @@ static weft_status find_simulated(selftest *t, const char *text) {
             if (strlen(name) == length && !memcmp(name, at, length)) found = record;
         }
         if (!found) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "there is no target \"%.*s\"", (int)length, at);
-        if (t->simulated_count == TARGETS_MAX) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "more than %d targets", TARGETS_MAX);
+        if (t->simulated_count == TARGETS_MAX)
+            return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "more than %d targets", TARGETS_MAX);
         t->simulated[t->simulated_count++] = found;
         at += length + (at[length] == ',');
     }
@@ -275,7 +300,8 @@ int cli_run_selftest(cli_arguments *arguments) {
     t->only_op = cli_text(arguments, "op", NULL);
     weft_status status = find_target(arguments, t);
     if (!status) status = find_simulated(t, cli_text(arguments, "simulate", ""));
-    long long jobs = cli_number(arguments, "jobs", strncmp(t->target, "cpu", 3) ? (long long)arguments->context->thread_count : 1);
+    long long jobs =
+        cli_number(arguments, "jobs", strncmp(t->target, "cpu", 3) ? (long long)arguments->context->thread_count : 1);
     if (!status) status = run_workers(t, (int)(jobs < 1 ? 1 : jobs > JOBS_MAX ? JOBS_MAX : jobs));
     int code = status ? cli_fail(status) : report(t, cli_flag(arguments, "json"));
     (void)munmap(t, bytes);

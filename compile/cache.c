@@ -20,17 +20,21 @@ typedef struct cache_header {
 static const char cache_magic[8] = "weftkern";
 
 static void make_key(const weft_capability *capability, int kernel_count, weft_kernel *const *kernels, weft_text *key) {
-    weft_text_append(key, "weft " WEFT_VERSION " " WEFT_CODEGEN_VERSION " %s %s\n", capability->target, capability->arch);
-    for (int i = 0; i < kernel_count; i++) weft_text_append(key, "%s %016" PRIx64 "\n", kernels[i]->name, weft_kernel_hash(kernels[i]));
+    weft_text_append(key, "weft " WEFT_VERSION " " WEFT_CODEGEN_VERSION " %s %s\n", capability->target,
+                     capability->arch);
+    for (int i = 0; i < kernel_count; i++)
+        weft_text_append(key, "%s %016" PRIx64 "\n", kernels[i]->name, weft_kernel_hash(kernels[i]));
 }
 
-static bool read_image(const weft_file *file, const weft_text *key, weft_allocator allocator, weft_code_image *out_image) {
+static bool read_image(const weft_file *file, const weft_text *key, weft_allocator allocator,
+                       weft_code_image *out_image) {
     cache_header header;
     if (file->bytes < sizeof header) return false;
     memcpy(&header, file->data, sizeof header);
     const char *body = (const char *)file->data + sizeof header;
     if (memcmp(header.magic, cache_magic, sizeof cache_magic) != 0 || header.key_bytes != key->length) return false;
-    if (header.image_bytes != file->bytes - sizeof header - key->length || file->bytes < sizeof header + key->length) return false;
+    if (header.image_bytes != file->bytes - sizeof header - key->length || file->bytes < sizeof header + key->length)
+        return false;
     if (memcmp(body, key->data, key->length) != 0) return false;
     if (weft_crc32(0, body + key->length, header.image_bytes) != header.image_crc) return false;
     out_image->data = weft_allocate(allocator, header.image_bytes);
@@ -50,14 +54,18 @@ static bool find_image(const char *path, const weft_text *key, weft_allocator al
     return found;
 }
 
-static weft_status store_image(weft_context *context, const char *path, const weft_text *key, const weft_code_image *image) {
-    cache_header header = {.key_bytes = key->length, .image_bytes = image->bytes, .key_crc = weft_crc32(0, key->data, key->length),
+static weft_status store_image(weft_context *context, const char *path, const weft_text *key,
+                               const weft_code_image *image) {
+    cache_header header = {.key_bytes = key->length,
+                           .image_bytes = image->bytes,
+                           .key_crc = weft_crc32(0, key->data, key->length),
                            .image_crc = weft_crc32(0, image->data, image->bytes)};
     memcpy(header.magic, cache_magic, sizeof cache_magic);
     weft_file_writer writer;
     WEFT_TRY(weft_folder_create(context->cache_folder), "creating the cache folder");
     WEFT_TRY(weft_file_writer_open(context->allocator, path, &writer), "writing to the cache");
-    bool written = fwrite(&header, sizeof header, 1, writer.file) == 1 && fwrite(key->data, key->length, 1, writer.file) == 1 &&
+    bool written = fwrite(&header, sizeof header, 1, writer.file) == 1 &&
+                   fwrite(key->data, key->length, 1, writer.file) == 1 &&
                    fwrite(image->data, 1, image->bytes, writer.file) == image->bytes;
     if (written) return weft_file_writer_commit(&writer);
     weft_status status = weft_file_error("write", path, errno);
@@ -66,7 +74,8 @@ static weft_status store_image(weft_context *context, const char *path, const we
 }
 
 weft_status weft_cache_compile(weft_context *context, const weft_target *target, const weft_capability *capability,
-                               int kernel_count, weft_kernel *const *kernels, int thread_count, weft_code_image *out_image) {
+                               int kernel_count, weft_kernel *const *kernels, int thread_count,
+                               weft_code_image *out_image) {
     *out_image = (weft_code_image){0};
     bool cached = context->cache_folder && context->cache_folder[0];
     if (!cached) return target->compile(context, capability, kernel_count, kernels, thread_count, out_image);
@@ -74,7 +83,8 @@ weft_status weft_cache_compile(weft_context *context, const weft_target *target,
     weft_text_init(context->allocator, &key);
     weft_text_init(context->allocator, &path);
     make_key(capability, kernel_count, kernels, &key);
-    weft_text_append(&path, "%s/%016" PRIx64 ".kernels", context->cache_folder, weft_hash(weft_text_string(&key), key.length, 0));
+    weft_text_append(&path, "%s/%016" PRIx64 ".kernels", context->cache_folder,
+                     weft_hash(weft_text_string(&key), key.length, 0));
     weft_status status = weft_text_status(&key);
     if (!status) status = weft_text_status(&path);
     if (!status && find_image(path.data, &key, context->allocator, out_image)) {
@@ -82,8 +92,12 @@ weft_status weft_cache_compile(weft_context *context, const weft_target *target,
     } else if (!status) {
         status = target->compile(context, capability, kernel_count, kernels, thread_count, out_image);
         weft_status stored = status ? NULL : store_image(context, path.data, &key, out_image);
-        if (stored) weft_context_log(context, WEFT_LOG_WARNING, "compiled code was not cached: %s", weft_status_message(stored));
-        else if (!status) weft_context_log(context, WEFT_LOG_DEBUG, "%d kernels were compiled and cached, %s", kernel_count, path.data);
+        if (stored)
+            weft_context_log(context, WEFT_LOG_WARNING, "compiled code was not cached: %s",
+                             weft_status_message(stored));
+        else if (!status)
+            weft_context_log(context, WEFT_LOG_DEBUG, "%d kernels were compiled and cached, %s", kernel_count,
+                             path.data);
         weft_status_release(stored);
     }
     weft_text_deinit(&key);

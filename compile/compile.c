@@ -21,7 +21,8 @@ static weft_status capability_of(const weft_device *device, const weft_capabilit
     weft_device_info info;
     weft_device_get_info(device, &info);
     *out_capability = weft_capability_find(info.driver, info.arch);
-    if (!*out_capability) return WEFT_STATUS(WEFT_UNSUPPORTED, "no capability record for %s %s", info.driver, info.arch);
+    if (!*out_capability)
+        return WEFT_STATUS(WEFT_UNSUPPORTED, "no capability record for %s %s", info.driver, info.arch);
     return NULL;
 }
 
@@ -30,7 +31,8 @@ static weft_status compile_and_load(weft_graph *graph, const weft_dim *replaceme
     const weft_capability *capability;
     weft_unit *unit;
     WEFT_TRY(capability_of(device, &capability), "compiling %s", graph->name);
-    WEFT_TRY(weft_unit_compile(graph, replacement, capability, options, &unit), "compiling %s for %s", graph->name, capability->arch);
+    WEFT_TRY(weft_unit_compile(graph, replacement, capability, options, &unit), "compiling %s for %s", graph->name,
+             capability->arch);
     return weft_unit_load(unit, device, out_program);
 }
 
@@ -60,15 +62,23 @@ static weft_status parse_targets(const char *text, const weft_capability **out, 
             const weft_capability *record = weft_capability_get(i);
             size_t name = colon ? (size_t)(colon - at) : length;
             if (strlen(record->target) != name || memcmp(record->target, at, name) != 0) continue;
-            if (colon && (strlen(record->arch) != length - name - 1 || memcmp(record->arch, colon + 1, length - name - 1) != 0)) continue;
+            if (colon &&
+                (strlen(record->arch) != length - name - 1 || memcmp(record->arch, colon + 1, length - name - 1) != 0))
+                continue;
             if (!weft_target_find(record->target))
-                return WEFT_STATUS(WEFT_UNSUPPORTED, "this build has no code generator for %s; `weft doctor` says what is missing", record->target);
+                return WEFT_STATUS(WEFT_UNSUPPORTED,
+                                   "this build has no code generator for %s; `weft doctor` says what is missing",
+                                   record->target);
             for (int k = 0; k < before; k++)
-                if (out[k] == record) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "target %s:%s is given twice", record->target, record->arch);
-            if (*out_count == TARGETS_MAX) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "more than %d targets", TARGETS_MAX);
+                if (out[k] == record)
+                    return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "target %s:%s is given twice", record->target,
+                                       record->arch);
+            if (*out_count == TARGETS_MAX)
+                return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "more than %d targets", TARGETS_MAX);
             out[(*out_count)++] = record;
         }
-        if (*out_count == before) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "there is no target \"%.*s\"", (int)length, at);
+        if (*out_count == before)
+            return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "there is no target \"%.*s\"", (int)length, at);
         at += length + (at[length] == ',');
     }
     return *out_count ? NULL : WEFT_STATUS(WEFT_INVALID_ARGUMENT, "no target is given");
@@ -79,12 +89,18 @@ static weft_status write_artifact(weft_graph *graph, const weft_compile_options 
     weft_artifact_target targets[TARGETS_MAX];
     const weft_unit *largest = units[0];
     for (int i = 0; i < count; i++) {
-        targets[i] = (weft_artifact_target){.program = units[i]->program, .arch = units[i]->capability->arch, .code = units[i]->image, .code_bytes = units[i]->image_bytes};
+        targets[i] = (weft_artifact_target){.program = units[i]->program,
+                                            .arch = units[i]->capability->arch,
+                                            .code = units[i]->image,
+                                            .code_bytes = units[i]->image_bytes};
         if (units[i]->program->weights_bytes != largest->program->weights_bytes ||
             memcmp(units[i]->weights, largest->weights, (size_t)largest->program->weights_bytes) != 0)
             return WEFT_STATUS(WEFT_INTERNAL, "targets disagree on the layout of weights");
     }
-    weft_artifact_content content = {.name = graph->name, .target_count = count, .targets = targets, .weights = largest->weights,
+    weft_artifact_content content = {.name = graph->name,
+                                     .target_count = count,
+                                     .targets = targets,
+                                     .weights = largest->weights,
                                      .weights_bytes = (uint64_t)largest->program->weights_bytes};
     if (options->no_graph) return weft_artifact_write(graph->context->allocator, path, &content);
     weft_graph_text text;
@@ -106,7 +122,9 @@ weft_status weft_compile_file(weft_graph *graph, const weft_compile_options *opt
     weft_status status = NULL;
     for (int i = 0; i < count && !status; i++) {
         status = weft_unit_compile(graph, NULL, records[i], &o, &units[i]);
-        if (status) status = weft_status_annotate(status, __FILE__, __LINE__, "compiling %s for %s", graph->name, records[i]->arch);
+        if (status)
+            status =
+                weft_status_annotate(status, __FILE__, __LINE__, "compiling %s for %s", graph->name, records[i]->arch);
     }
     if (!status) status = write_artifact(graph, &o, path, count, units);
     for (int i = 0; i < count; i++) weft_unit_release(units[i]);
@@ -146,7 +164,8 @@ void weft_function_release(weft_function *function) {
 static weft_status start_function(weft_function *f) {
     WEFT_TRY(weft_graph_verify(f->graph), "preparing %s", f->graph->name);
     if (strlen(f->options.targets) >= sizeof f->targets)
-        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "a function runs on one target; \"%s\" is too long for one", f->options.targets);
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "a function runs on one target; \"%s\" is too long for one",
+                           f->options.targets);
     memcpy(f->targets, f->options.targets, strlen(f->options.targets) + 1);
     f->options.targets = f->targets;
     if (f->options.pipeline) { /* the caller's text may go */
@@ -157,7 +176,8 @@ static weft_status start_function(weft_function *f) {
     weft_program_data *signature;
     WEFT_TRY(weft_lower_signature(f->graph, &f->arena, &signature), "preparing %s", f->graph->name);
     f->signature = signature;
-    weft_jit_options options = {.context = f->graph->context, .signature = signature, .compile = compile_fixed, .compile_self = f};
+    weft_jit_options options = {
+        .context = f->graph->context, .signature = signature, .compile = compile_fixed, .compile_self = f};
     return weft_jit_create(&options, &f->jit);
 }
 
@@ -171,12 +191,15 @@ weft_status weft_function_create(weft_graph *graph, const weft_compile_options *
     function->options = with_defaults(options);
     weft_arena_init(allocator, &function->arena);
     weft_status status = start_function(function);
-    if (status) weft_function_release(function);
-    else *out_function = function;
+    if (status)
+        weft_function_release(function);
+    else
+        *out_function = function;
     return status;
 }
 
-weft_status weft_function_call(weft_function *function, int input_count, weft_tensor *const *inputs, int output_count, weft_tensor **outputs) {
+weft_status weft_function_call(weft_function *function, int input_count, weft_tensor *const *inputs, int output_count,
+                               weft_tensor **outputs) {
     return weft_jit_call(function->jit, input_count, inputs, output_count, outputs);
 }
 

@@ -16,7 +16,8 @@ static weft_status bound_of(weft_lowering *l, weft_dim extent, weft_dim *out_bou
     if (!replacement) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "bounding an extent");
     for (int i = 0; i < count; i++) {
         const weft_symbol *symbol = weft_dim_symbol_get(l->dims, i);
-        replacement[i] = symbol->origin == WEFT_SYMBOL_DATA && symbol->maximum != INT64_MAX ? symbol->maximum : WEFT_DIM_ANY;
+        replacement[i] =
+            symbol->origin == WEFT_SYMBOL_DATA && symbol->maximum != INT64_MAX ? symbol->maximum : WEFT_DIM_ANY;
     }
     *out_bound = weft_dim_substitute(l->dims, extent, replacement);
     return *out_bound == WEFT_DIM_INVALID ? weft_dim_invalid(l->dims, "the bound of an extent") : NULL;
@@ -30,7 +31,8 @@ weft_status weft_lower_bytes(weft_lowering *l, const weft_type *type, weft_dim *
         count = weft_dim_multiply(l->dims, count, extent);
     }
     int bits = weft_dtype_bits(type->dtype);
-    weft_dim bytes = bits >= 8 ? weft_dim_multiply(l->dims, count, bits / 8) : weft_dim_divide_ceil(l->dims, count, 8 / bits);
+    weft_dim bytes =
+        bits >= 8 ? weft_dim_multiply(l->dims, count, bits / 8) : weft_dim_divide_ceil(l->dims, count, 8 / bits);
     if (bytes == WEFT_DIM_INVALID) return weft_dim_invalid(l->dims, "the size of a value");
     return bound_of(l, bytes, out_bytes);
 }
@@ -120,7 +122,8 @@ weft_status weft_lower_result(weft_lowering *l, const weft_value *value, int *ou
     if (*out_number >= 0) return NULL;
     weft_buffer buffer = {.kind = WEFT_BUFFER_TEMP, .first_step = -1, .last_step = -1};
     WEFT_TRY(weft_lower_bytes(l, &value->type, &buffer.bytes), "placing a result");
-    buffer.name = value->name ? weft_arena_copy_string(l->arena, value->name, strlen(value->name)) : weft_op_get(value->node->op)->name;
+    buffer.name = value->name ? weft_arena_copy_string(l->arena, value->name, strlen(value->name))
+                              : weft_op_get(value->node->op)->name;
     if (!buffer.name) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "placing a result");
     WEFT_TRY(weft_lower_add_buffer(l, &buffer, out_number), "placing a result");
     return weft_lower_bind(l, value, *out_number);
@@ -136,16 +139,18 @@ weft_status weft_lower_copy(weft_lowering *l, int from, int to, const weft_type 
 }
 
 const char *weft_lower_location(weft_lowering *l, const weft_node *node) {
-    const char *op = node->op == WEFT_OP_fusion ? weft_node_string(node, WEFT_ATTR_anchor, "fusion") : weft_op_get(node->op)->name;
+    const char *op =
+        node->op == WEFT_OP_fusion ? weft_node_string(node, WEFT_ATTR_anchor, "fusion") : weft_op_get(node->op)->name;
     const char *name = node->location.name;
-    const char *text = !name                ? op
+    const char *text = !name                 ? op
                        : node->location.line ? weft_arena_format(l->arena, "%s at %s:%d", op, name, node->location.line)
                                              : weft_arena_format(l->arena, "%s at %s", op, name);
     return text ? text : op;
 }
 
 /* A value with the bytes of another one. When the result is bound already (a program output) the bytes are copied. */
-static weft_status lower_alias(weft_lowering *l, const weft_node *node, const weft_value *operand, const weft_value *result) {
+static weft_status lower_alias(weft_lowering *l, const weft_node *node, const weft_value *operand,
+                               const weft_value *result) {
     int from, bound = bound_buffer(l, result);
     WEFT_TRY(weft_lower_buffer(l, operand, &from), "viewing a value");
     if (bound >= 0) return weft_lower_copy(l, from, bound, &result->type, weft_lower_location(l, node));
@@ -175,7 +180,8 @@ static weft_status lower_node(weft_lowering *l, const weft_node *node) {
     case WEFT_OP_fusion: return weft_lower_fusion(l, node);
     case WEFT_OP_reshape: return lower_alias(l, node, node->operands[0], &node->results[0]);
     case WEFT_OP_optimization_barrier:
-        for (int i = 0; i < node->operand_count; i++) WEFT_TRY(lower_alias(l, node, node->operands[i], &node->results[i]), "barrier");
+        for (int i = 0; i < node->operand_count; i++)
+            WEFT_TRY(lower_alias(l, node, node->operands[i], &node->results[i]), "barrier");
         return NULL;
     case WEFT_OP_while: return weft_lower_while(l, node);
     case WEFT_OP_cond: return weft_lower_cond(l, node);
@@ -183,7 +189,8 @@ static weft_status lower_node(weft_lowering *l, const weft_node *node) {
     case WEFT_OP_state_read:
     case WEFT_OP_state_update: return lower_state(l, node);
     default:
-        return WEFT_STATUS(WEFT_UNSUPPORTED, "no builder makes %s for %s", weft_op_get(node->op)->name, l->capability->target);
+        return WEFT_STATUS(WEFT_UNSUPPORTED, "no builder makes %s for %s", weft_op_get(node->op)->name,
+                           l->capability->target);
     }
 }
 
@@ -193,11 +200,13 @@ weft_status weft_lower_block(weft_lowering *l, const weft_block *block) {
     return NULL;
 }
 
-static weft_status make_port(weft_lowering *l, const char *name, const weft_type *type, int buffer, weft_port *out_port) {
+static weft_status make_port(weft_lowering *l, const char *name, const weft_type *type, int buffer,
+                             weft_port *out_port) {
     weft_dim *dims = weft_arena_allocate_array(l->arena, (size_t)type->rank + 1, sizeof *dims);
     out_port->name = weft_arena_copy_string(l->arena, name, strlen(name));
     if (!dims || !out_port->name) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "describing port %s", name);
-    for (int i = 0; i < type->rank; i++) WEFT_TRY(weft_lower_extent(l, type->dims[i], &dims[i]), "describing port %s", name);
+    for (int i = 0; i < type->rank; i++)
+        WEFT_TRY(weft_lower_extent(l, type->dims[i], &dims[i]), "describing port %s", name);
     out_port->dtype = type->dtype;
     out_port->rank = type->rank;
     out_port->dims = dims;
@@ -218,7 +227,8 @@ static weft_status make_ports(weft_lowering *l, weft_program_data *p) {
     weft_port *outputs = weft_arena_allocate_array(l->arena, graph->output_count + 1, sizeof *outputs);
     weft_port *states = weft_arena_allocate_array(l->arena, graph->state_count + 1, sizeof *states);
     if (!inputs || !outputs || !states) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "describing the ports");
-    p->input_count = body->argument_count, p->output_count = (int)graph->output_count, p->state_count = (int)graph->state_count;
+    p->input_count = body->argument_count, p->output_count = (int)graph->output_count,
+    p->state_count = (int)graph->state_count;
     p->inputs = inputs, p->outputs = outputs, p->states = states;
     for (int i = 0; i < p->input_count; i++) {
         const weft_value *value = body->arguments[i];
@@ -232,7 +242,8 @@ static weft_status make_ports(weft_lowering *l, weft_program_data *p) {
     }
     for (int i = 0; i < p->state_count; i++) {
         const weft_state_value *state = &graph->states[i];
-        weft_buffer buffer = {.kind = WEFT_BUFFER_STATE, .index = i, .offset = WEFT_DIM_ANY, .first_step = -1, .last_step = -1};
+        weft_buffer buffer = {
+            .kind = WEFT_BUFFER_STATE, .index = i, .offset = WEFT_DIM_ANY, .first_step = -1, .last_step = -1};
         int number;
         if (state->initial) WEFT_TRY(place_weight(l, state->initial, &buffer.offset), "state %s", state->name);
         WEFT_TRY(weft_lower_bytes(l, &state->type, &buffer.bytes), "state %s", state->name);
@@ -246,9 +257,11 @@ static weft_status make_ports(weft_lowering *l, weft_program_data *p) {
         int number;
         WEFT_TRY(weft_lower_bytes(l, &value->type, &buffer.bytes), "output %s", graph->output_names[i]);
         WEFT_TRY(weft_lower_add_buffer(l, &buffer, &number), "output %s", graph->output_names[i]);
-        WEFT_TRY(make_port(l, graph->output_names[i], &value->type, number, &outputs[i]), "output %s", graph->output_names[i]);
+        WEFT_TRY(make_port(l, graph->output_names[i], &value->type, number, &outputs[i]), "output %s",
+                 graph->output_names[i]);
         l->buffer_list[number].name = outputs[i].name;
-        if (root && bound_buffer(l, root) < 0) WEFT_TRY(weft_lower_bind(l, root, number), "output %s", graph->output_names[i]);
+        if (root && bound_buffer(l, root) < 0)
+            WEFT_TRY(weft_lower_bind(l, root, number), "output %s", graph->output_names[i]);
     }
     return NULL;
 }
@@ -262,7 +275,8 @@ static weft_status make_guards(weft_lowering *l, weft_program_data *p) {
         WEFT_TRY(weft_lower_extent(l, from->condition.lhs, &guards[i].condition.lhs), "collecting guards");
         WEFT_TRY(weft_lower_extent(l, from->condition.rhs, &guards[i].condition.rhs), "collecting guards");
         guards[i].pass = from->pass ? weft_arena_copy_string(l->arena, from->pass, strlen(from->pass)) : "build";
-        guards[i].location = from->location ? weft_arena_copy_string(l->arena, from->location, strlen(from->location)) : "";
+        guards[i].location =
+            from->location ? weft_arena_copy_string(l->arena, from->location, strlen(from->location)) : "";
         if (!guards[i].pass || !guards[i].location) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "collecting guards");
     }
     p->guards = guards;
@@ -325,7 +339,8 @@ static weft_status freeze(weft_lowering *l, weft_program_data *p) {
     if (!regions) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "finishing a program");
     for (int i = 0; i < l->region_count; i++) {
         regions[i].count = l->regions[i].count;
-        regions[i].steps = weft_arena_copy(l->arena, l->regions[i].steps, (size_t)l->regions[i].count * sizeof(weft_step));
+        regions[i].steps =
+            weft_arena_copy(l->arena, l->regions[i].steps, (size_t)l->regions[i].count * sizeof(weft_step));
         if (!regions[i].steps) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "finishing a program");
     }
     p->regions = regions;
@@ -346,7 +361,8 @@ static weft_status freeze(weft_lowering *l, weft_program_data *p) {
 }
 
 static void stop(weft_lowering *l, weft_status failed) {
-    for (int i = 0; i < l->region_count; i++) weft_free(l->allocator, l->regions[i].steps, l->regions[i].capacity * sizeof(weft_step));
+    for (int i = 0; i < l->region_count; i++)
+        weft_free(l->allocator, l->regions[i].steps, l->regions[i].capacity * sizeof(weft_step));
     weft_free(l->allocator, l->regions, l->region_capacity * sizeof *l->regions);
     weft_free(l->allocator, l->buffer_list, l->buffer_capacity * sizeof *l->buffer_list);
     weft_free(l->allocator, l->kernels, l->kernel_capacity * sizeof *l->kernels);
@@ -368,10 +384,12 @@ static weft_status lower_all(weft_lowering *l, weft_program_data *p, weft_lowere
     WEFT_TRY(freeze(l, p), "lowering %s", l->graph->name);
     p->target = l->capability->target;
     size_t kernels = (size_t)l->kernel_count, weights = (size_t)l->weight_count;
-    *out_lowered = (weft_lowered){.program = p, .weight_count = l->weight_count,
-                                  .kernels = weft_arena_copy(l->kernel_arena, l->kernels, kernels * sizeof *l->kernels),
-                                  .weights = weft_arena_copy(l->kernel_arena, l->weights, weights * sizeof *l->weights),
-                                  .weight_offsets = weft_arena_copy(l->kernel_arena, l->weight_offsets, weights * sizeof *l->weight_offsets)};
+    *out_lowered = (weft_lowered){
+        .program = p,
+        .weight_count = l->weight_count,
+        .kernels = weft_arena_copy(l->kernel_arena, l->kernels, kernels * sizeof *l->kernels),
+        .weights = weft_arena_copy(l->kernel_arena, l->weights, weights * sizeof *l->weights),
+        .weight_offsets = weft_arena_copy(l->kernel_arena, l->weight_offsets, weights * sizeof *l->weight_offsets)};
     if (!out_lowered->kernels || !out_lowered->weights || !out_lowered->weight_offsets)
         return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "lowering %s", l->graph->name);
     return NULL;
@@ -384,7 +402,8 @@ weft_status weft_lower(weft_graph *graph, const weft_capability *capability, int
     weft_status status = start(graph, arena, &l, &p);
     l.capability = capability;
     l.target = weft_target_find(capability->target);
-    if (!status && !l.target) status = WEFT_STATUS(WEFT_UNSUPPORTED, "this build has no code generator for target %s", capability->target);
+    if (!status && !l.target)
+        status = WEFT_STATUS(WEFT_UNSUPPORTED, "this build has no code generator for target %s", capability->target);
     l.thread_count = thread_count;
     l.kernel_arena = kernel_arena;
     if (!status) status = lower_all(&l, p, out_lowered);

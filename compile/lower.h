@@ -1,7 +1,7 @@
 /* From a fused graph to a program: buffers, steps, kernels.
 
-   lower.c walks blocks and makes buffers; lower_fusion.c asks builders for kernel plans (equal groups share one) and binds
-   them; lower_control.c makes the regions of while, cond and scan; structure.c says when two groups are equal.
+   lower.c walks blocks and makes buffers; lower_fusion.c asks builders for kernel plans (equal groups share one) and
+   binds them; lower_control.c makes the regions of while, cond and scan; structure.c says when two groups are equal.
    The program refers to extents of its own table (copied expressions), so it outlives graph and kernels. */
 #ifndef WEFT_COMPILE_LOWER_H
 #define WEFT_COMPILE_LOWER_H
@@ -25,10 +25,10 @@ typedef struct weft_lowering {
     weft_arena *arena;        /* of the program: outlives the lowering */
     weft_arena *kernel_arena; /* kernels and plans */
     weft_allocator allocator;
-    weft_dim_table *dims;     /* of the program */
-    weft_map buffers;         /* value -> number + 1 */
-    weft_map plans;           /* structure -> shared_plan */
-    weft_map constants;       /* tensor -> number + 1 */
+    weft_dim_table *dims; /* of the program */
+    weft_map buffers;     /* value -> number + 1 */
+    weft_map plans;       /* structure -> shared_plan */
+    weft_map constants;   /* tensor -> number + 1 */
 
     weft_buffer *buffer_list;
     int buffer_count;
@@ -79,7 +79,8 @@ weft_status weft_lower_bind(weft_lowering *l, const weft_value *value, int buffe
 weft_status weft_lower_buffer(weft_lowering *l, const weft_value *value, int *out_number) WEFT_MUST_USE;
 /* Buffer of a value about to be computed: a temporary, unless an output was bound to it before. */
 weft_status weft_lower_result(weft_lowering *l, const weft_value *value, int *out_number) WEFT_MUST_USE;
-weft_status weft_lower_copy(weft_lowering *l, int from, int to, const weft_type *type, const char *location) WEFT_MUST_USE;
+weft_status weft_lower_copy(weft_lowering *l, int from, int to, const weft_type *type,
+                            const char *location) WEFT_MUST_USE;
 /* Bytes of a packed value, as an extent of the program; sizes that depend on data count at their bound. */
 weft_status weft_lower_bytes(weft_lowering *l, const weft_type *type, weft_dim *out_bytes) WEFT_MUST_USE;
 /* A graph extent in the program's table. */

@@ -28,7 +28,8 @@ static int64_t find_in_program(const writer *w, const weft_tensor *tensor) {
         const weft_buffer *buffer = &w->program->buffers[i];
         if (buffer->kind != WEFT_BUFFER_CONSTANT || !weft_dim_is_number(buffer->offset)) continue;
         if ((uint64_t)buffer->offset + tensor->bytes > (uint64_t)w->program->weights_bytes) continue;
-        if (memcmp((const char *)w->out->weights + buffer->offset, tensor->data, tensor->bytes) == 0) return buffer->offset;
+        if (memcmp((const char *)w->out->weights + buffer->offset, tensor->data, tensor->bytes) == 0)
+            return buffer->offset;
     }
     return -1;
 }
@@ -58,7 +59,8 @@ static const char *put(void *self, weft_tensor *tensor) {
     if (offset < 0) return NULL;
     int used = snprintf(w->key, sizeof w->key, "%s ", weft_dtype_name(tensor->dtype));
     for (int i = 0; i < tensor->rank; i++)
-        used += snprintf(w->key + used, sizeof w->key - (size_t)used, "%s%lld", i ? "x" : "", (long long)tensor->shape[i]);
+        used +=
+            snprintf(w->key + used, sizeof w->key - (size_t)used, "%s%lld", i ? "x" : "", (long long)tensor->shape[i]);
     snprintf(w->key + used, sizeof w->key - (size_t)used, " @%lld", (long long)offset);
     return w->key;
 }

@@ -1,6 +1,6 @@
-/* graph.wir inside an artifact: the graph as it was before any pass. Constants over 64 bytes travel in the weights entry
-   under the key "DTYPE EXTENTxEXTENT @OFFSET" ("f32 16x3x3x3 @1024"), shared with what the programs use where the bytes
-   are equal. Read next: relower.c. */
+/* graph.wir inside an artifact: the graph as it was before any pass. Constants over 64 bytes travel in the weights
+   entry under the key "DTYPE EXTENTxEXTENT @OFFSET" ("f32 16x3x3x3 @1024"), shared with what the programs use where the
+   bytes are equal. Read next: relower.c. */
 #ifndef WEFT_COMPILE_RELOWER_H
 #define WEFT_COMPILE_RELOWER_H
 

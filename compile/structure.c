@@ -1,12 +1,14 @@
-/* When do two groups compile to the same kernels: same ops, attributes and types, values numbered by order, and the same
-   operands constant (a constant operand may be packed at load). */
+/* When do two groups compile to the same kernels: same ops, attributes and types, values numbered by order, and the
+   same operands constant (a constant operand may be packed at load). */
 #include "compile/lower.h"
 #include "ir/print.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-static void key_type(const weft_graph *graph, const weft_type *type, weft_text *key) { weft_type_print(graph, type, key); }
+static void key_type(const weft_graph *graph, const weft_type *type, weft_text *key) {
+    weft_type_print(graph, type, key);
+}
 
 static void key_attribute(const weft_graph *graph, const weft_attribute *attribute, weft_text *key) {
     weft_text_append(key, " %d=", (int)attribute->name);
@@ -17,16 +19,19 @@ static void key_attribute(const weft_graph *graph, const weft_attribute *attribu
         for (int i = 0; i < attribute->count; i++) weft_text_append(key, "%" PRId64 ",", attribute->as.ints[i]);
         break;
     case WEFT_ATTR_KIND_FLOATS:
-        for (int i = 0; i < attribute->count; i++) weft_text_append_double(key, attribute->as.numbers[i]), weft_text_append(key, ",");
+        for (int i = 0; i < attribute->count; i++)
+            weft_text_append_double(key, attribute->as.numbers[i]), weft_text_append(key, ",");
         break;
     case WEFT_ATTR_KIND_DIMS:
-        for (int i = 0; i < attribute->count; i++) weft_dim_print(graph->dims, attribute->as.dims[i], key), weft_text_append(key, ",");
+        for (int i = 0; i < attribute->count; i++)
+            weft_dim_print(graph->dims, attribute->as.dims[i], key), weft_text_append(key, ",");
         break;
     case WEFT_ATTR_KIND_DTYPE: weft_text_append(key, "%d", (int)attribute->as.dtype); break;
     case WEFT_ATTR_KIND_STRING: weft_text_append_quoted(key, attribute->as.string, strlen(attribute->as.string)); break;
     case WEFT_ATTR_KIND_TENSOR: {
         const weft_tensor *tensor = attribute->as.tensor;
-        weft_text_append_bytes(key, weft_tensor_data(tensor), weft_tensor_bytes(tensor)); /* copied constants are small and packed */
+        weft_text_append_bytes(key, weft_tensor_data(tensor),
+                               weft_tensor_bytes(tensor)); /* copied constants are small and packed */
         break;
     }
     }

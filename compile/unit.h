@@ -27,6 +27,7 @@ weft_status weft_unit_load(weft_unit *unit, weft_device *device, weft_program **
 
 /* Code of kernels from the disk cache, or compiled and stored there. */
 weft_status weft_cache_compile(weft_context *context, const weft_target *target, const weft_capability *capability,
-                               int kernel_count, weft_kernel *const *kernels, int thread_count, weft_code_image *out_image) WEFT_MUST_USE;
+                               int kernel_count, weft_kernel *const *kernels, int thread_count,
+                               weft_code_image *out_image) WEFT_MUST_USE;
 
 #endif

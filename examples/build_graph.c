@@ -15,7 +15,8 @@ static weft_tensor *numbers(weft_context *context, int rank, const int64_t *shap
     return tensor;
 }
 
-static weft_value *parameter(weft_graph *graph, weft_context *context, const char *name, int rank, const int64_t *shape) {
+static weft_value *parameter(weft_graph *graph, weft_context *context, const char *name, int rank,
+                             const int64_t *shape) {
     weft_tensor *tensor = numbers(context, rank, shape, 0.5f);
     weft_value *value = weft_graph_parameter(graph, name, tensor);
     weft_tensor_release(tensor); /* the graph keeps its own reference */
@@ -29,8 +30,10 @@ int main(void) {
     check(weft_graph_create(context, "classifier", &g));
 
     weft_value *x = weft_graph_input(g, "x", WEFT_F32, 2, (weft_dim[]){BATCH, INPUTS});
-    weft_value *w1 = parameter(g, context, "w1", 2, (int64_t[]){INPUTS, HIDDEN}), *b1 = parameter(g, context, "b1", 1, (int64_t[]){HIDDEN});
-    weft_value *w2 = parameter(g, context, "w2", 2, (int64_t[]){HIDDEN, CLASSES}), *b2 = parameter(g, context, "b2", 1, (int64_t[]){CLASSES});
+    weft_value *w1 = parameter(g, context, "w1", 2, (int64_t[]){INPUTS, HIDDEN}),
+               *b1 = parameter(g, context, "b1", 1, (int64_t[]){HIDDEN});
+    weft_value *w2 = parameter(g, context, "w2", 2, (int64_t[]){HIDDEN, CLASSES}),
+               *b2 = parameter(g, context, "b2", 1, (int64_t[]){CLASSES});
     weft_value *h = weft_relu(g, weft_add(g, weft_matmul(g, x, w1), b1));
     weft_value *y = weft_softmax(g, weft_add(g, weft_matmul(g, h, w2), b2), -1);
     weft_graph_output(g, "y", y);

@@ -1,5 +1,5 @@
-/* One graph, many batch sizes. The batch is not declared: the first call compiles for what it saw, the second size makes
-   it symbolic, every other size runs that program. The log says which guard caused which compile. */
+/* One graph, many batch sizes. The batch is not declared: the first call compiles for what it saw, the second size
+   makes it symbolic, every other size runs that program. The log says which guard caused which compile. */
 #include <math.h>
 #include <string.h>
 
@@ -44,7 +44,8 @@ int main(void) {
     float first = 0;
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
         float sum = checksum(function, context, batches[i]);
-        printf("batch %2d: %.6f, compiled %d times\n", (int)batches[i], (double)sum, weft_function_compile_count(function));
+        printf("batch %2d: %.6f, compiled %d times\n", (int)batches[i], (double)sum,
+               weft_function_compile_count(function));
         if (i == 0) first = sum;
         if (fabsf(sum - first) > 1e-4f) return 1;
     }

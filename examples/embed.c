@@ -17,7 +17,8 @@ typedef struct port {
 static void assign(port *ports, int count, const char *text) {
     const char *equals = strchr(text, '=');
     for (int i = 0; equals && i < count; i++)
-        if (strlen(ports[i].info.name) == (size_t)(equals - text) && !strncmp(ports[i].info.name, text, (size_t)(equals - text))) {
+        if (strlen(ports[i].info.name) == (size_t)(equals - text) &&
+            !strncmp(ports[i].info.name, text, (size_t)(equals - text))) {
             ports[i].file = equals + 1;
             return;
         }
@@ -42,9 +43,12 @@ int main(int count, char **arguments) {
     for (int i = 0; i < input_count; i++) weft_program_input(program, i, &inputs[i].info);
     for (int i = 0; i < output_count; i++) weft_program_output(program, i, &outputs[i].info);
     for (int i = 2; i + 1 < count; i += 2) {
-        if (!strcmp(arguments[i], "--input")) assign(inputs, input_count, arguments[i + 1]);
-        else if (!strcmp(arguments[i], "--output")) assign(outputs, output_count, arguments[i + 1]);
-        else return fprintf(stderr, "unknown option %s\n", arguments[i]), 2;
+        if (!strcmp(arguments[i], "--input"))
+            assign(inputs, input_count, arguments[i + 1]);
+        else if (!strcmp(arguments[i], "--output"))
+            assign(outputs, output_count, arguments[i + 1]);
+        else
+            return fprintf(stderr, "unknown option %s\n", arguments[i]), 2;
     }
 
     weft_tensor *given[PORTS_MAX] = {0}, *made[PORTS_MAX] = {0};

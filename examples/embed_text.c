@@ -18,7 +18,8 @@ int main(int count, char **arguments) {
     const char *ids_file = option(count, arguments, "--ids"), *mask_file = option(count, arguments, "--mask");
     const char *output_file = option(count, arguments, "--output"), *save = option(count, arguments, "--save");
     if (count < 2 || (!save && (!ids_file || !mask_file || !output_file))) {
-        fprintf(stderr, "usage: embed_text model.safetensors --ids FILE --mask FILE --output FILE | --save FILE.weft\n");
+        fprintf(stderr,
+                "usage: embed_text model.safetensors --ids FILE --mask FILE --output FILE | --save FILE.weft\n");
         return 2;
     }
     weft_context *context;

@@ -1,5 +1,5 @@
-/* Train a small network by gradient descent: the gradient is a graph like any other, compiled once and called in a loop.
-   Fits y = sin(3 x) with a tanh network of 16 hidden units. */
+/* Train a small network by gradient descent: the gradient is a graph like any other, compiled once and called in a
+   loop. Fits y = sin(3 x) with a tanh network of 16 hidden units. */
 #include <math.h>
 #include <string.h>
 
@@ -19,7 +19,8 @@ int main(void) {
     weft_session *session;
     check(weft_context_create(NULL, &context));
     check(weft_graph_create(context, "fit", &g));
-    weft_value *x = weft_graph_input(g, "x", WEFT_F32, 2, (weft_dim[]){POINTS, 1}), *y = weft_graph_input(g, "y", WEFT_F32, 2, (weft_dim[]){POINTS, 1});
+    weft_value *x = weft_graph_input(g, "x", WEFT_F32, 2, (weft_dim[]){POINTS, 1}),
+               *y = weft_graph_input(g, "y", WEFT_F32, 2, (weft_dim[]){POINTS, 1});
     weft_value *p[PARAMETERS], *gradients[PARAMETERS];
     static const char *const names[PARAMETERS] = {"w1", "b1", "w2", "b2"};
     for (int i = 0; i < PARAMETERS; i++) p[i] = weft_graph_input(g, names[i], WEFT_F32, 2, shapes[i]);
@@ -43,7 +44,8 @@ int main(void) {
     for (int i = 0; i < PARAMETERS; i++) {
         check(weft_tensor_create(context, WEFT_F32, 2, shapes[i], &in[2 + i]));
         float *data = weft_tensor_data(in[2 + i]);
-        for (int64_t e = 0; e < weft_tensor_element_count(in[2 + i]); e++) data[e] = 0.7f * sinf(5 * (float)e + (float)i);
+        for (int64_t e = 0; e < weft_tensor_element_count(in[2 + i]); e++)
+            data[e] = 0.7f * sinf(5 * (float)e + (float)i);
     }
     float first = 0, last = 0;
     for (int step = 0; step < STEPS; step++) {

@@ -1,4 +1,5 @@
-/* Run an ONNX model: run_onnx model.onnx [NAME=EXTENT ...]. Inputs are random; prints the shape and range of each output. */
+/* Run an ONNX model: run_onnx model.onnx [NAME=EXTENT ...]. Inputs are random; prints the shape and range of each
+ * output. */
 #include <math.h>
 #include <string.h>
 
@@ -30,7 +31,8 @@ static void describe(const char *name, const weft_tensor *tensor) {
     if (weft_tensor_dtype(tensor) == WEFT_F32 && weft_tensor_element_count(tensor)) {
         const float *data = weft_tensor_data(tensor);
         float low = data[0], high = data[0];
-        for (int64_t i = 1; i < weft_tensor_element_count(tensor); i++) low = fminf(low, data[i]), high = fmaxf(high, data[i]);
+        for (int64_t i = 1; i < weft_tensor_element_count(tensor); i++)
+            low = fminf(low, data[i]), high = fmaxf(high, data[i]);
         printf(" in [%g, %g]", (double)low, (double)high);
     }
     printf("\n");

@@ -93,7 +93,8 @@ bool weft_graph_assume(weft_graph *graph, weft_condition condition, const char *
 void weft_graph_add_guard(weft_graph *graph, weft_condition condition, const char *pass, const char *location);
 /* A value that outlives calls: state_read and state_update name it. initial may be NULL (zeros) and is retained. */
 void weft_graph_add_state(weft_graph *graph, const char *name, const weft_type *type, weft_tensor *initial);
-/* The graph's reference on a tensor that a node or state uses, or its packed copy of a strided one; NULL without memory. */
+/* The graph's reference on a tensor that a node or state uses, or its packed copy of a strided one; NULL without
+ * memory. */
 weft_tensor *weft_graph_keep_tensor(weft_graph *graph, weft_tensor *tensor);
 /* Makes or refreshes the body's yield from outputs. Passes see a finished graph. */
 weft_status weft_graph_finish(weft_graph *graph) WEFT_MUST_USE;

@@ -24,12 +24,12 @@ typedef struct weft_interpreter {
 } weft_interpreter;
 
 /* Hook: inputs are packed row-major host tensors; writes results[i] (new tensors, owned by the caller). */
-typedef weft_status (*weft_interpret_hook)(weft_interpreter *interpreter, const weft_node *node, weft_tensor *const *inputs,
-                                           weft_tensor **results);
+typedef weft_status (*weft_interpret_hook)(weft_interpreter *interpreter, const weft_node *node,
+                                           weft_tensor *const *inputs, weft_tensor **results);
 
-#define HOOK(name)                                                                                             \
-    weft_status weft_interpret_##name(weft_interpreter *interpreter, const weft_node *node, weft_tensor *const *inputs, \
-                                      weft_tensor **results) WEFT_MUST_USE;
+#define HOOK(name)                                                                                                     \
+    weft_status weft_interpret_##name(weft_interpreter *interpreter, const weft_node *node,                            \
+                                      weft_tensor *const *inputs, weft_tensor **results) WEFT_MUST_USE;
 #define NONE(reason)
 #define WEFT_OP(id, class, low, high, results, flags, attributes, infer, interpret, ...) interpret
 #include "ir/ops.def"
@@ -41,8 +41,8 @@ typedef weft_status (*weft_interpret_hook)(weft_interpreter *interpreter, const 
 weft_status weft_interpreter_init(weft_graph *graph, weft_interpret_mode mode,
                                   weft_interpreter *out_interpreter) WEFT_MUST_USE;
 void weft_interpreter_deinit(weft_interpreter *interpreter);
-/* Binds symbols from the inputs' shapes, checks types, bounds, equal extents and guards, runs the body. outputs[i] are new
-   tensors of the caller. */
+/* Binds symbols from the inputs' shapes, checks types, bounds, equal extents and guards, runs the body. outputs[i] are
+   new tensors of the caller. */
 weft_status weft_interpreter_run(weft_interpreter *interpreter, int input_count, weft_tensor *const *inputs,
                                  int output_count, weft_tensor **outputs) WEFT_MUST_USE;
 weft_tensor *weft_interpreter_state(const weft_interpreter *interpreter, const char *name); /* borrowed; NULL */
@@ -53,7 +53,8 @@ weft_status weft_interpret(weft_graph *graph, weft_interpret_mode mode, int inpu
 /* The same with an observer (see weft_interpreter.observe). */
 weft_status weft_interpret_observed(weft_graph *graph, weft_interpret_mode mode, int input_count,
                                     weft_tensor *const *inputs, int output_count, weft_tensor **outputs,
-                                    weft_status (*observe)(void *self, const weft_node *node, weft_tensor *const *results),
+                                    weft_status (*observe)(void *self, const weft_node *node,
+                                                           weft_tensor *const *results),
                                     void *self) WEFT_MUST_USE;
 /* One node on given tensors (constant folding). Derived ops run through their decomposition. */
 weft_status weft_interpret_node(weft_interpreter *interpreter, const weft_node *node, weft_tensor *const *inputs,
@@ -61,6 +62,7 @@ weft_status weft_interpret_node(weft_interpreter *interpreter, const weft_node *
 weft_status weft_interpret_block(weft_interpreter *interpreter, const weft_block *block, weft_tensor *const *arguments,
                                  int result_count, weft_tensor **results) WEFT_MUST_USE;
 /* Shape of a result under the current symbol values. */
-weft_status weft_interpret_shape(const weft_interpreter *interpreter, const weft_type *type, int64_t *out_shape) WEFT_MUST_USE;
+weft_status weft_interpret_shape(const weft_interpreter *interpreter, const weft_type *type,
+                                 int64_t *out_shape) WEFT_MUST_USE;
 
 #endif

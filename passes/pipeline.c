@@ -104,7 +104,8 @@ weft_status weft_pipeline_run(weft_pass_context *context, const char *pipeline) 
             status = WEFT_STATUS(WEFT_INVALID_ARGUMENT, "pipeline: expected , at \"%.20s\"", at);
     }
     weft_graph *graph = context->graph;
-    if (weft_status_code(status) != WEFT_OUT_OF_MEMORY && (graph->out_of_memory || weft_dim_out_of_memory(graph->dims))) {
+    if (weft_status_code(status) != WEFT_OUT_OF_MEMORY &&
+        (graph->out_of_memory || weft_dim_out_of_memory(graph->dims))) {
         weft_status_release(status); /* what a pass says then is a consequence */
         status = WEFT_STATUS(WEFT_OUT_OF_MEMORY, "graph %s: no memory during its passes", graph->name);
     }

@@ -173,8 +173,7 @@ static weft_status run(weft_session *session, weft_tensor *const *inputs, weft_t
     if (status) {
         weft_status_release(waited);
         waited = status;
-    }
-    else if (timed && !waited)
+    } else if (timed && !waited)
         waited = device->driver->elapsed(device, &session->device_ns);
     weft_program_reset_data_symbols(data, session->frame.symbols);
     return waited;

@@ -79,7 +79,7 @@ typedef struct weft_driver {
     /* What the device took from mark 0 to mark 1; elapsed waits for it. NULL: cannot tell. */
     weft_status (*mark)(weft_device *device, int which);
     weft_status (*elapsed)(weft_device *device, double *out_ns);
-    bool host_memory;                  /* buffers are host pointers: inputs and weights are used in place */
+    bool host_memory; /* buffers are host pointers: inputs and weights are used in place */
 } weft_driver;
 
 struct weft_device {

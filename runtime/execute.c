@@ -125,9 +125,11 @@ static weft_status record(weft_frame *frame) {
         if (resolved->step->kind == WEFT_STEP_LAUNCH)
             commands[count++].launch = &resolved->launch;
         else
-            commands[count++] = (weft_command){.from = resolved->buffers[0], .to = resolved->buffers[1], .bytes = (size_t)resolved->count};
+            commands[count++] = (weft_command){
+                .from = resolved->buffers[0], .to = resolved->buffers[1], .bytes = (size_t)resolved->count};
     }
-    weft_status status = frame->device->driver->record(frame->device, frame->module, count, commands, &frame->recording);
+    weft_status status =
+        frame->device->driver->record(frame->device, frame->module, count, commands, &frame->recording);
     weft_free(allocator, commands, bytes);
     return status;
 }
@@ -137,8 +139,8 @@ weft_status weft_frame_run_main(weft_frame *frame) {
     if (driver->record && !frame->recording && frame->steady >= 0 && frame->steady++ == STEADY_RUNS) {
         weft_status status = is_recordable(&frame->regions[WEFT_REGION_MAIN]) ? record(frame) : NULL;
         if (status)
-            weft_context_log(frame->device->context, WEFT_LOG_WARNING, "%s is launched step by step: %s", frame->data->name,
-                             weft_status_message(status));
+            weft_context_log(frame->device->context, WEFT_LOG_WARNING, "%s is launched step by step: %s",
+                             frame->data->name, weft_status_message(status));
         weft_status_release(status);
         if (!frame->recording) frame->steady = -1;
     }

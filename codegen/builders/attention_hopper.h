@@ -14,7 +14,7 @@ typedef struct weft_attention {
     weft_dim queries, keys, heads, group; /* heads: of all batches together; group: G */
     int width;                            /* D */
     bool causal;
-    double scale; /* of scores, times log2 e */
+    double scale;                         /* of scores, times log2 e */
     int consumers, bn, stages, q_buffers; /* q_buffers: tiles whose queries are in shared memory at once */
     /* objects */
     weft_kval map_q, map_k, map_v, map_out;

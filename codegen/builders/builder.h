@@ -1,9 +1,9 @@
 /* Builders turn one fusion into kernels.
 
-   A fusion is an ir node (op fusion) whose region holds the ops of one group: block arguments = operands, yield = results.
-   A builder reads the region and a schedule, and makes a kernel plan: launches in order, each an ordered list of variants
-   {conditions, kernel}, plus the temporaries they share. Kernels name their buffers by role (operand, result, temporary).
-   Read next: index.h (an op tree evaluated at a point), then one builder: pointwise.c.
+   A fusion is an ir node (op fusion) whose region holds the ops of one group: block arguments = operands, yield =
+   results. A builder reads the region and a schedule, and makes a kernel plan: launches in order, each an ordered list
+   of variants {conditions, kernel}, plus the temporaries they share. Kernels name their buffers by role (operand,
+   result, temporary). Read next: index.h (an op tree evaluated at a point), then one builder: pointwise.c.
 
    Adding a builder: write <family>.c with a weft_builder record, add the record to builders.c. */
 #ifndef WEFT_CODEGEN_BUILDER_H
@@ -23,7 +23,8 @@ typedef struct weft_plan_variant {
 typedef struct weft_plan_launch {
     int variant_count;
     weft_plan_variant *variants;
-    bool packs; /* reads constant operands only and writes temporaries marked persistent: runs at load when the operand is a constant */
+    bool packs; /* reads constant operands only and writes temporaries marked persistent: runs at load when the operand
+                   is a constant */
 } weft_plan_launch;
 
 typedef struct weft_plan_temp {
@@ -52,7 +53,8 @@ typedef struct weft_build_request {
 typedef struct weft_builder {
     const char *name; /* anchor: the `anchor` attribute of the fusions it takes */
     /* Legal here? When not, *out_reason says why (borrowed); NULL: it is for another class of machines. */
-    bool (*accepts)(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability, const char **out_reason);
+    bool (*accepts)(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability,
+                    const char **out_reason);
     /* Candidate schedules, best first by the analytic model; at most capacity; returns their number (at least 1). */
     int (*propose)(const weft_build_request *request, int capacity, weft_schedule *out_schedules);
     weft_status (*build)(const weft_build_request *request, weft_kernel_plan *out_plan);

@@ -14,7 +14,8 @@ weft_kval weft_k_extent(weft_kernel *k, weft_dim extent);
 weft_kval weft_k_unary(weft_kernel *k, weft_kop op, weft_kval a);
 weft_kval weft_k_binary(weft_kernel *k, weft_kop op, weft_kval a, weft_kval b);
 weft_kval weft_k_fma(weft_kernel *k, weft_kval a, weft_kval b, weft_kval c);
-/* a b + c where one rounding is as good as two: sums and polynomials. Targets whose fma may round twice need no detour. */
+/* a b + c where one rounding is as good as two: sums and polynomials. Targets whose fma may round twice need no detour.
+ */
 weft_kval weft_k_mad(weft_kernel *k, weft_kval a, weft_kval b, weft_kval c);
 weft_kval weft_k_select(weft_kernel *k, weft_kval mask, weft_kval a, weft_kval b);
 weft_kval weft_k_convert(weft_kernel *k, weft_kval a, weft_dtype elem);
@@ -51,21 +52,51 @@ weft_kval weft_k_shuffle_xor(weft_kernel *k, weft_kval value, int distance);
 /* is `value` an integer constant? */
 bool weft_k_is_constant(const weft_kernel *k, weft_kval value, int64_t *out_value);
 
-static inline weft_kval weft_k_add(weft_kernel *k, weft_kval a, weft_kval b) { return weft_k_binary(k, WEFT_K_add, a, b); }
-static inline weft_kval weft_k_sub(weft_kernel *k, weft_kval a, weft_kval b) { return weft_k_binary(k, WEFT_K_sub, a, b); }
-static inline weft_kval weft_k_mul(weft_kernel *k, weft_kval a, weft_kval b) { return weft_k_binary(k, WEFT_K_mul, a, b); }
-static inline weft_kval weft_k_div(weft_kernel *k, weft_kval a, weft_kval b) { return weft_k_binary(k, WEFT_K_div, a, b); }
-static inline weft_kval weft_k_rem(weft_kernel *k, weft_kval a, weft_kval b) { return weft_k_binary(k, WEFT_K_rem, a, b); }
-static inline weft_kval weft_k_min(weft_kernel *k, weft_kval a, weft_kval b) { return weft_k_binary(k, WEFT_K_min, a, b); }
-static inline weft_kval weft_k_max(weft_kernel *k, weft_kval a, weft_kval b) { return weft_k_binary(k, WEFT_K_max, a, b); }
-static inline weft_kval weft_k_and(weft_kernel *k, weft_kval a, weft_kval b) { return weft_k_binary(k, WEFT_K_and, a, b); }
-static inline weft_kval weft_k_or(weft_kernel *k, weft_kval a, weft_kval b) { return weft_k_binary(k, WEFT_K_or, a, b); }
-static inline weft_kval weft_k_xor(weft_kernel *k, weft_kval a, weft_kval b) { return weft_k_binary(k, WEFT_K_xor, a, b); }
-static inline weft_kval weft_k_eq(weft_kernel *k, weft_kval a, weft_kval b) { return weft_k_binary(k, WEFT_K_eq, a, b); }
-static inline weft_kval weft_k_ne(weft_kernel *k, weft_kval a, weft_kval b) { return weft_k_binary(k, WEFT_K_ne, a, b); }
-static inline weft_kval weft_k_lt(weft_kernel *k, weft_kval a, weft_kval b) { return weft_k_binary(k, WEFT_K_lt, a, b); }
-static inline weft_kval weft_k_le(weft_kernel *k, weft_kval a, weft_kval b) { return weft_k_binary(k, WEFT_K_le, a, b); }
+static inline weft_kval weft_k_add(weft_kernel *k, weft_kval a, weft_kval b) {
+    return weft_k_binary(k, WEFT_K_add, a, b);
+}
+static inline weft_kval weft_k_sub(weft_kernel *k, weft_kval a, weft_kval b) {
+    return weft_k_binary(k, WEFT_K_sub, a, b);
+}
+static inline weft_kval weft_k_mul(weft_kernel *k, weft_kval a, weft_kval b) {
+    return weft_k_binary(k, WEFT_K_mul, a, b);
+}
+static inline weft_kval weft_k_div(weft_kernel *k, weft_kval a, weft_kval b) {
+    return weft_k_binary(k, WEFT_K_div, a, b);
+}
+static inline weft_kval weft_k_rem(weft_kernel *k, weft_kval a, weft_kval b) {
+    return weft_k_binary(k, WEFT_K_rem, a, b);
+}
+static inline weft_kval weft_k_min(weft_kernel *k, weft_kval a, weft_kval b) {
+    return weft_k_binary(k, WEFT_K_min, a, b);
+}
+static inline weft_kval weft_k_max(weft_kernel *k, weft_kval a, weft_kval b) {
+    return weft_k_binary(k, WEFT_K_max, a, b);
+}
+static inline weft_kval weft_k_and(weft_kernel *k, weft_kval a, weft_kval b) {
+    return weft_k_binary(k, WEFT_K_and, a, b);
+}
+static inline weft_kval weft_k_or(weft_kernel *k, weft_kval a, weft_kval b) {
+    return weft_k_binary(k, WEFT_K_or, a, b);
+}
+static inline weft_kval weft_k_xor(weft_kernel *k, weft_kval a, weft_kval b) {
+    return weft_k_binary(k, WEFT_K_xor, a, b);
+}
+static inline weft_kval weft_k_eq(weft_kernel *k, weft_kval a, weft_kval b) {
+    return weft_k_binary(k, WEFT_K_eq, a, b);
+}
+static inline weft_kval weft_k_ne(weft_kernel *k, weft_kval a, weft_kval b) {
+    return weft_k_binary(k, WEFT_K_ne, a, b);
+}
+static inline weft_kval weft_k_lt(weft_kernel *k, weft_kval a, weft_kval b) {
+    return weft_k_binary(k, WEFT_K_lt, a, b);
+}
+static inline weft_kval weft_k_le(weft_kernel *k, weft_kval a, weft_kval b) {
+    return weft_k_binary(k, WEFT_K_le, a, b);
+}
 /* of the kernel's index dtype */
-static inline weft_kval weft_k_index(weft_kernel *k, int64_t value) { return weft_k_integer(k, k->capability->index_dtype, value); }
+static inline weft_kval weft_k_index(weft_kernel *k, int64_t value) {
+    return weft_k_integer(k, k->capability->index_dtype, value);
+}
 
 #endif

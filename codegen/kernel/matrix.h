@@ -1,6 +1,6 @@
-/* Encodings of the matrix rows of kernel_ops.def: which unit a `mma` or `mma_async` uses, how `frag_load` spreads a tile
-   over lanes, how an `operand` descriptor sees shared memory. Printers and the simulator share them.
-   Read next: codegen/tile/layout.h, the same units as tables of index bits. Source: PTX ISA 8.x, sections 9.7.14-9.7.15. */
+/* Encodings of the matrix rows of kernel_ops.def: which unit a `mma` or `mma_async` uses, how `frag_load` spreads a
+   tile over lanes, how an `operand` descriptor sees shared memory. Printers and the simulator share them. Read next:
+   codegen/tile/layout.h, the same units as tables of index bits. Source: PTX ISA 8.x, sections 9.7.14-9.7.15. */
 #ifndef WEFT_CODEGEN_KERNEL_MATRIX_H
 #define WEFT_CODEGEN_KERNEL_MATRIX_H
 
@@ -29,12 +29,14 @@ enum {
     WEFT_ASYNC_B_TRANSPOSED = 1 << 21, /* b is N-major */
     WEFT_ASYNC_FIRST = 1 << 22         /* d is written without being read: accumulate is the constant false */
 };
-static inline int64_t weft_async_unit(int n, weft_async_type type, int flags) { return n | (int64_t)type << 16 | flags; }
+static inline int64_t weft_async_unit(int n, weft_async_type type, int flags) {
+    return n | (int64_t)type << 16 | flags;
+}
 static inline int weft_async_n(int64_t unit) { return (int)(unit & 0xffff); }
 static inline weft_async_type weft_async_type_of(int64_t unit) { return (weft_async_type)(unit >> 16 & 15); }
 
-/* operand: swizzle in bytes (0 32 64 128); leading: bytes between core-matrix groups along the contiguous axis (ignored by
-   swizzled K-major tiles: 16); stride: bytes between groups of 8 rows. */
+/* operand: swizzle in bytes (0 32 64 128); leading: bytes between core-matrix groups along the contiguous axis (ignored
+   by swizzled K-major tiles: 16); stride: bytes between groups of 8 rows. */
 static inline int64_t weft_operand_layout(int swizzle_bytes, int leading_bytes, int stride_bytes) {
     return swizzle_bytes | (int64_t)(leading_bytes / 16) << 16 | (int64_t)(stride_bytes / 16) << 32;
 }

@@ -11,7 +11,7 @@ typedef struct weft_sim_buffer {
 } weft_sim_buffer;
 
 typedef struct weft_sim_options {
-    uint64_t seed;      /* schedule of fibers and of asynchronous copies */
+    uint64_t seed;              /* schedule of fibers and of asynchronous copies */
     int64_t block_lo, block_hi; /* blocks to run; hi 0 = all */
 } weft_sim_options;
 

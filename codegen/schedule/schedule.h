@@ -7,26 +7,27 @@
 #include "base/text.h"
 
 typedef struct weft_schedule {
-    const char *builder;      /* pointwise row reduction transpose matmul-cpu matmul-hopper ... */
+    const char *builder;        /* pointwise row reduction transpose matmul-cpu matmul-hopper ... */
     int tile_m, tile_n, tile_k; /* of one block (GPU) or register tile (CPU: rows, columns; k = block of K) */
-    int threads;              /* per block */
-    int vector;               /* lanes */
+    int threads;                /* per block */
+    int vector;                 /* lanes */
     int unroll;
-    int stages;               /* ring depth */
-    int consumers;            /* consumer warpgroups */
+    int stages;    /* ring depth */
+    int consumers; /* consumer warpgroups */
     int cluster;
-    int raster;               /* group size of the tile order */
-    int split;                /* K or row splits */
-    int block_elements;       /* pointwise, reduction: elements of one block */
-    int panels_per_block;     /* CPU matmul: NC in panels */
-    int accumulator_sets;     /* CPU matmul: hides FMA latency */
-    int pack_a;               /* CPU matmul: copy A */
-    int numerics;             /* key: instruction family, order over K, split */
+    int raster;           /* group size of the tile order */
+    int split;            /* K or row splits */
+    int block_elements;   /* pointwise, reduction: elements of one block */
+    int panels_per_block; /* CPU matmul: NC in panels */
+    int accumulator_sets; /* CPU matmul: hides FMA latency */
+    int pack_a;           /* CPU matmul: copy A */
+    int numerics;         /* key: instruction family, order over K, split */
 } weft_schedule;
 
 /* builder{tile_m=9,threads=128}: fields that are 0 are left out; deterministic. */
 void weft_schedule_print(const weft_schedule *schedule, weft_text *text);
 /* The builder's name is copied into the arena; whether there is such a builder is the caller's to ask. */
-weft_status weft_schedule_parse(weft_arena *arena, const char *text, size_t bytes, weft_schedule *out_schedule) WEFT_MUST_USE;
+weft_status weft_schedule_parse(weft_arena *arena, const char *text, size_t bytes,
+                                weft_schedule *out_schedule) WEFT_MUST_USE;
 
 #endif

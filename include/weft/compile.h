@@ -13,7 +13,8 @@ extern "C" {
 
 typedef struct weft_compile_options {
     size_t struct_bytes;
-    const char *targets;  /* default "cpu": comma-separated; cpu = cpu:x86-64-v3 and cpu:x86-64-v4 in artifacts, the host's in memory */
+    const char *targets;  /* default "cpu": comma-separated; cpu = cpu:x86-64-v3 and cpu:x86-64-v4 in artifacts, the
+                             host's in memory */
     const char *pipeline; /* default: the standard one; "simplify,fuse,..." */
     int thread_count;     /* kernels are scheduled for this many threads; default: the context's */
     bool no_graph;        /* leave graph.wir out of the artifact: it can then not be re-lowered */
@@ -24,19 +25,22 @@ typedef struct weft_compile_options {
 #define WEFT_COMPILE_OPTIONS_INIT {sizeof(weft_compile_options), 0, 0, 0, false, 0, 0}
 
 /* Compiles for the host and loads. */
-WEFT_API weft_status weft_compile(weft_graph *graph, const weft_compile_options *options, weft_program **out_program) WEFT_MUST_USE;
+WEFT_API weft_status weft_compile(weft_graph *graph, const weft_compile_options *options,
+                                  weft_program **out_program) WEFT_MUST_USE;
 /* Writes an artifact for every target of options->targets. The file appears complete or not at all. */
-WEFT_API weft_status weft_compile_file(weft_graph *graph, const weft_compile_options *options, const char *path) WEFT_MUST_USE;
+WEFT_API weft_status weft_compile_file(weft_graph *graph, const weft_compile_options *options,
+                                       const char *path) WEFT_MUST_USE;
 
-/* Compiles the graph inside an artifact again and loads it: for machines that it has no code for, and for files whose code
-   is not to be trusted (no code of the file runs). NOT_FOUND when the file was written without its graph. */
+/* Compiles the graph inside an artifact again and loads it: for machines that it has no code for, and for files whose
+   code is not to be trusted (no code of the file runs). NOT_FOUND when the file was written without its graph. */
 WEFT_API weft_status weft_compile_artifact(weft_context *context, const char *path, const weft_compile_options *options,
                                            weft_program **out_program) WEFT_MUST_USE;
 
 /* A graph compiled on demand: the first call compiles what it saw; an undeclared extent that changes becomes symbolic;
    declared ones start symbolic. Each compile is logged with its reason (WEFT_LOG_INFO). */
 typedef struct weft_function weft_function;
-WEFT_API weft_status weft_function_create(weft_graph *graph, const weft_compile_options *options, weft_function **out_function) WEFT_MUST_USE;
+WEFT_API weft_status weft_function_create(weft_graph *graph, const weft_compile_options *options,
+                                          weft_function **out_function) WEFT_MUST_USE;
 WEFT_API void weft_function_release(weft_function *function);
 /* As weft_session_call. */
 WEFT_API weft_status weft_function_call(weft_function *function, int input_count, weft_tensor *const *inputs,

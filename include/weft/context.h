@@ -1,5 +1,6 @@
 /* What one user of Weft shares between its graphs, compilers and programs: allocator, log, cache folder, threads.
-   Threading: immutable after creation, thread-safe. Ownership: reference counted; every object that needs it keeps it. */
+   Threading: immutable after creation, thread-safe. Ownership: reference counted; every object that needs it keeps it.
+ */
 #ifndef WEFT_CONTEXT_H
 #define WEFT_CONTEXT_H
 
@@ -16,13 +17,13 @@ typedef enum weft_log_level { WEFT_LOG_ERROR = 1, WEFT_LOG_WARNING, WEFT_LOG_INF
 typedef void (*weft_log_function)(void *self, weft_log_level level, const char *message);
 
 typedef struct weft_context_options {
-    size_t struct_bytes;            /* set by WEFT_CONTEXT_OPTIONS_INIT */
-    weft_allocator allocator;       /* default: weft_allocator_system() */
-    weft_log_function log;          /* default: none; the library prints nothing by itself */
+    size_t struct_bytes;      /* set by WEFT_CONTEXT_OPTIONS_INIT */
+    weft_allocator allocator; /* default: weft_allocator_system() */
+    weft_log_function log;    /* default: none; the library prints nothing by itself */
     void *log_self;
-    weft_log_level log_level;       /* default: WEFT_LOG_INFO */
-    const char *cache_folder;       /* default: WEFT_CACHE, else $XDG_CACHE_HOME/weft, else ~/.cache/weft; "" = no cache */
-    int thread_count;               /* default 0: WEFT_THREADS, else one per core */
+    weft_log_level log_level; /* default: WEFT_LOG_INFO */
+    const char *cache_folder; /* default: WEFT_CACHE, else $XDG_CACHE_HOME/weft, else ~/.cache/weft; "" = no cache */
+    int thread_count;         /* default 0: WEFT_THREADS, else one per core */
 } weft_context_options;
 #define WEFT_CONTEXT_OPTIONS_INIT {sizeof(weft_context_options), {0, 0}, 0, 0, (weft_log_level)0, 0, 0}
 

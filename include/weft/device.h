@@ -14,9 +14,9 @@ extern "C" {
 typedef struct weft_device weft_device;
 
 typedef struct weft_device_info {
-    char name[128];   /* "Intel(R) Xeon(R) ...", "NVIDIA H200" */
-    char driver[16];  /* null cpu cuda */
-    char arch[32];    /* x86-64-v4, sm_90a */
+    char name[128];  /* "Intel(R) Xeon(R) ...", "NVIDIA H200" */
+    char driver[16]; /* null cpu cuda */
+    char arch[32];   /* x86-64-v4, sm_90a */
     int64_t memory_bytes;
     int ordinal;
 } weft_device_info;

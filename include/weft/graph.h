@@ -32,15 +32,18 @@ WEFT_API weft_status weft_graph_create(weft_context *context, const char *name, 
 WEFT_API void weft_graph_retain(weft_graph *graph);
 WEFT_API void weft_graph_release(weft_graph *graph);
 
-/* A declared symbol with inclusive bounds; it is a multiple of `divisor` (1 = anything). maximum INT64_MAX = no bound. */
-WEFT_API weft_dim weft_graph_symbol(weft_graph *graph, const char *name, int64_t minimum, int64_t maximum, int64_t divisor);
+/* A declared symbol with inclusive bounds; it is a multiple of `divisor` (1 = anything). maximum INT64_MAX = no bound.
+ */
+WEFT_API weft_dim weft_graph_symbol(weft_graph *graph, const char *name, int64_t minimum, int64_t maximum,
+                                    int64_t divisor);
 /* Arithmetic on extents; results are interned, equal expressions compare equal with ==. */
 WEFT_API weft_dim weft_dim_plus(weft_graph *graph, weft_dim a, weft_dim b);
 WEFT_API weft_dim weft_dim_minus(weft_graph *graph, weft_dim a, weft_dim b);
 WEFT_API weft_dim weft_dim_times(weft_graph *graph, weft_dim a, weft_dim b);
 WEFT_API weft_dim weft_dim_floor_divide(weft_graph *graph, weft_dim a, weft_dim b);
 
-WEFT_API weft_value *weft_graph_input(weft_graph *graph, const char *name, weft_dtype dtype, int rank, const weft_dim *shape);
+WEFT_API weft_value *weft_graph_input(weft_graph *graph, const char *name, weft_dtype dtype, int rank,
+                                      const weft_dim *shape);
 /* The graph keeps the tensor. */
 WEFT_API weft_value *weft_graph_constant(weft_graph *graph, weft_tensor *tensor);
 /* A parameter: a named constant, kept once, updatable by state ops. */
@@ -52,7 +55,8 @@ WEFT_API weft_status weft_graph_verify(weft_graph *graph) WEFT_MUST_USE;
 
 /* The text form (.wir). The string is owned by the caller: weft_string_release. */
 WEFT_API weft_status weft_graph_print(weft_graph *graph, char **out_text) WEFT_MUST_USE;
-WEFT_API weft_status weft_graph_parse(weft_context *context, const char *text, size_t text_bytes, weft_graph **out_graph) WEFT_MUST_USE;
+WEFT_API weft_status weft_graph_parse(weft_context *context, const char *text, size_t text_bytes,
+                                      weft_graph **out_graph) WEFT_MUST_USE;
 
 WEFT_API weft_dtype weft_value_dtype(const weft_value *value);
 WEFT_API int weft_value_rank(const weft_value *value);
@@ -67,8 +71,8 @@ WEFT_API weft_value *weft_graph_output_value(const weft_graph *graph, int index)
 
 /* Evaluates the graph with the reference interpreter (plain loops, f64 accumulation). Slow; it defines the meaning.
    outputs[i] is written with a new tensor that the caller releases. */
-WEFT_API weft_status weft_graph_interpret(weft_graph *graph, int input_count, weft_tensor *const *inputs, int output_count,
-                                          weft_tensor **outputs) WEFT_MUST_USE;
+WEFT_API weft_status weft_graph_interpret(weft_graph *graph, int input_count, weft_tensor *const *inputs,
+                                          int output_count, weft_tensor **outputs) WEFT_MUST_USE;
 
 /* Records the problem behind a status, with the current location, and releases it: for functions that build with data
    from elsewhere. */

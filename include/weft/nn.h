@@ -1,8 +1,8 @@
 /* Layers and models as graph functions: each appends nodes to a graph and returns a value. No state is hidden: weights
    are values (parameters, inputs or anything computed).
 
-   Shapes: B batch, T tokens, D width, H heads. Dtypes: f32, f16, bf16 unless said otherwise; products accumulate in f32.
-   Names of weights in model functions follow the reference state dicts. Ownership: values belong to the graph.
+   Shapes: B batch, T tokens, D width, H heads. Dtypes: f32, f16, bf16 unless said otherwise; products accumulate in
+   f32. Names of weights in model functions follow the reference state dicts. Ownership: values belong to the graph.
    Errors: as graph.h: recorded in the graph, poisoned values. Threading: thread-compatible. */
 #ifndef WEFT_NN_H
 #define WEFT_NN_H
@@ -22,8 +22,8 @@ typedef struct weft_nn_attention_weights {
 } weft_nn_attention_weights;
 /* Multi-head self-attention over x [B, T, D]; mask additive or bool, broadcastable to [B, H, T, T], NULL = none.
    Source: Vaswani et al. 2017. */
-WEFT_API weft_value *weft_nn_self_attention(weft_graph *g, weft_value *x, const weft_nn_attention_weights *weights, int heads,
-                                            weft_value *mask, bool causal);
+WEFT_API weft_value *weft_nn_self_attention(weft_graph *g, weft_value *x, const weft_nn_attention_weights *weights,
+                                            int heads, weft_value *mask, bool causal);
 
 /* A BERT encoder (Devlin et al. 2019) from a safetensors file with the reference names. */
 typedef struct weft_nn_bert_options {
@@ -31,8 +31,8 @@ typedef struct weft_nn_bert_options {
     double epsilon; /* of the layer norms */
 } weft_nn_bert_options;
 /* ids [B, T] i64 tokens, mask [B, T] i64 (1 = token, 0 = padding) -> hidden states [B, T, D]. */
-WEFT_API weft_value *weft_nn_bert(weft_graph *g, weft_safetensors *weights, const weft_nn_bert_options *options, weft_value *ids,
-                                  weft_value *mask);
+WEFT_API weft_value *weft_nn_bert(weft_graph *g, weft_safetensors *weights, const weft_nn_bert_options *options,
+                                  weft_value *ids, weft_value *mask);
 /* Mean of hidden states over real tokens, scaled to length 1: the sentence embedding of all-MiniLM. */
 WEFT_API weft_value *weft_nn_mean_pool(weft_graph *g, weft_value *hidden, weft_value *mask);
 

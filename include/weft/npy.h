@@ -1,7 +1,7 @@
 /* Tensors in .npy files (NumPy format 1.0 to 3.0): row-major, little-endian.
 
-   Dtypes: bool, integers, f16, f32, f64, c64, c128; bf16 and 8-bit floats as the void types that ml_dtypes writes (V2, V1)
-   are not read: their dtype is not in the file. Ownership: the tensor is the caller's. Errors: a damaged file is
+   Dtypes: bool, integers, f16, f32, f64, c64, c128; bf16 and 8-bit floats as the void types that ml_dtypes writes (V2,
+   V1) are not read: their dtype is not in the file. Ownership: the tensor is the caller's. Errors: a damaged file is
    INVALID_DATA with what is wrong; a written file appears complete or not at all. Threading: thread-safe. */
 #ifndef WEFT_NPY_H
 #define WEFT_NPY_H

@@ -17,9 +17,11 @@ typedef struct weft_session weft_session;
 
 typedef struct weft_load_options {
     size_t struct_bytes;
-    const char *device; /* default "cpu"; "cuda:1" ... A device that is missing is an error, never replaced by another */
-    bool untrusted;     /* take data only: native code in the file is not executed (the program must be re-lowered by libweft) */
-    bool verify;        /* check the CRC of every entry, weights included; the manifest and code are always checked */
+    const char
+        *device;    /* default "cpu"; "cuda:1" ... A device that is missing is an error, never replaced by another */
+    bool untrusted; /* take data only: native code in the file is not executed (the program must be re-lowered by
+                       libweft) */
+    bool verify;    /* check the CRC of every entry, weights included; the manifest and code are always checked */
 } weft_load_options;
 #define WEFT_LOAD_OPTIONS_INIT {sizeof(weft_load_options), 0, false, false}
 
@@ -52,12 +54,14 @@ WEFT_API void weft_session_release(weft_session *session);
 WEFT_API weft_status weft_session_call(weft_session *session, int input_count, weft_tensor *const *inputs,
                                        int output_count, weft_tensor **outputs) WEFT_MUST_USE;
 
-/* States (parameters, moments, caches) belong to the session and keep their values between calls. Reading returns a copy
-   that the caller releases; writing needs a packed tensor of the state's dtype and shape. */
+/* States (parameters, moments, caches) belong to the session and keep their values between calls. Reading returns a
+   copy that the caller releases; writing needs a packed tensor of the state's dtype and shape. */
 WEFT_API int weft_program_state_count(const weft_program *program);
 WEFT_API const char *weft_program_state_name(const weft_program *program, int index);
-WEFT_API weft_status weft_session_read_state(weft_session *session, const char *name, weft_tensor **out_tensor) WEFT_MUST_USE;
-WEFT_API weft_status weft_session_write_state(weft_session *session, const char *name, const weft_tensor *tensor) WEFT_MUST_USE;
+WEFT_API weft_status weft_session_read_state(weft_session *session, const char *name,
+                                             weft_tensor **out_tensor) WEFT_MUST_USE;
+WEFT_API weft_status weft_session_write_state(weft_session *session, const char *name,
+                                              const weft_tensor *tensor) WEFT_MUST_USE;
 /* Frees cached workspace memory. */
 WEFT_API void weft_session_trim(weft_session *session);
 

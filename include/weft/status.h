@@ -14,7 +14,7 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
-#define WEFT_MUST_USE __attribute__((warn_unused_result))
+#define WEFT_MUST_USE                    __attribute__((warn_unused_result))
 #define WEFT_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))
 #else
 #define WEFT_MUST_USE
@@ -68,11 +68,10 @@ WEFT_API void weft_status_release(weft_status status);
 #define WEFT_STATUS(code, ...) weft_status_create((code), __FILE__, __LINE__, __VA_ARGS__)
 
 /* Returns from the calling function with one more line of context if expr failed. */
-#define WEFT_TRY(expr, ...)                                                           \
-    do {                                                                              \
-        weft_status weft_try_status_ = (expr);                                        \
-        if (weft_try_status_)                                                         \
-            return weft_status_annotate(weft_try_status_, __FILE__, __LINE__, __VA_ARGS__); \
+#define WEFT_TRY(expr, ...)                                                                                            \
+    do {                                                                                                               \
+        weft_status weft_try_status_ = (expr);                                                                         \
+        if (weft_try_status_) return weft_status_annotate(weft_try_status_, __FILE__, __LINE__, __VA_ARGS__);          \
     } while (0)
 
 #ifdef __cplusplus

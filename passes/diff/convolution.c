@@ -8,7 +8,8 @@ void weft_jvp_convolution(weft_jvp_rule *rule) {
     weft_value *sum = NULL;
     for (int i = 0; i < 2; i++) {
         if (!rule->tangents[i]) continue;
-        weft_value *operands[2] = {i ? rule->node->operands[0] : rule->tangents[0], i ? rule->tangents[1] : rule->node->operands[1]};
+        weft_value *operands[2] = {i ? rule->node->operands[0] : rule->tangents[0],
+                                   i ? rule->tangents[1] : rule->node->operands[1]};
         sum = weft_diff_sum(rule->graph, sum, weft_diff_same_op(rule->graph, rule->node, operands));
     }
     rule->out_tangents[0] = sum;
@@ -32,8 +33,8 @@ static shape shape_of(const weft_node *node) {
                    .accumulate = weft_node_dtype(node, WEFT_ATTR_accumulate, WEFT_INVALID)};
 }
 
-static weft_value *convolve(weft_graph *g, weft_value *x, weft_value *w, const shape *s, const int64_t *stride, const int64_t *dilation,
-                            const int64_t *base, const weft_dim *low, const weft_dim *high) {
+static weft_value *convolve(weft_graph *g, weft_value *x, weft_value *w, const shape *s, const int64_t *stride,
+                            const int64_t *dilation, const int64_t *base, const weft_dim *low, const weft_dim *high) {
     weft_value *operands[2] = {x, w};
     weft_attribute attributes[8] = {weft_attr_ints(WEFT_ATTR_stride, s->spatial, stride),
                                     weft_attr_dims(WEFT_ATTR_low, s->spatial, low),
@@ -53,13 +54,18 @@ static weft_value *regroup(weft_graph *g, weft_value *x, int64_t groups, int fro
     int64_t order[WEFT_MAX_RANK + 1];
     int at = 0;
     for (int i = 0; i < rank; i++) {
-        if (i == from) split[at++] = groups, split[at++] = weft_dim_divide_floor(g->dims, x->type.dims[i], groups);
-        else split[at++] = x->type.dims[i];
+        if (i == from)
+            split[at++] = groups, split[at++] = weft_dim_divide_floor(g->dims, x->type.dims[i], groups);
+        else
+            split[at++] = x->type.dims[i];
         merged[i] = x->type.dims[i];
     }
-    /* split axes: from = 0: (g, a/g, b, ...) -> (g, b, a/g): [g*b, a/g]; from = 1: (a, g, b/g) -> (b/g, g, a): [b/g, g*a] */
-    if (from == 0) order[0] = 0, order[1] = 2, order[2] = 1;
-    else order[0] = 2, order[1] = 1, order[2] = 0;
+    /* split axes: from = 0: (g, a/g, b, ...) -> (g, b, a/g): [g*b, a/g]; from = 1: (a, g, b/g) -> (b/g, g, a): [b/g,
+     * g*a] */
+    if (from == 0)
+        order[0] = 0, order[1] = 2, order[2] = 1;
+    else
+        order[0] = 2, order[1] = 1, order[2] = 0;
     for (int i = 3; i <= rank; i++) order[i] = i;
     weft_value *moved = weft_emit_transpose(g, weft_emit_reshape(g, x, rank + 1, split), order);
     merged[from == 0 ? 0 : 1] = weft_dim_multiply(g->dims, groups, x->type.dims[to]);
@@ -103,10 +109,12 @@ static weft_value *gradient_in_kernel(weft_transpose_rule *rule) {
         weft_dim reach = weft_dim_multiply(g->dims, weft_dim_subtract(g->dims, w->type.dims[2 + i], 1), s.dilation[i]);
         weft_dim in = weft_dim_multiply(g->dims, weft_dim_subtract(g->dims, x->type.dims[2 + i], 1), s.base[i]);
         weft_dim out = weft_dim_multiply(g->dims, weft_dim_subtract(g->dims, y->type.dims[2 + i], 1), s.stride[i]);
-        high[i] = weft_dim_subtract(g->dims, weft_dim_add(g->dims, reach, weft_dim_subtract(g->dims, out, in)), s.low[i]);
+        high[i] =
+            weft_dim_subtract(g->dims, weft_dim_add(g->dims, reach, weft_dim_subtract(g->dims, out, in)), s.low[i]);
     }
     weft_value *kernel = weft_emit_transpose(g, y, swap);
-    weft_value *product = convolve(g, regroup(g, x, s.groups, 1), kernel, &s, s.dilation, s.stride, s.base, s.low, high);
+    weft_value *product =
+        convolve(g, regroup(g, x, s.groups, 1), kernel, &s, s.dilation, s.stride, s.base, s.low, high);
     return weft_emit_transpose(g, product, swap);
 }
 

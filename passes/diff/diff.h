@@ -18,10 +18,10 @@ typedef struct weft_jvp_rule {
 
 typedef struct weft_transpose_rule {
     weft_graph *graph;
-    const weft_node *node;          /* linear in some operands */
-    const bool *linear;             /* by operand */
-    weft_value *const *cotangents;  /* by result; NULL = zero; at least one is not */
-    weft_value **out_cotangents;    /* by operand, for linear ones; NULL at entry */
+    const weft_node *node;         /* linear in some operands */
+    const bool *linear;            /* by operand */
+    weft_value *const *cotangents; /* by result; NULL = zero; at least one is not */
+    weft_value **out_cotangents;   /* by operand, for linear ones; NULL at entry */
 } weft_transpose_rule;
 
 typedef void (*weft_jvp_hook)(weft_jvp_rule *rule);
@@ -34,7 +34,8 @@ typedef void (*weft_transpose_hook)(weft_transpose_rule *rule);
 #undef WEFT_OP
 #undef HOOK
 #define HOOK(name) void weft_transpose_##name(weft_transpose_rule *rule);
-#define WEFT_OP(id, class, low, high, results, flags, attributes, infer, interpret, decompose, jvp, transpose, ...) transpose
+#define WEFT_OP(id, class, low, high, results, flags, attributes, infer, interpret, decompose, jvp, transpose, ...)    \
+    transpose
 #include "ir/ops.def"
 #undef WEFT_OP
 #undef NONE
@@ -50,7 +51,9 @@ weft_value *weft_diff_forward(weft_graph *graph, weft_value *value, weft_value_m
 
 /* x + y where NULL is zero. */
 weft_value *weft_diff_sum(weft_graph *graph, weft_value *x, weft_value *y);
-static inline weft_value *weft_diff_zeros(weft_graph *graph, const weft_value *like) { return weft_emit_splat_like(graph, 0, like); }
+static inline weft_value *weft_diff_zeros(weft_graph *graph, const weft_value *like) {
+    return weft_emit_splat_like(graph, 0, like);
+}
 /* Elements of x along axis at i64 indices of the result's shape (torch.gather). */
 weft_value *weft_diff_take_along(weft_graph *graph, weft_value *x, weft_value *indices, int axis);
 /* The node's attributes with operands replaced, at the insertion point: result 0. */

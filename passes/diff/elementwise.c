@@ -1,27 +1,32 @@
 /* Derivatives of elementwise ops: forward rules first, then the transposes of the linear ones. */
 #include "passes/diff/diff.h"
 
-
 static const double two_over_sqrt_pi = 1.1283791670955126;
 
 static weft_value *mul(weft_graph *g, weft_value *x, weft_value *y) { return weft_emit_binary(g, WEFT_OP_mul, x, y); }
-static weft_value *divide(weft_graph *g, weft_value *x, weft_value *y) { return weft_emit_binary(g, WEFT_OP_div, x, y); }
+static weft_value *divide(weft_graph *g, weft_value *x, weft_value *y) {
+    return weft_emit_binary(g, WEFT_OP_div, x, y);
+}
 static weft_value *sub(weft_graph *g, weft_value *x, weft_value *y) { return weft_emit_binary(g, WEFT_OP_sub, x, y); }
 static weft_value *add(weft_graph *g, weft_value *x, weft_value *y) { return weft_emit_binary(g, WEFT_OP_add, x, y); }
 static weft_value *neg(weft_graph *g, weft_value *x) { return weft_emit_unary(g, WEFT_OP_neg, x); }
-static weft_value *plus(weft_graph *g, weft_value *x, double c) { return weft_emit_binary_scalar(g, WEFT_OP_add, x, c); }
-static weft_value *times(weft_graph *g, weft_value *x, double c) { return weft_emit_binary_scalar(g, WEFT_OP_mul, x, c); }
+static weft_value *plus(weft_graph *g, weft_value *x, double c) {
+    return weft_emit_binary_scalar(g, WEFT_OP_add, x, c);
+}
+static weft_value *times(weft_graph *g, weft_value *x, double c) {
+    return weft_emit_binary_scalar(g, WEFT_OP_mul, x, c);
+}
 static weft_value *square(weft_graph *g, weft_value *x) { return mul(g, x, x); }
 /* 1 - x */
 static weft_value *one_minus(weft_graph *g, weft_value *x) { return plus(g, neg(g, x), 1); }
 
 /* tangent * factor, the factor made from x = operand and y = result. */
-#define FACTOR(name, expression)                                                                  \
-    void weft_jvp_##name(weft_jvp_rule *rule) {                                                   \
-        weft_graph *g = rule->graph;                                                              \
-        weft_value *x = rule->node->operands[0], *y = &rule->node->results[0];                    \
-        (void)x, (void)y;                                                                         \
-        rule->out_tangents[0] = mul(g, rule->tangents[0], expression);                            \
+#define FACTOR(name, expression)                                                                                       \
+    void weft_jvp_##name(weft_jvp_rule *rule) {                                                                        \
+        weft_graph *g = rule->graph;                                                                                   \
+        weft_value *x = rule->node->operands[0], *y = &rule->node->results[0];                                         \
+        (void)x, (void)y;                                                                                              \
+        rule->out_tangents[0] = mul(g, rule->tangents[0], expression);                                                 \
     }
 FACTOR(abs, weft_emit_unary(g, WEFT_OP_sign, x))
 FACTOR(exp, y)
@@ -88,7 +93,8 @@ void weft_jvp_div(weft_jvp_rule *rule) {
 void weft_jvp_rem(weft_jvp_rule *rule) {
     weft_graph *g = rule->graph;
     weft_value *const *x = rule->node->operands, *const *t = rule->tangents, *y = &rule->node->results[0];
-    weft_value *second = t[1] ? mul(g, t[1], neg(g, weft_emit_unary(g, WEFT_OP_round, divide(g, sub(g, x[0], y), x[1])))) : NULL;
+    weft_value *second =
+        t[1] ? mul(g, t[1], neg(g, weft_emit_unary(g, WEFT_OP_round, divide(g, sub(g, x[0], y), x[1])))) : NULL;
     rule->out_tangents[0] = weft_diff_sum(g, t[0], second);
 }
 
@@ -110,10 +116,12 @@ void weft_jvp_pow(weft_jvp_rule *rule) {
 static void extremum(weft_jvp_rule *rule, const char *wins) {
     weft_graph *g = rule->graph;
     weft_value *const *x = rule->node->operands, *const *t = rule->tangents, *sum = NULL;
-    weft_value *half = weft_emit_select(g, weft_emit_compare(g, "eq", x[0], x[1]), weft_emit_splat_like(g, 0.5, x[0]), weft_diff_zeros(g, x[0]));
+    weft_value *half = weft_emit_select(g, weft_emit_compare(g, "eq", x[0], x[1]), weft_emit_splat_like(g, 0.5, x[0]),
+                                        weft_diff_zeros(g, x[0]));
     for (int i = 0; i < 2; i++) {
         if (!t[i]) continue;
-        weft_value *factor = weft_emit_select(g, weft_emit_compare(g, wins, x[i], x[1 - i]), weft_emit_splat_like(g, 1, x[0]), half);
+        weft_value *factor =
+            weft_emit_select(g, weft_emit_compare(g, wins, x[i], x[1 - i]), weft_emit_splat_like(g, 1, x[0]), half);
         sum = weft_diff_sum(g, sum, mul(g, t[i], factor));
     }
     rule->out_tangents[0] = sum;
@@ -125,21 +133,25 @@ void weft_jvp_atan2(weft_jvp_rule *rule) {
     weft_graph *g = rule->graph;
     weft_value *const *x = rule->node->operands, *const *t = rule->tangents;
     weft_value *norm = add(g, square(g, x[0]), square(g, x[1]));
-    weft_value *first = t[0] ? mul(g, t[0], divide(g, x[1], norm)) : NULL, *second = t[1] ? mul(g, t[1], neg(g, divide(g, x[0], norm))) : NULL;
+    weft_value *first = t[0] ? mul(g, t[0], divide(g, x[1], norm)) : NULL,
+               *second = t[1] ? mul(g, t[1], neg(g, divide(g, x[0], norm))) : NULL;
     rule->out_tangents[0] = weft_diff_sum(g, first, second);
 }
 
 void weft_jvp_select(weft_jvp_rule *rule) {
     weft_graph *g = rule->graph;
     weft_value *const *x = rule->node->operands, *const *t = rule->tangents, *zero = weft_diff_zeros(g, x[1]);
-    if (weft_dtype_is_float(x[1]->type.dtype)) rule->out_tangents[0] = weft_emit_select(g, x[0], t[1] ? t[1] : zero, t[2] ? t[2] : zero);
+    if (weft_dtype_is_float(x[1]->type.dtype))
+        rule->out_tangents[0] = weft_emit_select(g, x[0], t[1] ? t[1] : zero, t[2] ? t[2] : zero);
 }
 
 /* -- transposes */
 
 void weft_transpose_neg(weft_transpose_rule *rule) { rule->out_cotangents[0] = neg(rule->graph, rule->cotangents[0]); }
 
-void weft_transpose_add(weft_transpose_rule *rule) { rule->out_cotangents[0] = rule->out_cotangents[1] = rule->cotangents[0]; }
+void weft_transpose_add(weft_transpose_rule *rule) {
+    rule->out_cotangents[0] = rule->out_cotangents[1] = rule->cotangents[0];
+}
 
 void weft_transpose_sub(weft_transpose_rule *rule) {
     rule->out_cotangents[0] = rule->cotangents[0];
@@ -148,10 +160,13 @@ void weft_transpose_sub(weft_transpose_rule *rule) {
 
 void weft_transpose_mul(weft_transpose_rule *rule) {
     for (int i = 0; i < 2; i++)
-        if (rule->linear[i]) rule->out_cotangents[i] = mul(rule->graph, rule->cotangents[0], rule->node->operands[1 - i]);
+        if (rule->linear[i])
+            rule->out_cotangents[i] = mul(rule->graph, rule->cotangents[0], rule->node->operands[1 - i]);
 }
 
-void weft_transpose_div(weft_transpose_rule *rule) { rule->out_cotangents[0] = divide(rule->graph, rule->cotangents[0], rule->node->operands[1]); }
+void weft_transpose_div(weft_transpose_rule *rule) {
+    rule->out_cotangents[0] = divide(rule->graph, rule->cotangents[0], rule->node->operands[1]);
+}
 
 void weft_transpose_select(weft_transpose_rule *rule) {
     weft_graph *g = rule->graph;
@@ -174,8 +189,10 @@ void weft_transpose_complex(weft_transpose_rule *rule) {
     rule->out_cotangents[1] = weft_emit_unary(rule->graph, WEFT_OP_imag, rule->cotangents[0]);
 }
 void weft_transpose_real(weft_transpose_rule *rule) {
-    rule->out_cotangents[0] = weft_emit_binary(rule->graph, WEFT_OP_complex, rule->cotangents[0], weft_diff_zeros(rule->graph, rule->cotangents[0]));
+    rule->out_cotangents[0] = weft_emit_binary(rule->graph, WEFT_OP_complex, rule->cotangents[0],
+                                               weft_diff_zeros(rule->graph, rule->cotangents[0]));
 }
 void weft_transpose_imag(weft_transpose_rule *rule) {
-    rule->out_cotangents[0] = weft_emit_binary(rule->graph, WEFT_OP_complex, weft_diff_zeros(rule->graph, rule->cotangents[0]), rule->cotangents[0]);
+    rule->out_cotangents[0] = weft_emit_binary(rule->graph, WEFT_OP_complex,
+                                               weft_diff_zeros(rule->graph, rule->cotangents[0]), rule->cotangents[0]);
 }

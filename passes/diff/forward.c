@@ -8,15 +8,16 @@ enum { OPERANDS_MAX = 256 };
 
 weft_jvp_hook weft_jvp_get(weft_op op, const char **out_reason) {
     static const weft_jvp_hook hooks[] = {
-#define HOOK(name) weft_jvp_##name
+#define HOOK(name)   weft_jvp_##name
 #define NONE(reason) NULL
-#define WEFT_OP(id, class, low, high, results, flags, attributes, infer, interpret, decompose, jvp, ...) [WEFT_OP_##id] = jvp,
+#define WEFT_OP(id, class, low, high, results, flags, attributes, infer, interpret, decompose, jvp, ...)               \
+    [WEFT_OP_##id] = jvp,
 #include "ir/ops.def"
 #undef NONE
 #undef HOOK
     };
     static const char *const reasons[] = {
-#define HOOK(name) NULL
+#define HOOK(name)   NULL
 #define NONE(reason) reason
 #include "ir/ops.def"
 #undef WEFT_OP
@@ -49,9 +50,11 @@ static bool mark_needed(weft_graph *graph, const weft_value *value, weft_map *ma
     while (fine && depth > 0) {
         const weft_node *node = stack[--depth];
         if (is_marked(marks, node)) continue;
-        fine = weft_map_put(marks, &node, sizeof node, NULL) && WEFT_ARRAY_RESERVE(allocator, stack, capacity, depth + (size_t)node->operand_count);
+        fine = weft_map_put(marks, &node, sizeof node, NULL) &&
+               WEFT_ARRAY_RESERVE(allocator, stack, capacity, depth + (size_t)node->operand_count);
         for (int i = 0; fine && i < node->operand_count; i++)
-            if (node->operands[i]->node && !is_marked(marks, node->operands[i]->node)) stack[depth++] = node->operands[i]->node;
+            if (node->operands[i]->node && !is_marked(marks, node->operands[i]->node))
+                stack[depth++] = node->operands[i]->node;
     }
     weft_free(allocator, stack, capacity * sizeof *stack);
     return fine;
@@ -101,7 +104,8 @@ weft_value *weft_diff_forward(weft_graph *graph, weft_value *value, weft_value_m
     /* Nodes are in execution order; new ones are appended behind and are not marked. */
     if (value->node)
         for (const weft_node *node = value->node->block->first; node; node = node->next) {
-            if (!is_marked(&marks, node) || (node->result_count && weft_value_map_find(tangents, &node->results[0]))) continue;
+            if (!is_marked(&marks, node) || (node->result_count && weft_value_map_find(tangents, &node->results[0])))
+                continue;
             push_node(graph, node, tangents);
             if (node == value->node) break;
         }
@@ -110,10 +114,12 @@ weft_value *weft_diff_forward(weft_graph *graph, weft_value *value, weft_value_m
     return weft_value_map_find(tangents, value);
 }
 
-static bool seed(weft_graph *graph, weft_value_map *map, int count, weft_value *const *inputs, weft_value *const *tangents) {
+static bool seed(weft_graph *graph, weft_value_map *map, int count, weft_value *const *inputs,
+                 weft_value *const *tangents) {
     for (int i = 0; i < count; i++) {
         if (!weft_dtype_is_float(inputs[i]->type.dtype)) {
-            weft_graph_problem(graph, "input %d of a derivative is %s; only floats have derivatives", i, weft_dtype_name(inputs[i]->type.dtype));
+            weft_graph_problem(graph, "input %d of a derivative is %s; only floats have derivatives", i,
+                               weft_dtype_name(inputs[i]->type.dtype));
             continue;
         }
         if (!weft_type_equal(&inputs[i]->type, &tangents[i]->type)) {
@@ -125,7 +131,8 @@ static bool seed(weft_graph *graph, weft_value_map *map, int count, weft_value *
     return true;
 }
 
-weft_value *weft_jvp(weft_graph *graph, weft_value *value, int count, weft_value *const *inputs, weft_value *const *tangents) {
+weft_value *weft_jvp(weft_graph *graph, weft_value *value, int count, weft_value *const *inputs,
+                     weft_value *const *tangents) {
     weft_value_map map;
     weft_value_map_init(graph->context->allocator, &map);
     if (!seed(graph, &map, count, inputs, tangents)) graph->out_of_memory = true;

@@ -13,22 +13,27 @@ void weft_jvp_gather(weft_jvp_rule *rule) {
 void weft_transpose_gather(weft_transpose_rule *rule) {
     const weft_node *node = rule->node;
     weft_value *operands[3] = {weft_diff_zeros(rule->graph, node->operands[0]), node->operands[1], rule->cotangents[0]};
-    weft_attribute attributes[5] = {*weft_node_attribute(node, WEFT_ATTR_offset_axes), *weft_node_attribute(node, WEFT_ATTR_collapsed_axes),
-                                    *weft_node_attribute(node, WEFT_ATTR_index_map), *weft_node_attribute(node, WEFT_ATTR_index_axis),
-                                    weft_attr_string(WEFT_ATTR_kind, "sum")};
+    weft_attribute attributes[5] = {
+        *weft_node_attribute(node, WEFT_ATTR_offset_axes), *weft_node_attribute(node, WEFT_ATTR_collapsed_axes),
+        *weft_node_attribute(node, WEFT_ATTR_index_map), *weft_node_attribute(node, WEFT_ATTR_index_axis),
+        weft_attr_string(WEFT_ATTR_kind, "sum")};
     rule->out_cotangents[0] = weft_build(rule->graph, WEFT_OP_scatter, 3, operands, 5, attributes);
 }
 
-static bool is_kind(const weft_node *node, const char *kind) { return !strcmp(weft_node_string(node, WEFT_ATTR_kind, ""), kind); }
+static bool is_kind(const weft_node *node, const char *kind) {
+    return !strcmp(weft_node_string(node, WEFT_ATTR_kind, ""), kind);
+}
 
 /* sum is linear in x and updates; so is set while no index comes twice. */
 void weft_jvp_scatter(weft_jvp_rule *rule) {
     if (!is_kind(rule->node, "sum") && !is_kind(rule->node, "set")) {
-        weft_graph_problem(rule->graph, "scatter %s cannot be differentiated", weft_node_string(rule->node, WEFT_ATTR_kind, ""));
+        weft_graph_problem(rule->graph, "scatter %s cannot be differentiated",
+                           weft_node_string(rule->node, WEFT_ATTR_kind, ""));
         return;
     }
     weft_value *const *x = rule->node->operands, *const *t = rule->tangents;
-    weft_value *operands[3] = {t[0] ? t[0] : weft_diff_zeros(rule->graph, x[0]), x[1], t[2] ? t[2] : weft_diff_zeros(rule->graph, x[2])};
+    weft_value *operands[3] = {t[0] ? t[0] : weft_diff_zeros(rule->graph, x[0]), x[1],
+                               t[2] ? t[2] : weft_diff_zeros(rule->graph, x[2])};
     rule->out_tangents[0] = weft_diff_same_op(rule->graph, rule->node, operands);
 }
 
@@ -36,7 +41,8 @@ void weft_transpose_scatter(weft_transpose_rule *rule) {
     weft_graph *g = rule->graph;
     const weft_node *node = rule->node;
     weft_value *x = node->operands[0], *updates = node->operands[2];
-    const weft_attribute *offset = weft_node_attribute(node, WEFT_ATTR_offset_axes), *collapsed = weft_node_attribute(node, WEFT_ATTR_collapsed_axes);
+    const weft_attribute *offset = weft_node_attribute(node, WEFT_ATTR_offset_axes),
+                         *collapsed = weft_node_attribute(node, WEFT_ATTR_collapsed_axes);
     if (rule->linear[0] && is_kind(node, "sum")) rule->out_cotangents[0] = rule->cotangents[0];
     if (rule->linear[0] && is_kind(node, "set")) {
         weft_value *cleared[3] = {rule->cotangents[0], node->operands[1], weft_diff_zeros(g, updates)};
@@ -51,7 +57,8 @@ void weft_transpose_scatter(weft_transpose_rule *rule) {
         sizes[a] = dropped ? 1 : updates->type.dims[offset->as.ints[at++]];
     }
     weft_value *operands[2] = {rule->cotangents[0], node->operands[1]};
-    weft_attribute attributes[5] = {*offset, *collapsed, *weft_node_attribute(node, WEFT_ATTR_index_map), *weft_node_attribute(node, WEFT_ATTR_index_axis),
+    weft_attribute attributes[5] = {*offset, *collapsed, *weft_node_attribute(node, WEFT_ATTR_index_map),
+                                    *weft_node_attribute(node, WEFT_ATTR_index_axis),
                                     weft_attr_dims(WEFT_ATTR_sizes, x->type.rank, sizes)};
     rule->out_cotangents[2] = weft_build(g, WEFT_OP_gather, 2, operands, 5, attributes);
 }
@@ -68,8 +75,9 @@ weft_value *weft_diff_take_along(weft_graph *g, weft_value *x, weft_value *indic
         parts[i] = weft_emit_reshape(g, part, rank + 1, shape);
     }
     weft_value *operands[2] = {x, weft_emit_concat(g, rank, rank, parts)};
-    weft_attribute attributes[5] = {weft_attr_ints(WEFT_ATTR_offset_axes, 0, collapsed), weft_attr_ints(WEFT_ATTR_collapsed_axes, rank, collapsed),
-                                    weft_attr_ints(WEFT_ATTR_index_map, rank, collapsed), weft_attr_int(WEFT_ATTR_index_axis, rank),
-                                    weft_attr_dims(WEFT_ATTR_sizes, rank, sizes)};
+    weft_attribute attributes[5] = {
+        weft_attr_ints(WEFT_ATTR_offset_axes, 0, collapsed), weft_attr_ints(WEFT_ATTR_collapsed_axes, rank, collapsed),
+        weft_attr_ints(WEFT_ATTR_index_map, rank, collapsed), weft_attr_int(WEFT_ATTR_index_axis, rank),
+        weft_attr_dims(WEFT_ATTR_sizes, rank, sizes)};
     return weft_build(g, WEFT_OP_gather, 2, operands, 5, attributes);
 }

@@ -1,6 +1,6 @@
-/* Derivatives of window reductions. Sums are linear. Products, maxima and minima go axis by axis, the last one first: along
-   one axis a window is a few shifted slices of the padded operand, whose derivatives are elementwise. The first element in
-   row-major order that attains an extremum takes the derivative, as in select_and_scatter. */
+/* Derivatives of window reductions. Sums are linear. Products, maxima and minima go axis by axis, the last one first:
+   along one axis a window is a few shifted slices of the padded operand, whose derivatives are elementwise. The first
+   element in row-major order that attains an extremum takes the derivative, as in select_and_scatter. */
 #include "passes/diff/diff.h"
 
 #include <string.h>
@@ -28,7 +28,8 @@ static weft_value *reduce_axis(weft_graph *g, weft_value *x, const windows *w, i
     weft_dim none[2][WEFT_MAX_RANK] = {{0}};
     for (int k = 0; k < 4; k++)
         for (int i = 0; i < rank; i++) ones[k][i] = 1;
-    ones[0][axis] = w->window[axis], ones[1][axis] = w->stride[axis], ones[2][axis] = w->dilation[axis], ones[3][axis] = w->base[axis];
+    ones[0][axis] = w->window[axis], ones[1][axis] = w->stride[axis], ones[2][axis] = w->dilation[axis],
+    ones[3][axis] = w->base[axis];
     none[0][axis] = w->low[axis], none[1][axis] = w->high[axis];
     weft_attribute attributes[7] = {weft_attr_string(WEFT_ATTR_kind, w->kind),
                                     weft_attr_ints(WEFT_ATTR_window, rank, ones[0]),
@@ -45,7 +46,8 @@ static weft_value *pad_axis(weft_graph *g, weft_value *x, const windows *w, int 
     int64_t interior[WEFT_MAX_RANK] = {0};
     low[axis] = w->low[axis], high[axis] = w->high[axis], interior[axis] = w->base[axis] - 1;
     weft_value *operands[2] = {x, fill};
-    weft_attribute attributes[3] = {weft_attr_dims(WEFT_ATTR_low, x->type.rank, low), weft_attr_dims(WEFT_ATTR_high, x->type.rank, high),
+    weft_attribute attributes[3] = {weft_attr_dims(WEFT_ATTR_low, x->type.rank, low),
+                                    weft_attr_dims(WEFT_ATTR_high, x->type.rank, high),
                                     weft_attr_ints(WEFT_ATTR_interior, x->type.rank, interior)};
     return weft_build(g, WEFT_OP_pad, 2, operands, 3, attributes);
 }
@@ -53,40 +55,50 @@ static weft_value *pad_axis(weft_graph *g, weft_value *x, const windows *w, int 
 /* Element k of every window, from the padded operand. */
 static weft_value *element(weft_graph *g, weft_value *padded, const windows *w, int axis, weft_dim extent, int64_t k) {
     weft_dim start = weft_dim_number(g->dims, k * w->dilation[axis]);
-    weft_dim span = weft_dim_multiply(g->dims, weft_dim_subtract(g->dims, extent, 1), weft_dim_number(g->dims, w->stride[axis]));
+    weft_dim span =
+        weft_dim_multiply(g->dims, weft_dim_subtract(g->dims, extent, 1), weft_dim_number(g->dims, w->stride[axis]));
     weft_dim limit = weft_dim_add(g->dims, weft_dim_add(g->dims, start, span), 1);
     return weft_emit_slice_axis(g, padded, axis, start, limit, w->stride[axis]);
 }
 
 /* Which element of each window attains the extremum first: i64, `window` where none does (NaN). */
 static weft_value *first_extremum(weft_graph *g, weft_value *x, weft_value *y, const windows *w, int axis) {
-    weft_value *fill = weft_emit_reduce(g, weft_emit_splat(g, x->type.dtype, 0, 1, (weft_dim[]){0}), w->kind, 1, (int64_t[]){0}); /* the identity */
+    weft_value *fill = weft_emit_reduce(g, weft_emit_splat(g, x->type.dtype, 0, 1, (weft_dim[]){0}), w->kind, 1,
+                                        (int64_t[]){0}); /* the identity */
     weft_value *padded = pad_axis(g, x, w, axis, fill);
     weft_value *which = weft_emit_splat(g, WEFT_I64, (double)w->window[axis], y->type.rank, y->type.dims);
     for (int64_t k = w->window[axis] - 1; k >= 0; k--) {
         weft_value *attains = weft_emit_compare(g, "eq", element(g, padded, w, axis, y->type.dims[axis], k), y);
-        which = weft_emit_select(g, attains, weft_emit_splat(g, WEFT_I64, (double)k, y->type.rank, y->type.dims), which);
+        which =
+            weft_emit_select(g, attains, weft_emit_splat(g, WEFT_I64, (double)k, y->type.rank, y->type.dims), which);
     }
     return which;
 }
 
-static weft_value *extremum_along(weft_graph *g, weft_value *x, weft_value *y, weft_value *t, const windows *w, int axis) {
+static weft_value *extremum_along(weft_graph *g, weft_value *x, weft_value *y, weft_value *t, const windows *w,
+                                  int axis) {
     weft_value *which = first_extremum(g, x, y, w, axis), *zeros = weft_diff_zeros(g, y), *sum = NULL;
     weft_value *padded = pad_axis(g, t, w, axis, weft_emit_scalar(g, t->type.dtype, 0));
     for (int64_t k = 0; k < w->window[axis]; k++) {
-        weft_value *here = weft_emit_compare(g, "eq", which, weft_emit_splat(g, WEFT_I64, (double)k, y->type.rank, y->type.dims));
-        sum = weft_diff_sum(g, sum, weft_emit_select(g, here, element(g, padded, w, axis, y->type.dims[axis], k), zeros));
+        weft_value *here =
+            weft_emit_compare(g, "eq", which, weft_emit_splat(g, WEFT_I64, (double)k, y->type.rank, y->type.dims));
+        sum =
+            weft_diff_sum(g, sum, weft_emit_select(g, here, element(g, padded, w, axis, y->type.dims[axis], k), zeros));
     }
     return sum;
 }
 
 /* Running products of the pairs (p, t): (p, t)(q, u) = (pq, tq + pu). */
-static weft_value *product_along(weft_graph *g, weft_value *x, weft_value *y, weft_value *t, const windows *w, int axis) {
+static weft_value *product_along(weft_graph *g, weft_value *x, weft_value *y, weft_value *t, const windows *w,
+                                 int axis) {
     weft_value *padded = pad_axis(g, x, w, axis, weft_emit_scalar(g, x->type.dtype, 1));
     weft_value *tangents = pad_axis(g, t, w, axis, weft_emit_scalar(g, t->type.dtype, 0)), *product = NULL, *sum = NULL;
     for (int64_t k = 0; k < w->window[axis]; k++) {
-        weft_value *q = element(g, padded, w, axis, y->type.dims[axis], k), *u = element(g, tangents, w, axis, y->type.dims[axis], k);
-        sum = k ? weft_emit_binary(g, WEFT_OP_add, weft_emit_binary(g, WEFT_OP_mul, sum, q), weft_emit_binary(g, WEFT_OP_mul, u, product)) : u;
+        weft_value *q = element(g, padded, w, axis, y->type.dims[axis], k),
+                   *u = element(g, tangents, w, axis, y->type.dims[axis], k);
+        sum = k ? weft_emit_binary(g, WEFT_OP_add, weft_emit_binary(g, WEFT_OP_mul, sum, q),
+                                   weft_emit_binary(g, WEFT_OP_mul, u, product))
+                : u;
         product = k ? weft_emit_binary(g, WEFT_OP_mul, product, q) : q;
     }
     return sum;
@@ -101,7 +113,8 @@ void weft_jvp_reduce_window(weft_jvp_rule *rule) {
     }
     weft_value *x = rule->node->operands[0], *t = rule->tangents[0];
     for (int axis = x->type.rank - 1; axis >= 0; axis--) {
-        bool idle = w.window[axis] == 1 && w.stride[axis] == 1 && w.base[axis] == 1 && w.low[axis] == 0 && w.high[axis] == 0;
+        bool idle =
+            w.window[axis] == 1 && w.stride[axis] == 1 && w.base[axis] == 1 && w.low[axis] == 0 && w.high[axis] == 0;
         if (idle) continue;
         weft_value *y = reduce_axis(g, x, &w, axis);
         t = strcmp(w.kind, "product") ? extremum_along(g, x, y, t, &w, axis) : product_along(g, x, y, t, &w, axis);
@@ -114,16 +127,21 @@ void weft_jvp_reduce_window(weft_jvp_rule *rule) {
 void weft_transpose_reduce_window(weft_transpose_rule *rule) {
     weft_graph *g = rule->graph;
     const weft_node *node = rule->node;
-    const weft_attribute *window = weft_node_attribute(node, WEFT_ATTR_window), *stride = weft_node_attribute(node, WEFT_ATTR_stride),
-                         *dilation = weft_node_attribute(node, WEFT_ATTR_dilation), *base = weft_node_attribute(node, WEFT_ATTR_base_dilation),
+    const weft_attribute *window = weft_node_attribute(node, WEFT_ATTR_window),
+                         *stride = weft_node_attribute(node, WEFT_ATTR_stride),
+                         *dilation = weft_node_attribute(node, WEFT_ATTR_dilation),
+                         *base = weft_node_attribute(node, WEFT_ATTR_base_dilation),
                          *low = weft_node_attribute(node, WEFT_ATTR_low);
     weft_dim new_low[WEFT_MAX_RANK], new_high[WEFT_MAX_RANK];
     for (int i = 0; i < window->count; i++) {
         weft_dim reach = weft_dim_number(g->dims, dilation->as.ints[i] * (window->as.ints[i] - 1));
-        weft_dim spread_in = weft_dim_multiply(g->dims, weft_dim_subtract(g->dims, node->operands[0]->type.dims[i], 1), base->as.ints[i]);
-        weft_dim spread_out = weft_dim_multiply(g->dims, weft_dim_subtract(g->dims, node->results[0].type.dims[i], 1), stride->as.ints[i]);
+        weft_dim spread_in = weft_dim_multiply(g->dims, weft_dim_subtract(g->dims, node->operands[0]->type.dims[i], 1),
+                                               base->as.ints[i]);
+        weft_dim spread_out = weft_dim_multiply(g->dims, weft_dim_subtract(g->dims, node->results[0].type.dims[i], 1),
+                                                stride->as.ints[i]);
         new_low[i] = weft_dim_subtract(g->dims, reach, low->as.dims[i]);
-        new_high[i] = weft_dim_subtract(g->dims, weft_dim_add(g->dims, weft_dim_subtract(g->dims, spread_in, spread_out), reach), new_low[i]);
+        new_high[i] = weft_dim_subtract(
+            g->dims, weft_dim_add(g->dims, weft_dim_subtract(g->dims, spread_in, spread_out), reach), new_low[i]);
     }
     weft_attribute attributes[7] = {weft_attr_string(WEFT_ATTR_kind, "sum"),
                                     *window,

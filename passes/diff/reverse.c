@@ -7,15 +7,16 @@ enum { OPERANDS_MAX = 256 };
 
 weft_transpose_hook weft_transpose_get(weft_op op, const char **out_reason) {
     static const weft_transpose_hook hooks[] = {
-#define HOOK(name) weft_transpose_##name
+#define HOOK(name)   weft_transpose_##name
 #define NONE(reason) NULL
-#define WEFT_OP(id, class, low, high, results, flags, attributes, infer, interpret, decompose, jvp, transpose, ...) [WEFT_OP_##id] = transpose,
+#define WEFT_OP(id, class, low, high, results, flags, attributes, infer, interpret, decompose, jvp, transpose, ...)    \
+    [WEFT_OP_##id] = transpose,
 #include "ir/ops.def"
 #undef NONE
 #undef HOOK
     };
     static const char *const reasons[] = {
-#define HOOK(name) NULL
+#define HOOK(name)   NULL
 #define NONE(reason) reason
 #include "ir/ops.def"
 #undef WEFT_OP
@@ -31,10 +32,12 @@ typedef struct reverse {
     weft_region *linear;    /* arguments: tangents of the inputs */
     weft_value_map linears; /* value of the linear region -> itself */
     weft_value_map cotangents;
-    weft_place place;       /* where the results go */
+    weft_place place; /* where the results go */
 } reverse;
 
-static bool is_linear(const reverse *r, const weft_value *value) { return weft_value_map_find(&r->linears, value) != NULL; }
+static bool is_linear(const reverse *r, const weft_value *value) {
+    return weft_value_map_find(&r->linears, value) != NULL;
+}
 
 /* Nodes that no tangent reaches go to the surrounding block; what is left is linear. */
 static void move_constants(reverse *r) {
@@ -43,10 +46,12 @@ static void move_constants(reverse *r) {
         next = node->next;
         bool linear = false;
         for (int i = 0; i < node->operand_count; i++) linear |= is_linear(r, node->operands[i]);
-        if (!linear) weft_node_move(node, r->place);
+        if (!linear)
+            weft_node_move(node, r->place);
         else
             for (int i = 0; i < node->result_count; i++)
-                if (!weft_value_map_put(&r->linears, &node->results[i], &node->results[i])) r->graph->out_of_memory = true;
+                if (!weft_value_map_put(&r->linears, &node->results[i], &node->results[i]))
+                    r->graph->out_of_memory = true;
     }
 }
 
@@ -71,7 +76,8 @@ static void transpose_node(reverse *r, const weft_node *node) {
         weft_graph_problem(r->graph, "%s has no transpose: %s", weft_op_get(node->op)->name, reason);
         return;
     }
-    weft_transpose_rule rule = {.graph = r->graph, .node = node, .linear = linear, .cotangents = in, .out_cotangents = out};
+    weft_transpose_rule rule = {
+        .graph = r->graph, .node = node, .linear = linear, .cotangents = in, .out_cotangents = out};
     hook(&rule);
     for (int i = 0; i < node->operand_count; i++)
         if (linear[i] && out[i]) add_cotangent(r, node->operands[i], out[i]);
@@ -82,7 +88,8 @@ static void discard(weft_region *region) {
     while (region->block->last) weft_node_remove(region->block->last);
 }
 
-void weft_gradient(weft_graph *graph, weft_value *value, weft_value *cotangent, int count, weft_value *const *inputs, weft_value **out_gradients) {
+void weft_gradient(weft_graph *graph, weft_value *value, weft_value *cotangent, int count, weft_value *const *inputs,
+                   weft_value **out_gradients) {
     reverse r = {.graph = graph, .linear = weft_region_create(graph)};
     weft_value_map tangents;
     weft_location location = graph->location;
@@ -93,7 +100,8 @@ void weft_gradient(weft_graph *graph, weft_value *value, weft_value *cotangent, 
     if (!r.linear) graph->out_of_memory = true;
     for (int i = 0; r.linear && i < count; i++) {
         if (!weft_dtype_is_float(inputs[i]->type.dtype)) {
-            weft_graph_problem(graph, "input %d of a gradient is %s; only floats have gradients", i, weft_dtype_name(inputs[i]->type.dtype));
+            weft_graph_problem(graph, "input %d of a gradient is %s; only floats have gradients", i,
+                               weft_dtype_name(inputs[i]->type.dtype));
             continue;
         }
         out_gradients[i] = weft_block_add_argument(r.linear->block, &inputs[i]->type, NULL); /* for now: the tangent */

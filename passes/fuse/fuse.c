@@ -13,7 +13,8 @@ static bool needs_memory(const weft_fuse *fuse, const weft_value *value) {
         case WEFT_FUSE_PRODUCT: return true;
         case WEFT_FUSE_POINT:
             if (use->user->op == WEFT_OP_concat || use->user->op == WEFT_OP_pad) return true;
-            if ((use->user->op == WEFT_OP_gather || use->user->op == WEFT_OP_dynamic_slice) && use->index == 0) return true;
+            if ((use->user->op == WEFT_OP_gather || use->user->op == WEFT_OP_dynamic_slice) && use->index == 0)
+                return true;
             break;
         case WEFT_FUSE_COPY:
         case WEFT_FUSE_VIEW:
@@ -23,8 +24,8 @@ static bool needs_memory(const weft_fuse *fuse, const weft_value *value) {
     return false;
 }
 
-/* Views that someone needs in memory: a reshape stays a node (it costs nothing there), others are computed. The same for
-   iota and dim. Backwards, since a view in memory needs its operand in memory. */
+/* Views that someone needs in memory: a reshape stays a node (it costs nothing there), others are computed. The same
+   for iota and dim. Backwards, since a view in memory needs its operand in memory. */
 static void place_views(weft_fuse *fuse) {
     for (int i = fuse->count - 1; i >= 0; i--) {
         weft_fuse_item *item = &fuse->items[i];
@@ -52,15 +53,24 @@ static weft_status fuse_block(weft_graph *graph, weft_block *block) {
     size_t bytes = (size_t)fuse.count * sizeof *fuse.items, stack_bytes = (size_t)fuse.count * sizeof *fuse.stack;
     fuse.items = weft_allocate(fuse.allocator, bytes);
     fuse.stack = weft_allocate(fuse.allocator, stack_bytes);
-    weft_status status = fuse.items && fuse.stack ? NULL : WEFT_STATUS(WEFT_OUT_OF_MEMORY, "fusing %d nodes", fuse.count);
+    weft_status status =
+        fuse.items && fuse.stack ? NULL : WEFT_STATUS(WEFT_OUT_OF_MEMORY, "fusing %d nodes", fuse.count);
     if (!status) {
         int i = 0, last_effect = -1;
         for (weft_node *node = block->first; node; node = node->next, i++) {
             weft_fuse_role role = weft_fuse_classify(node);
             bool anchor = role == WEFT_FUSE_REDUCE || role == WEFT_FUSE_PRODUCT;
-            fuse.items[i] = (weft_fuse_item){.node = node, .role = role, .order = i, .parent = i, .next = -1, .last = i, .size = 1,
-                                             .anchor = anchor ? i : -1, .costly = weft_fuse_is_costly(node),
-                                             .effect = has_effect(node), .next_effect = -1};
+            fuse.items[i] = (weft_fuse_item){.node = node,
+                                             .role = role,
+                                             .order = i,
+                                             .parent = i,
+                                             .next = -1,
+                                             .last = i,
+                                             .size = 1,
+                                             .anchor = anchor ? i : -1,
+                                             .costly = weft_fuse_is_costly(node),
+                                             .effect = has_effect(node),
+                                             .next_effect = -1};
             node->note = &fuse.items[i];
             if (!fuse.items[i].effect) continue;
             if (last_effect >= 0) fuse.items[last_effect].next_effect = i;
@@ -76,4 +86,6 @@ static weft_status fuse_block(weft_graph *graph, weft_block *block) {
     return status;
 }
 
-weft_status weft_pass_fuse(weft_pass_context *context) { return fuse_block(context->graph, context->graph->body->block); }
+weft_status weft_pass_fuse(weft_pass_context *context) {
+    return fuse_block(context->graph, context->graph->body->block);
+}

@@ -10,10 +10,10 @@
 #include "passes/pass.h"
 
 typedef enum weft_fuse_role {
-    WEFT_FUSE_LEAVE,   /* constants, control flow, state: stays a plain node */
-    WEFT_FUSE_COPY,    /* scalar constants, iota, dim: copied into every group that uses it */
-    WEFT_FUSE_VIEW,    /* a view without arithmetic: copied into its users, unless someone needs its elements in memory */
-    WEFT_FUSE_POINT,   /* computed element by element */
+    WEFT_FUSE_LEAVE, /* constants, control flow, state: stays a plain node */
+    WEFT_FUSE_COPY,  /* scalar constants, iota, dim: copied into every group that uses it */
+    WEFT_FUSE_VIEW,  /* a view without arithmetic: copied into its users, unless someone needs its elements in memory */
+    WEFT_FUSE_POINT, /* computed element by element */
     WEFT_FUSE_REDUCE,  /* reduce: the anchor of a "reduce" group */
     WEFT_FUSE_PRODUCT, /* dot_general, convolution: anchors with an epilogue */
     WEFT_FUSE_SINGLE   /* a builder of its own, nothing joins */
@@ -30,8 +30,8 @@ typedef struct weft_fuse_item {
     bool dependent;  /* POINT: its value depends on the reduction or product of its group */
     /* of roots: */
     int last, size;
-    int anchor;      /* item of the first reduce or product; -1 = pointwise */
-    bool costly;     /* repeating it is dear: transcendental functions, gathers, reductions */
+    int anchor;  /* item of the first reduce or product; -1 = pointwise */
+    bool costly; /* repeating it is dear: transcendental functions, gathers, reductions */
     int stamp;
 } weft_fuse_item;
 

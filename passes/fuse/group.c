@@ -15,7 +15,8 @@ enum { GROUP_NODES_MAX = 96, GROUP_OPERANDS_MAX = 24 };
 typedef enum form { FORM_OTHER, FORM_FULL, FORM_REDUCED, FORM_KEPT } form;
 
 int weft_fuse_root(weft_fuse *fuse, int item) {
-    while (fuse->items[item].parent != item) item = fuse->items[item].parent = fuse->items[fuse->items[item].parent].parent;
+    while (fuse->items[item].parent != item)
+        item = fuse->items[item].parent = fuse->items[fuse->items[item].parent].parent;
     return item;
 }
 
@@ -26,7 +27,8 @@ weft_fuse_item *weft_fuse_item_of(const weft_fuse *fuse, const weft_node *node) 
 
 weft_value *weft_fuse_source(const weft_value *value) {
     weft_value *at = value->node ? &value->node->results[value->index] : value->block->arguments[value->index];
-    while (at->node && at->node->note && ((weft_fuse_item *)at->node->note)->role == WEFT_FUSE_VIEW) at = at->node->operands[0];
+    while (at->node && at->node->note && ((weft_fuse_item *)at->node->note)->role == WEFT_FUSE_VIEW)
+        at = at->node->operands[0];
     return at;
 }
 
@@ -75,7 +77,8 @@ static bool reaches_around(weft_fuse *fuse, int from, int to) {
     fuse->items[from].stamp = stamp;
     depth = push_users(fuse, from, to, stamp, depth);
     for (int i = 0; i < depth; i++) /* views reached from `from`: replaced by their users */
-        if (fuse->items[fuse->stack[i]].role == WEFT_FUSE_VIEW) depth = push_users(fuse, fuse->stack[i], to, stamp, depth);
+        if (fuse->items[fuse->stack[i]].role == WEFT_FUSE_VIEW)
+            depth = push_users(fuse, fuse->stack[i], to, stamp, depth);
     for (int i = 0; i < depth; i++)
         if (fuse->items[fuse->stack[i]].role != WEFT_FUSE_VIEW) fuse->stack[start++] = fuse->stack[i];
     /* From here on a view may be entered again: only through another group. */
@@ -164,11 +167,14 @@ static bool depends(const weft_fuse_item *item) {
 /* May `node` be computed in the iteration space of the anchor, when its operands in group `root` depend on it? */
 static bool fits_anchor(weft_fuse *fuse, const weft_node *node, int root, const weft_node *anchor) {
     bool product = weft_fuse_classify(anchor) == WEFT_FUSE_PRODUCT;
-    form own = product ? FORM_OTHER : form_of(anchor, node->op == WEFT_OP_reduce ? weft_operand_type(node, 0) : &node->results[0].type);
+    form own = product
+                   ? FORM_OTHER
+                   : form_of(anchor, node->op == WEFT_OP_reduce ? weft_operand_type(node, 0) : &node->results[0].type);
     if (!product && own == FORM_OTHER) return false;
     if (node->op == WEFT_OP_reduce) {
         if (own != FORM_FULL || !same_dims(&node->results[0].type, &anchor->results[0].type)) return false;
-        const weft_attribute *a = weft_node_attribute(node, WEFT_ATTR_axes), *b = weft_node_attribute(anchor, WEFT_ATTR_axes);
+        const weft_attribute *a = weft_node_attribute(node, WEFT_ATTR_axes),
+                             *b = weft_node_attribute(anchor, WEFT_ATTR_axes);
         if (a->count != b->count) return false;
         for (int i = 0; i < a->count; i++)
             if (a->as.ints[i] != b->as.ints[i]) return false;
@@ -179,7 +185,9 @@ static bool fits_anchor(weft_fuse *fuse, const weft_node *node, int root, const 
         weft_fuse_item *item = group_item(fuse, node->operands[i], root);
         if (!item || !depends(item)) continue;
         if (product) {
-            if (weft_fuse_source(node->operands[i]) != node->operands[i] || !same_dims(&node->operands[i]->type, &anchor->results[0].type)) return false;
+            if (weft_fuse_source(node->operands[i]) != node->operands[i] ||
+                !same_dims(&node->operands[i]->type, &anchor->results[0].type))
+                return false;
         } else if (aligned(anchor, node->operands[i]) != own) {
             return false;
         }
@@ -207,20 +215,26 @@ static bool outputs_fit(weft_fuse *fuse, int a, int b, const weft_node *anchor) 
             for (int r = 0; r < node->result_count && fit; r++) {
                 const weft_type *type = &node->results[r].type;
                 if (!weft_fuse_used_outside(fuse, &node->results[r], b)) continue;
-                if (anchor && weft_fuse_classify(anchor) == WEFT_FUSE_REDUCE) fit = form_of(anchor, type) != FORM_OTHER;
-                else if (anchor) fit = same_dims(type, &anchor->results[0].type);
-                else if (!shape) shape = type;
-                else fit = same_dims(type, shape);
+                if (anchor && weft_fuse_classify(anchor) == WEFT_FUSE_REDUCE)
+                    fit = form_of(anchor, type) != FORM_OTHER;
+                else if (anchor)
+                    fit = same_dims(type, &anchor->results[0].type);
+                else if (!shape)
+                    shape = type;
+                else
+                    fit = same_dims(type, shape);
             }
         }
     }
-    for (int i = a; i >= 0; i = fuse->items[i].next) fuse->items[i].parent = a; /* finding roots shortened paths into b */
+    for (int i = a; i >= 0; i = fuse->items[i].next)
+        fuse->items[i].parent = a; /* finding roots shortened paths into b */
     return fit;
 }
 
 /* A broadcast between source and value: the source is computed several times. */
 static bool repeats(const weft_value *value) {
-    for (weft_node *node = value->node; node && node->note && ((weft_fuse_item *)node->note)->role == WEFT_FUSE_VIEW; node = node->operands[0]->node)
+    for (weft_node *node = value->node; node && node->note && ((weft_fuse_item *)node->note)->role == WEFT_FUSE_VIEW;
+         node = node->operands[0]->node)
         if (node->op == WEFT_OP_broadcast) return true;
     return false;
 }
@@ -243,7 +257,8 @@ static void merge(weft_fuse *fuse, int a, int b) {
     into->last = from->last;
     into->size += from->size;
     into->costly |= from->costly;
-    if (into->anchor < 0 || (from->anchor >= 0 && from->anchor < into->anchor)) into->anchor = from->anchor >= 0 ? from->anchor : into->anchor;
+    if (into->anchor < 0 || (from->anchor >= 0 && from->anchor < into->anchor))
+        into->anchor = from->anchor >= 0 ? from->anchor : into->anchor;
 }
 
 /* Tries to pull the producer of operand `index` of the item into its group. */
@@ -252,19 +267,24 @@ static void try_operand(weft_fuse *fuse, weft_fuse_item *item, int index) {
     weft_value *value = node->operands[index], *source = weft_fuse_source(value);
     if (!source->node || source->node->block != fuse->block || reads_memory(node, index)) return;
     weft_fuse_item *producer = source->node->note;
-    if (producer->role != WEFT_FUSE_POINT && producer->role != WEFT_FUSE_REDUCE && producer->role != WEFT_FUSE_PRODUCT) return;
+    if (producer->role != WEFT_FUSE_POINT && producer->role != WEFT_FUSE_REDUCE && producer->role != WEFT_FUSE_PRODUCT)
+        return;
     if (item->role == WEFT_FUSE_PRODUCT) return;
     int a = weft_fuse_root(fuse, producer->order), b = weft_fuse_root(fuse, item->order);
     if (a == b || fuse->items[a].size + fuse->items[b].size > GROUP_NODES_MAX) return;
     bool from_anchor = fuse->items[a].anchor >= 0, to_anchor = fuse->items[b].anchor >= 0;
     const weft_node *anchor = NULL;
-    if (from_anchor) anchor = fuse->items[fuse->items[a].anchor].node;
-    else if (to_anchor) anchor = fuse->items[fuse->items[b].anchor].node;
+    if (from_anchor)
+        anchor = fuse->items[fuse->items[a].anchor].node;
+    else if (to_anchor)
+        anchor = fuse->items[fuse->items[b].anchor].node;
 
     if (from_anchor) {
         /* The item joins as part of the epilogue: only while it is alone or brings plain pointwise nodes along. */
         if (to_anchor && weft_fuse_classify(anchor) != WEFT_FUSE_REDUCE) return;
-        if (to_anchor && (weft_fuse_classify(fuse->items[fuse->items[b].anchor].node) != WEFT_FUSE_REDUCE || fuse->items[b].size > 1)) return;
+        if (to_anchor && (weft_fuse_classify(fuse->items[fuse->items[b].anchor].node) != WEFT_FUSE_REDUCE ||
+                          fuse->items[b].size > 1))
+            return;
         if (fuse->items[b].size > 1 && weft_fuse_classify(anchor) == WEFT_FUSE_PRODUCT) return;
         if (!fits_anchor(fuse, node, a, anchor)) return;
         if (depends(producer) && repeats(value) && aligned(anchor, value) == FORM_OTHER) return;
@@ -276,7 +296,8 @@ static void try_operand(weft_fuse *fuse, weft_fuse_item *item, int index) {
     if (reaches_around(fuse, a, b) || reaches_around(fuse, b, a)) return;
     if (!outputs_fit(fuse, a, b, anchor)) return;
     merge(fuse, a, b);
-    if (item->role == WEFT_FUSE_POINT && any_dependent(fuse, node, weft_fuse_root(fuse, item->order))) item->dependent = true;
+    if (item->role == WEFT_FUSE_POINT && any_dependent(fuse, node, weft_fuse_root(fuse, item->order)))
+        item->dependent = true;
 }
 
 void weft_fuse_group(weft_fuse *fuse) {

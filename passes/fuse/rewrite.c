@@ -1,5 +1,5 @@
-/* Groups become `fusion` nodes, in an order that respects every dependency. Copied views and scalars are cloned into each
-   region that uses them; a group's results are the values that others read. */
+/* Groups become `fusion` nodes, in an order that respects every dependency. Copied views and scalars are cloned into
+   each region that uses them; a group's results are the values that others read. */
 #include "passes/fuse/fuse.h"
 
 #include <stdlib.h>
@@ -13,7 +13,9 @@ typedef struct rewrite {
     weft_node *end;       /* nodes are put before it; NULL = at the end */
 } rewrite;
 
-static bool stays_inside(const weft_fuse_item *item) { return item->role == WEFT_FUSE_VIEW || item->role == WEFT_FUSE_COPY; }
+static bool stays_inside(const weft_fuse_item *item) {
+    return item->role == WEFT_FUSE_VIEW || item->role == WEFT_FUSE_COPY;
+}
 
 static weft_status emit_group(rewrite *r, int root, int depth);
 
@@ -29,15 +31,18 @@ static weft_status emit_value(rewrite *r, const weft_value *value, int root, int
 
 static weft_status emit_captured(rewrite *r, const weft_block *block, int root, int depth) {
     for (const weft_node *node = block->first; node; node = node->next) {
-        for (int i = 0; i < node->operand_count; i++) WEFT_TRY(emit_value(r, node->operands[i], root, depth), "ordering groups");
-        for (int i = 0; i < node->region_count; i++) WEFT_TRY(emit_captured(r, node->regions[i]->block, root, depth), "ordering groups");
+        for (int i = 0; i < node->operand_count; i++)
+            WEFT_TRY(emit_value(r, node->operands[i], root, depth), "ordering groups");
+        for (int i = 0; i < node->region_count; i++)
+            WEFT_TRY(emit_captured(r, node->regions[i]->block, root, depth), "ordering groups");
     }
     return NULL;
 }
 
-/* `value` as seen inside the region under construction: an argument, or, when a copy is wanted, a clone of a copied view
-   or scalar. */
-static weft_value *inside(rewrite *r, weft_block *block, weft_value_map *map, weft_value *value, bool copy, weft_value ***operands, size_t *count, size_t *capacity) {
+/* `value` as seen inside the region under construction: an argument, or, when a copy is wanted, a clone of a copied
+   view or scalar. */
+static weft_value *inside(rewrite *r, weft_block *block, weft_value_map *map, weft_value *value, bool copy,
+                          weft_value ***operands, size_t *count, size_t *capacity) {
     weft_value *found = weft_value_map_find(map, value);
     if (found) return found;
     weft_fuse_item *item = value->node && value->node->block == r->fuse->block ? value->node->note : NULL;
@@ -47,12 +52,14 @@ static weft_value *inside(rewrite *r, weft_block *block, weft_value_map *map, we
             if (!operand) return NULL;
         }
         weft_node *clone = weft_node_clone(r->fuse->graph, value->node, map);
-        return clone && weft_value_map_put(map, value, &clone->results[value->index]) ? &clone->results[value->index] : NULL;
+        return clone && weft_value_map_put(map, value, &clone->results[value->index]) ? &clone->results[value->index]
+                                                                                      : NULL;
     }
     weft_value *outer = weft_value_map_find(&r->moved, value);
     if (!outer) outer = value;
     for (size_t i = 0; i < *count; i++)
-        if ((*operands)[i] == outer) return weft_value_map_put(map, value, block->arguments[i]) ? block->arguments[i] : NULL;
+        if ((*operands)[i] == outer)
+            return weft_value_map_put(map, value, block->arguments[i]) ? block->arguments[i] : NULL;
     if (!WEFT_ARRAY_RESERVE(r->fuse->allocator, *operands, *capacity, *count + 1)) return NULL;
     weft_value *argument = weft_block_add_argument(block, &value->type, value->name);
     if (!argument || !weft_value_map_put(map, value, argument)) return NULL;
@@ -86,7 +93,8 @@ static weft_status build_fusion(rewrite *r, int root) {
         weft_fuse_role role = fuse->items[members[m]].role;
         bool copy = role != WEFT_FUSE_PRODUCT && role != WEFT_FUSE_SINGLE; /* those read their operands from memory */
         for (int i = 0; memory && i < node->operand_count; i++)
-            memory = inside(r, region->block, &map, node->operands[i], copy, &operands, &operand_count, &operand_capacity) != NULL;
+            memory = inside(r, region->block, &map, node->operands[i], copy, &operands, &operand_count,
+                            &operand_capacity) != NULL;
         graph->location = node->location;
         weft_node *clone = memory ? weft_node_clone(graph, node, &map) : NULL;
         memory = clone != NULL;
@@ -107,7 +115,8 @@ static weft_status build_fusion(rewrite *r, int root) {
         graph->insertion = fuse->block;
         graph->insert_before = r->end;
         weft_attribute anchor = weft_attr_string(WEFT_ATTR_anchor, weft_fuse_anchor(fuse, root));
-        weft_node *fusion = weft_node_create(graph, WEFT_OP_fusion, (int)operand_count, operands, 1, &anchor, 1, &region);
+        weft_node *fusion =
+            weft_node_create(graph, WEFT_OP_fusion, (int)operand_count, operands, 1, &anchor, 1, &region);
         memory = fusion && fusion->result_count == (int)yield_count;
         for (size_t i = 0; memory && i < yield_count; i++) {
             fusion->results[i].name = yields[i]->name;
@@ -127,13 +136,16 @@ static weft_status build_fusion(rewrite *r, int root) {
 static weft_status emit_group(rewrite *r, int root, int depth) {
     weft_fuse *fuse = r->fuse;
     if (r->done[root] == 2) return NULL;
-    if (r->done[root] == 1 || depth > DEPTH_MAX) return WEFT_STATUS(WEFT_INTERNAL, "fusion groups depend on each other in a cycle");
+    if (r->done[root] == 1 || depth > DEPTH_MAX)
+        return WEFT_STATUS(WEFT_INTERNAL, "fusion groups depend on each other in a cycle");
     r->done[root] = 1;
     bool effect = fuse->items[root].effect;
     for (int i = root; i >= 0; i = fuse->items[i].next) {
         weft_node *node = fuse->items[i].node;
-        for (int o = 0; o < node->operand_count; o++) WEFT_TRY(emit_value(r, node->operands[o], root, depth), "ordering groups");
-        for (int k = 0; k < node->region_count; k++) WEFT_TRY(emit_captured(r, node->regions[k]->block, root, depth), "ordering groups");
+        for (int o = 0; o < node->operand_count; o++)
+            WEFT_TRY(emit_value(r, node->operands[o], root, depth), "ordering groups");
+        for (int k = 0; k < node->region_count; k++)
+            WEFT_TRY(emit_captured(r, node->regions[k]->block, root, depth), "ordering groups");
         if (!effect) continue;
         for (int e = 0; e < root; e++) /* earlier effects first */
             if (fuse->items[e].effect) WEFT_TRY(emit_group(r, e, depth + 1), "ordering effects");

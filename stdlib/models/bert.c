@@ -54,17 +54,23 @@ static weft_value *layer(const bert *b, int i, weft_value *x, weft_value *mask) 
         layer_weight(b, i, "attention.self.value.weight"),   layer_weight(b, i, "attention.self.value.bias"),
         layer_weight(b, i, "attention.output.dense.weight"), layer_weight(b, i, "attention.output.dense.bias")};
     weft_value *mixed = weft_nn_self_attention(g, x, &w, b->options->heads, mask, false);
-    x = norm(b, weft_add(g, mixed, x), layer_weight(b, i, "attention.output.LayerNorm.weight"), layer_weight(b, i, "attention.output.LayerNorm.bias"));
-    weft_value *wide = weft_nn_linear(g, x, layer_weight(b, i, "intermediate.dense.weight"), layer_weight(b, i, "intermediate.dense.bias"));
-    weft_value *narrow = weft_nn_linear(g, weft_gelu(g, wide, false), layer_weight(b, i, "output.dense.weight"), layer_weight(b, i, "output.dense.bias"));
-    return norm(b, weft_add(g, narrow, x), layer_weight(b, i, "output.LayerNorm.weight"), layer_weight(b, i, "output.LayerNorm.bias"));
+    x = norm(b, weft_add(g, mixed, x), layer_weight(b, i, "attention.output.LayerNorm.weight"),
+             layer_weight(b, i, "attention.output.LayerNorm.bias"));
+    weft_value *wide = weft_nn_linear(g, x, layer_weight(b, i, "intermediate.dense.weight"),
+                                      layer_weight(b, i, "intermediate.dense.bias"));
+    weft_value *narrow = weft_nn_linear(g, weft_gelu(g, wide, false), layer_weight(b, i, "output.dense.weight"),
+                                        layer_weight(b, i, "output.dense.bias"));
+    return norm(b, weft_add(g, narrow, x), layer_weight(b, i, "output.LayerNorm.weight"),
+                layer_weight(b, i, "output.LayerNorm.bias"));
 }
 
-weft_value *weft_nn_bert(weft_graph *g, weft_safetensors *weights, const weft_nn_bert_options *options, weft_value *ids, weft_value *mask) {
+weft_value *weft_nn_bert(weft_graph *g, weft_safetensors *weights, const weft_nn_bert_options *options, weft_value *ids,
+                         weft_value *mask) {
     bert b = {g, weights, options};
     weft_value *x = embed(&b, ids);
     int64_t axes[2] = {1, 2};
-    weft_value *keep = weft_unsqueeze(g, weft_compare(g, WEFT_NE, mask, weft_scalar_integer(g, WEFT_I64, 0)), 2, axes); /* [B, 1, 1, T] */
+    weft_value *keep = weft_unsqueeze(g, weft_compare(g, WEFT_NE, mask, weft_scalar_integer(g, WEFT_I64, 0)), 2,
+                                      axes); /* [B, 1, 1, T] */
     for (int i = 0; i < options->layers; i++) x = layer(&b, i, x, keep);
     return x;
 }

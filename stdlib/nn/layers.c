@@ -9,12 +9,14 @@ weft_value *weft_nn_linear(weft_graph *g, weft_value *x, weft_value *weight, wef
 
 /* [B, T, D] -> [B, H, T, D / H] */
 static weft_value *split_heads(weft_graph *g, weft_value *x, int heads) {
-    weft_dim shape[4] = {weft_value_dim(x, 0), weft_value_dim(x, 1), heads, weft_dim_floor_divide(g, weft_value_dim(x, 2), heads)};
+    weft_dim shape[4] = {weft_value_dim(x, 0), weft_value_dim(x, 1), heads,
+                         weft_dim_floor_divide(g, weft_value_dim(x, 2), heads)};
     int64_t order[4] = {0, 2, 1, 3};
     return weft_transpose(g, weft_reshape(g, x, 4, shape), order);
 }
 
-weft_value *weft_nn_self_attention(weft_graph *g, weft_value *x, const weft_nn_attention_weights *w, int heads, weft_value *mask, bool causal) {
+weft_value *weft_nn_self_attention(weft_graph *g, weft_value *x, const weft_nn_attention_weights *w, int heads,
+                                   weft_value *mask, bool causal) {
     weft_value *q = split_heads(g, weft_nn_linear(g, x, w->query, w->query_bias), heads);
     weft_value *k = split_heads(g, weft_nn_linear(g, x, w->key, w->key_bias), heads);
     weft_value *v = split_heads(g, weft_nn_linear(g, x, w->value, w->value_bias), heads);
@@ -30,7 +32,8 @@ weft_value *weft_nn_mean_pool(weft_graph *g, weft_value *hidden, weft_value *mas
     int64_t last[1] = {2}, tokens[1] = {1}, width[1] = {1};
     weft_value *weight = weft_unsqueeze(g, weft_convert(g, mask, weft_value_dtype(hidden)), 1, last);
     weft_value *sum = weft_reduce_sum(g, weft_mul(g, hidden, weight), 1, tokens, false);
-    weft_value *count = weft_max(g, weft_reduce_sum(g, weight, 1, tokens, false), weft_scalar(g, weft_value_dtype(hidden), 1e-9));
+    weft_value *count =
+        weft_max(g, weft_reduce_sum(g, weight, 1, tokens, false), weft_scalar(g, weft_value_dtype(hidden), 1e-9));
     weft_value *mean = weft_div(g, sum, count);
     weft_value *norm = weft_sqrt(g, weft_reduce_sum(g, weft_square(g, mean), 1, width, true));
     return weft_div(g, mean, weft_max(g, norm, weft_scalar(g, weft_value_dtype(hidden), 1e-12)));

@@ -31,8 +31,10 @@ static weft_value *d_many_unary(weft_graph *g, weft_value **x) {
 }
 static weft_value *d_inverse_unary(weft_graph *g, weft_value **x) {
     weft_value *a = weft_add(g, weft_asin(g, x[0]), weft_acos(g, weft_mul_number(g, x[0], 0.5)));
-    weft_value *b = weft_add(g, weft_asinh(g, x[0]), weft_add(g, weft_atanh(g, x[0]), weft_acosh(g, weft_add_number(g, x[0], 1.5))));
-    return weft_add(g, weft_add(g, a, b), weft_add(g, weft_sinh(g, x[0]), weft_mul(g, weft_cosh(g, x[0]), weft_abs(g, x[0]))));
+    weft_value *b = weft_add(g, weft_asinh(g, x[0]),
+                             weft_add(g, weft_atanh(g, x[0]), weft_acosh(g, weft_add_number(g, x[0], 1.5))));
+    return weft_add(g, weft_add(g, a, b),
+                    weft_add(g, weft_sinh(g, x[0]), weft_mul(g, weft_cosh(g, x[0]), weft_abs(g, x[0]))));
 }
 static weft_value *d_binary(weft_graph *g, weft_value **x) {
     weft_value *a = weft_div(g, weft_mul(g, x[0], x[1]), weft_add(g, x[0], x[1]));
@@ -40,33 +42,43 @@ static weft_value *d_binary(weft_graph *g, weft_value **x) {
     return weft_add(g, weft_add(g, a, b), weft_add(g, weft_atan2(g, x[0], x[1]), weft_min(g, x[0], weft_neg(g, x[1]))));
 }
 static weft_value *d_broadcast(weft_graph *g, weft_value **x) { return weft_mul(g, x[0], weft_add(g, x[1], x[2])); }
-static weft_value *d_select(weft_graph *g, weft_value **x) { return weft_where(g, weft_compare(g, WEFT_LT, x[0], x[1]), weft_square(g, x[0]), weft_mul(g, x[0], x[1])); }
+static weft_value *d_select(weft_graph *g, weft_value **x) {
+    return weft_where(g, weft_compare(g, WEFT_LT, x[0], x[1]), weft_square(g, x[0]), weft_mul(g, x[0], x[1]));
+}
 static weft_value *d_movement(weft_graph *g, weft_value **x) {
     int64_t permutation[3] = {2, 0, 1}, reversed[2] = {0, 2}, interior[3] = {1, 0, 2}, stride[3] = {2, 1, 2};
     weft_dim low[3] = {1, -1, 0}, high[3] = {0, 2, 1}, shape[2] = {3, 20}, start[3] = {1, 0, 1}, limit[3] = {5, 3, 6};
     weft_value *t = weft_transpose(g, x[0], permutation);
-    weft_value *p = weft_pad(g, t, weft_mul_number(g, weft_reduce_sum(g, x[1], 0, NULL, false), 0.5), low, high, interior);
+    weft_value *p =
+        weft_pad(g, t, weft_mul_number(g, weft_reduce_sum(g, x[1], 0, NULL, false), 0.5), low, high, interior);
     weft_value *s = weft_slice(g, weft_reverse(g, p, 2, reversed), start, limit, stride);
     weft_value *parts[2] = {weft_reshape(g, x[0], 2, shape), weft_reshape(g, t, 2, shape)};
     weft_value *sum = weft_reduce_sum(g, weft_square(g, s), 3, (int64_t[]){0, 1, 2}, false);
     return weft_mul(g, weft_concat(g, 1, 2, parts), sum);
 }
 static weft_value *d_reduce(weft_graph *g, weft_value **x) {
-    weft_value *a = weft_reduce_sum(g, x[0], 1, (int64_t[]){1}, false), *b = weft_reduce_product(g, x[0], 1, (int64_t[]){1}, false);
-    weft_value *c = weft_reduce_max(g, x[0], 1, (int64_t[]){1}, false), *d = weft_reduce_mean(g, weft_square(g, x[0]), 1, (int64_t[]){1}, false);
+    weft_value *a = weft_reduce_sum(g, x[0], 1, (int64_t[]){1}, false),
+               *b = weft_reduce_product(g, x[0], 1, (int64_t[]){1}, false);
+    weft_value *c = weft_reduce_max(g, x[0], 1, (int64_t[]){1}, false),
+               *d = weft_reduce_mean(g, weft_square(g, x[0]), 1, (int64_t[]){1}, false);
     return weft_add(g, weft_mul(g, a, b), weft_mul(g, c, d));
 }
-static weft_value *d_cumulative(weft_graph *g, weft_value **x) { return weft_square(g, weft_cumulative(g, WEFT_SUM, x[0], 1, true, false)); }
+static weft_value *d_cumulative(weft_graph *g, weft_value **x) {
+    return weft_square(g, weft_cumulative(g, WEFT_SUM, x[0], 1, true, false));
+}
 static weft_value *d_matmul(weft_graph *g, weft_value **x) { return weft_tanh(g, weft_matmul(g, x[0], x[1])); }
 static weft_value *d_dot(weft_graph *g, weft_value **x) {
-    weft_dot_options o = WEFT_DOT_OPTIONS_INIT; /* x [K, B, M, J], y [B, J, N, K]: batch B, contract K and J in crossed order */
+    weft_dot_options o =
+        WEFT_DOT_OPTIONS_INIT; /* x [K, B, M, J], y [B, J, N, K]: batch B, contract K and J in crossed order */
     o.batch_count = 1, o.contract_count = 2;
-    o.lhs_batch = (int64_t[]){1}, o.rhs_batch = (int64_t[]){0}, o.lhs_contract = (int64_t[]){0, 3}, o.rhs_contract = (int64_t[]){3, 1};
+    o.lhs_batch = (int64_t[]){1}, o.rhs_batch = (int64_t[]){0}, o.lhs_contract = (int64_t[]){0, 3},
+    o.rhs_contract = (int64_t[]){3, 1};
     return weft_sin(g, weft_dot_general(g, x[0], x[1], &o));
 }
 static weft_value *d_convolution(weft_graph *g, weft_value **x) {
     weft_convolution_options o = WEFT_CONVOLUTION_OPTIONS_INIT;
-    o.stride = (int64_t[]){2, 1}, o.low = (weft_dim[]){1, 0}, o.high = (weft_dim[]){0, 2}, o.dilation = (int64_t[]){1, 2}, o.groups = 2;
+    o.stride = (int64_t[]){2, 1}, o.low = (weft_dim[]){1, 0}, o.high = (weft_dim[]){0, 2},
+    o.dilation = (int64_t[]){1, 2}, o.groups = 2;
     return weft_square(g, weft_convolution(g, x[0], x[1], &o));
 }
 static weft_value *d_transposed_convolution(weft_graph *g, weft_value **x) {
@@ -82,7 +94,8 @@ static weft_value *d_pool(weft_graph *g, weft_value **x) {
 /* Overlapping windows, padding, dilation, holes; every kind. */
 static weft_value *windows(weft_graph *g, weft_value *x, weft_reduction kind) {
     weft_window_options o = WEFT_WINDOW_OPTIONS_INIT;
-    o.window = (int64_t[]){1, 3, 2}, o.stride = (int64_t[]){1, 2, 1}, o.dilation = (int64_t[]){1, 1, 2}, o.base_dilation = (int64_t[]){1, 2, 1};
+    o.window = (int64_t[]){1, 3, 2}, o.stride = (int64_t[]){1, 2, 1}, o.dilation = (int64_t[]){1, 1, 2},
+    o.base_dilation = (int64_t[]){1, 2, 1};
     o.low = (weft_dim[]){0, 1, 0}, o.high = (weft_dim[]){0, 1, 1};
     return weft_reduce_window(g, kind, x, &o);
 }
@@ -96,12 +109,16 @@ static weft_value *d_max_pool(weft_graph *g, weft_value **x) {
     return weft_square(g, weft_max_pool(g, x[0], &o));
 }
 static weft_value *d_cumulative_product(weft_graph *g, weft_value **x) {
-    return weft_mul(g, weft_cumulative(g, WEFT_PRODUCT, x[0], 1, false, false), weft_cumulative(g, WEFT_PRODUCT, x[0], 1, true, true));
+    return weft_mul(g, weft_cumulative(g, WEFT_PRODUCT, x[0], 1, false, false),
+                    weft_cumulative(g, WEFT_PRODUCT, x[0], 1, true, true));
 }
 /* At zero only one product of each row has a derivative. */
-static weft_value *d_cumulative_zeros(weft_graph *g, weft_value **x) { return weft_cumulative(g, WEFT_PRODUCT, x[0], 1, true, false); }
+static weft_value *d_cumulative_zeros(weft_graph *g, weft_value **x) {
+    return weft_cumulative(g, WEFT_PRODUCT, x[0], 1, true, false);
+}
 static weft_value *d_cumulative_extremes(weft_graph *g, weft_value **x) {
-    weft_value *a = weft_mul(g, weft_cumulative(g, WEFT_MAX, x[0], 1, false, false), weft_cumulative(g, WEFT_MIN, x[0], 1, false, true));
+    weft_value *a = weft_mul(g, weft_cumulative(g, WEFT_MAX, x[0], 1, false, false),
+                             weft_cumulative(g, WEFT_MIN, x[0], 1, false, true));
     return weft_add(g, a, weft_cumulative(g, WEFT_MIN, weft_square(g, x[0]), 0, false, false));
 }
 static weft_value *d_gather(weft_graph *g, weft_value **x) {
@@ -122,12 +139,16 @@ static weft_value *d_sort(weft_graph *g, weft_value **x) {
     weft_value *in[2] = {x[0], weft_square(g, x[0])}, *out[2], *values, *indices;
     weft_sort(g, 2, in, 1, true, true, out);
     weft_top_k(g, x[0], 2, 1, true, &values, &indices);
-    return weft_add(g, weft_mul(g, out[0], out[1]), weft_reduce_sum(g, weft_exp(g, values), 2, (int64_t[]){0, 1}, false));
+    return weft_add(g, weft_mul(g, out[0], out[1]),
+                    weft_reduce_sum(g, weft_exp(g, values), 2, (int64_t[]){0, 1}, false));
 }
-static weft_value *d_softmax(weft_graph *g, weft_value **x) { return weft_mul(g, weft_softmax(g, x[0], 1), weft_log_softmax(g, x[0], 1)); }
+static weft_value *d_softmax(weft_graph *g, weft_value **x) {
+    return weft_mul(g, weft_softmax(g, x[0], 1), weft_log_softmax(g, x[0], 1));
+}
 static weft_value *d_norms(weft_graph *g, weft_value **x) {
     int64_t axes[1] = {1};
-    return weft_add(g, weft_square(g, weft_layer_norm(g, x[0], x[1], x[2], 1, axes, 1e-3)), weft_rms_norm(g, x[0], x[1], 1, axes, 1e-3));
+    return weft_add(g, weft_square(g, weft_layer_norm(g, x[0], x[1], x[2], 1, axes, 1e-3)),
+                    weft_rms_norm(g, x[0], x[1], 1, axes, 1e-3));
 }
 static weft_value *d_activations(weft_graph *g, weft_value **x) {
     weft_value *a = weft_add(g, weft_gelu(g, x[0], false), weft_gelu(g, x[0], true));
@@ -140,7 +161,8 @@ static weft_value *d_attention(weft_graph *g, weft_value **x) {
 }
 /* The gradient of a gradient. */
 static weft_value *d_second(weft_graph *g, weft_value **x) {
-    weft_value *inner, *y = weft_reduce_sum(g, weft_mul(g, weft_tanh(g, x[0]), weft_exp(g, x[0])), 1, (int64_t[]){0}, false);
+    weft_value *inner,
+        *y = weft_reduce_sum(g, weft_mul(g, weft_tanh(g, x[0]), weft_exp(g, x[0])), 1, (int64_t[]){0}, false);
     weft_gradient(g, y, NULL, 1, x, &inner);
     return weft_square(g, inner);
 }
@@ -148,10 +170,12 @@ static weft_value *d_second(weft_graph *g, weft_value **x) {
 static weft_value *d_mlp(weft_graph *g, weft_value **x) {
     weft_value *h = weft_tanh(g, weft_matmul(g, x[0], x[1]));
     weft_value *y = weft_matmul(g, weft_tanh(g, weft_matmul(g, h, x[2])), x[3]);
-    return weft_reduce_mean(g, weft_square(g, weft_sub(g, y, weft_reduce_sum(g, x[0], 1, (int64_t[]){1}, true))), 2, (int64_t[]){0, 1}, false);
+    return weft_reduce_mean(g, weft_square(g, weft_sub(g, y, weft_reduce_sum(g, x[0], 1, (int64_t[]){1}, true))), 2,
+                            (int64_t[]){0, 1}, false);
 }
 
-static const char *const names[3][INPUTS_MAX] = {{"x0", "x1", "x2", "x3"}, {"v0", "v1", "v2", "v3"}, {"g0", "g1", "g2", "g3"}};
+static const char *const names[3][INPUTS_MAX] = {
+    {"x0", "x1", "x2", "x3"}, {"v0", "v1", "v2", "v3"}, {"g0", "g1", "g2", "g3"}};
 
 static const test_case cases[] = {
     {"exp", d_exp, 1, {2}, {{3, 4}}, -1, 1},
@@ -248,7 +272,8 @@ START_TEST(derivatives) {
 
     double uJv = dot(in[2 * n], out[1]), Juv = 0;
     for (int i = 0; i < n; i++) Juv += dot(out[2 + i], in[n + i]);
-    ck_assert_msg(fabs(uJv - Juv) <= 1e-9 * (1 + fabs(uJv)), "%s: <u, Jv> = %.12g, <J'u, v> = %.12g", c->name, uJv, Juv);
+    ck_assert_msg(fabs(uJv - Juv) <= 1e-9 * (1 + fabs(uJv)), "%s: <u, Jv> = %.12g, <J'u, v> = %.12g", c->name, uJv,
+                  Juv);
     ck_assert_msg(fabs(uJv) > 1e-12, "%s: the derivative vanishes: nothing was tested", c->name);
 
     const double h = 1e-6;
@@ -256,14 +281,17 @@ START_TEST(derivatives) {
         for (int64_t e = 0; e < weft_tensor_element_count(in[i]); e++) elements(in[i])[e] += h * elements(in[n + i])[e];
     expect(weft_graph_interpret(g, 2 * n + 1, in, n + 2, up), c->name);
     for (int i = 0; i < n; i++)
-        for (int64_t e = 0; e < weft_tensor_element_count(in[i]); e++) elements(in[i])[e] -= 2 * h * elements(in[n + i])[e];
+        for (int64_t e = 0; e < weft_tensor_element_count(in[i]); e++)
+            elements(in[i])[e] -= 2 * h * elements(in[n + i])[e];
     expect(weft_graph_interpret(g, 2 * n + 1, in, n + 2, down), c->name);
     for (int64_t e = 0; e < weft_tensor_element_count(out[0]); e++) {
         double finite = (elements(up[0])[e] - elements(down[0])[e]) / (2 * h), exact = elements(out[1])[e];
-        ck_assert_msg(fabs(finite - exact) <= 1e-5 * (1 + fabs(exact)), "%s: element %d: differences %.9g, jvp %.9g", c->name, (int)e, finite, exact);
+        ck_assert_msg(fabs(finite - exact) <= 1e-5 * (1 + fabs(exact)), "%s: element %d: differences %.9g, jvp %.9g",
+                      c->name, (int)e, finite, exact);
     }
     for (int i = 0; i < 2 * n + 1; i++) weft_tensor_release(in[i]);
-    for (int i = 0; i < n + 2; i++) weft_tensor_release(out[i]), weft_tensor_release(up[i]), weft_tensor_release(down[i]);
+    for (int i = 0; i < n + 2; i++)
+        weft_tensor_release(out[i]), weft_tensor_release(up[i]), weft_tensor_release(down[i]);
     weft_graph_release(g);
     weft_context_release(context);
 }

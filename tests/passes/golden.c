@@ -58,8 +58,9 @@ static const golden goldens[] = {
     {"division by a power of two", "simplify",
      X_IN "%1 = constant {value = dense f32[] [4]} : f32[]\n%2 = broadcast %1 {shape = [2, 3], axes = []} : f32[2, 3]\n"
           "%3 = div %0, %2 : f32[2, 3]\noutput \"y\" %3\n",
-     X_IN "%1 = constant {value = dense f32[] [0.25]} : f32[]\n%2 = broadcast %1 {shape = [2, 3], axes = []} : f32[2, 3]\n"
-          "%3 = mul %0, %2 : f32[2, 3]\noutput \"y\" %3\n"},
+     X_IN
+     "%1 = constant {value = dense f32[] [0.25]} : f32[]\n%2 = broadcast %1 {shape = [2, 3], axes = []} : f32[2, 3]\n"
+     "%3 = mul %0, %2 : f32[2, 3]\noutput \"y\" %3\n"},
     {"division by three stays", "simplify",
      X_IN "%1 = constant {value = dense f32[] [3]} : f32[]\n%2 = broadcast %1 {shape = [2, 3], axes = []} : f32[2, 3]\n"
           "%3 = div %0, %2 : f32[2, 3]\noutput \"y\" %3\n",
@@ -122,7 +123,7 @@ static const golden goldens[] = {
      X_IN "%1 = constant {value = dense f32[3] [2, 3, 4]} : f32[3]\n"
           "%2 = broadcast %1 {shape = [2, 3], axes = [1]} : f32[2, 3]\n%3 = mul %0, %2 : f32[2, 3]\noutput \"y\" %3\n"},
     /* (conv(x, w) + b) * s + c -> conv(x, w * s) + (b * s + c) */
-    {"factors go into a convolution's weights", "simplify", 
+    {"factors go into a convolution's weights", "simplify",
      "input %0 \"x\" : f32[1, 1, 5]\n%1 = constant {value = dense f32[2, 1, 2] [1, 2, 3, 4]} : f32[2, 1, 2]\n"
      "%2 = constant {value = dense f32[2] [5, 7]} : f32[2]\n%3 = constant {value = dense f32[2] [2, 4]} : f32[2]\n"
      "%4 = constant {value = dense f32[2] [3, 10]} : f32[2]\n"

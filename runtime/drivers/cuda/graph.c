@@ -1,7 +1,7 @@
 /* Recordings: the launches and copies of one call as a CUDA graph, made node by node, so that other threads may use the
-   stream meanwhile. Nodes form one chain: the order is that of the stream. A recording keeps the addresses and extents of
-   its commands; whoever made it drops it when one changes. Also the marks that time what the device does.
-   Source: CUDA driver API manual, graph management. */
+   stream meanwhile. Nodes form one chain: the order is that of the stream. A recording keeps the addresses and extents
+   of its commands; whoever made it drops it when one changes. Also the marks that time what the device does. Source:
+   CUDA driver API manual, graph management. */
 #include "runtime/drivers/cuda/cuda.h"
 
 #include <string.h>

@@ -62,8 +62,7 @@ weft_status weft_cuda_allocate(weft_device *base, size_t bytes, void **out_memor
              (long long)device->memory_bytes);
     *out_memory = (void *)(uintptr_t)block.memory;
     if (device->poison)
-        return weft_cuda_status(&device->api,
-                                device->api.cuMemsetD8Async(block.memory, 0xff, size, device->stream),
+        return weft_cuda_status(&device->api, device->api.cuMemsetD8Async(block.memory, 0xff, size, device->stream),
                                 "filling new memory");
     return NULL;
 }

@@ -236,8 +236,7 @@ static weft_status allow_shared(cuda_device *device, kernel_code *kernel, int64_
     return NULL;
 }
 
-weft_status weft_cuda_prepare(cuda_device *device, weft_module *module, const weft_launch *launch,
-                              cuda_prepared *out) {
+weft_status weft_cuda_prepare(cuda_device *device, weft_module *module, const weft_launch *launch, cuda_prepared *out) {
     WEFT_TRY(check_launch(module, launch), "launching");
     kernel_code *kernel = &module->kernels[launch->kernel];
     WEFT_TRY(allow_shared(device, kernel, launch->scratch_bytes), "launching %s", kernel->name);
@@ -266,9 +265,8 @@ weft_status weft_cuda_launch(weft_device *base, weft_module *module, const weft_
     if (launch->grid == 0) return NULL;
     WEFT_TRY(weft_cuda_enter(device), "launching");
     WEFT_TRY(weft_cuda_prepare(device, module, launch, &prepared), "launching");
-    cu_result result =
-        device->api.cuLaunchKernel(prepared.function, prepared.blocks, 1, 1, prepared.threads, 1, 1,
-                                   prepared.shared_bytes, device->stream, prepared.parameters, NULL);
+    cu_result result = device->api.cuLaunchKernel(prepared.function, prepared.blocks, 1, 1, prepared.threads, 1, 1,
+                                                  prepared.shared_bytes, device->stream, prepared.parameters, NULL);
     WEFT_TRY(weft_cuda_status(&device->api, result, "cuLaunchKernel"),
              "launching kernel %s with %lld blocks of %d threads, %lld bytes of shared memory",
              module->kernels[launch->kernel].name, (long long)launch->grid, module->kernels[launch->kernel].threads,

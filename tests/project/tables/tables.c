@@ -11,7 +11,7 @@ typedef struct row {
     int low, high, results;
 } row;
 
-#define HOOK(name) ""
+#define HOOK(name)   ""
 #define NONE(reason) reason
 static const row rows[] = {
 #define WEFT_OP(id, class, low, high, results, flags, attributes, infer, interpret, decompose, jvp, transpose, batch)  \
@@ -21,19 +21,26 @@ static const row rows[] = {
 };
 
 static void print_count(int low, int high) {
-    if (high < 0) printf("%d or more", low);
-    else if (low == high) printf("%d", low);
-    else printf("%d to %d", low, high);
+    if (high < 0)
+        printf("%d or more", low);
+    else if (low == high)
+        printf("%d", low);
+    else
+        printf("%d to %d", low, high);
 }
 
 /* Flags as the row spells them, in lower case; 0 = none. */
 static void print_flags(const char *flags) {
     if (!strcmp(flags, "0")) return;
     for (const char *at = flags; *at; at++) {
-        if (at[0] == ' ' && at[1] == '|') at += 1, putchar(',');
-        else if (at[0] == '|' && at[1] == ' ') continue;
-        else if (at[0] == ' ' && at[1] == '0') break;
-        else putchar(*at >= 'A' && *at <= 'Z' ? *at - 'A' + 'a' : *at);
+        if (at[0] == ' ' && at[1] == '|')
+            at += 1, putchar(',');
+        else if (at[0] == '|' && at[1] == ' ')
+            continue;
+        else if (at[0] == ' ' && at[1] == '0')
+            break;
+        else
+            putchar(*at >= 'A' && *at <= 'Z' ? *at - 'A' + 'a' : *at);
     }
 }
 
@@ -47,19 +54,22 @@ static void print_attributes(const char *text) {
 }
 
 static void print_ops(void) {
-    printf("# Operations of the graph IR\n\n"
-           "Printed from `ir/ops.def`, which also states the semantics of each; `sh tests/project/docs.sh build/release --write` prints it anew.\n"
-           "An attribute with ? is optional. Derivatives: yes, or the reason why there is no hook in that column. Derived operations\n"
-           "have a decomposition into core ones (docs/add-an-op.md).\n\n"
-           "| op | class | operands | results | attributes | flags | forward derivative | transpose |\n"
-           "|---|---|---|---|---|---|---|---|\n");
+    printf(
+        "# Operations of the graph IR\n\n"
+        "Printed from `ir/ops.def`, which also states the semantics of each; `sh tests/project/docs.sh build/release --write` prints it anew.\n"
+        "An attribute with ? is optional. Derivatives: yes, or the reason why there is no hook in that column. Derived operations\n"
+        "have a decomposition into core ones (docs/add-an-op.md).\n\n"
+        "| op | class | operands | results | attributes | flags | forward derivative | transpose |\n"
+        "|---|---|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const row *r = &rows[i];
         printf("| %s | %s | ", r->name, !strcmp(r->class, "CORE") ? "core" : "derived");
         print_count(r->low, r->high);
         printf(" | ");
-        if (r->results < 0) printf("any");
-        else printf("%d", r->results);
+        if (r->results < 0)
+            printf("any");
+        else
+            printf("%d", r->results);
         printf(" | ");
         print_attributes(r->attributes);
         printf(" | ");
@@ -69,18 +79,19 @@ static void print_ops(void) {
 }
 
 static void print_environment(void) {
-    printf("# Environment variables\n\n"
-           "Printed from the table in `base/context.h`; `base/env.c` is the only file that reads them. A value in the descriptor of a\n"
-           "context (`include/weft/context.h`) wins over its variable.\n\n"
-           "| variable | default | what it does |\n|---|---|---|\n");
+    printf(
+        "# Environment variables\n\n"
+        "Printed from the table in `base/context.h`; `base/env.c` is the only file that reads them. A value in the descriptor of a\n"
+        "context (`include/weft/context.h`) wins over its variable.\n\n"
+        "| variable | default | what it does |\n|---|---|---|\n");
     for (int i = 0; i < WEFT_ENV_COUNT; i++) {
         static const char *const fallbacks[] = {
 #define X(id, name, fallback, help) fallback,
             WEFT_ENVIRONMENT(X)
 #undef X
         };
-        printf("| `%s` | %s%s%s | %s |\n", weft_env_name((weft_env)i), *fallbacks[i] ? "`" : "", *fallbacks[i] ? fallbacks[i] : "unset",
-               *fallbacks[i] ? "`" : "", weft_env_help((weft_env)i));
+        printf("| `%s` | %s%s%s | %s |\n", weft_env_name((weft_env)i), *fallbacks[i] ? "`" : "",
+               *fallbacks[i] ? fallbacks[i] : "unset", *fallbacks[i] ? "`" : "", weft_env_help((weft_env)i));
     }
 }
 
