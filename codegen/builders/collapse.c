@@ -55,12 +55,13 @@ static uint32_t transpose_bits(const weft_node *node, uint32_t from) {
 }
 
 /* Walks the groups of a reshape (see index_move.c): inside a group the result merges where the operand does throughout;
-   between groups where the operand's boundary does. */
+   between groups where the operand's boundary does and both groups do. */
 static uint32_t reshape_bits(weft_index_context *c, const weft_node *node, uint32_t from) {
     const weft_type *x = weft_operand_type(node, 0), *y = &node->results[0].type;
     weft_dim_table *table = c->graph->dims;
     if (from == all_bits(x->rank)) return all_bits(y->rank);
     uint32_t bits = 0;
+    bool whole = false; /* the group before merges throughout */
     int i = 0, j = 0;
     while (i < x->rank && j < y->rank) {
         int i0 = i, j0 = j;
@@ -82,7 +83,8 @@ static uint32_t reshape_bits(weft_index_context *c, const weft_node *node, uint3
         bool inside = true;
         for (int n = i0; n + 1 < i; n++) inside &= has(from, n);
         for (int n = j0; n + 1 < j && inside; n++) bits |= (uint32_t)1 << n;
-        if (j < y->rank && i < x->rank && has(from, i - 1)) bits |= (uint32_t)1 << (j - 1);
+        if (j0 > 0 && whole && inside && has(from, i0 - 1)) bits |= (uint32_t)1 << (j0 - 1);
+        whole = inside;
     }
     return bits;
 }
