@@ -1,10 +1,10 @@
 /* The artifact file, model.weft: a ZIP64 of stored entries that holds everything a runtime needs.
 
-   manifest.json                  {"format": "weft-artifact", "version": 1, "producer", "name", "weights": entry or
-   null, "weights_bytes", "graph": entry or null, "targets": [{"target", "arch", "code": entry, "program": {...}}]}
-   kernels/<target>/<arch>.<ext>  code; all entries of code and weights start at multiples of 64 KiB, so they are used
-   in weights.bin                    place from the mapped file graph.wir                      text of the graph:
-   re-lowered where no code fits
+   manifest.json: {"format": "weft-artifact", "version": 1, "producer", "name", "weights": entry or null,
+   "weights_bytes", "graph": entry or null, "targets": [{"target", "arch", "code": entry, "program": {...}}]}.
+
+   kernels/<target>/<arch>.<ext> is code, weights.bin the constants: both start at multiples of 64 KiB, so they are used
+   in place from the mapped file. graph.wir is the text of the graph, re-lowered where no code fits.
 
    Several targets share one weights entry; each program's CONSTANT offsets count from its start.
    Used by compile/ (writer), runtime/artifact.c (loader) and tools. */
