@@ -9,15 +9,18 @@ static weft_status decompose_node(weft_graph *graph, weft_node *node, weft_node 
     weft_place old = weft_graph_place_before(graph, node);
     weft_location location = graph->location;
     graph->location = node->location;
-    weft_value *value = weft_decompose_get(node->op)(graph, node, node->operands);
+    weft_value *values[WEFT_DECOMPOSED_MAX];
+    bool poison = false;
+    weft_decompose(graph, node, node->operands, values);
     graph->location = location;
     weft_graph_place(graph, old);
-    if (weft_value_is_poison(value) || graph->problem_count)
+    for (int i = 0; i < node->result_count; i++) poison |= weft_value_is_poison(values[i]);
+    if (poison || graph->problem_count)
         return WEFT_STATUS(graph->out_of_memory ? WEFT_OUT_OF_MEMORY : WEFT_INTERNAL, "decomposing %s: %s",
                            weft_op_get(node->op)->name, graph->problem_count ? graph->problems[0].text : "no memory");
     *out_next = previous ? previous->next : node->block->first;
     if (*out_next == node) *out_next = node->next;
-    weft_value_replace(&node->results[0], value);
+    for (int i = 0; i < node->result_count; i++) weft_value_replace(&node->results[i], values[i]);
     weft_node_remove(node);
     return NULL;
 }
@@ -30,7 +33,7 @@ static weft_status decompose_block(const weft_pass_context *context, weft_block 
     weft_graph *graph = context->graph;
     for (weft_node *node = block->first, *next; node; node = next) {
         next = node->next;
-        if (weft_decompose_get(node->op) && !is_claimed(context, node)) {
+        if (weft_op_decomposes(node->op) && !is_claimed(context, node)) {
             WEFT_TRY(decompose_node(graph, node, &next), "%s", graph->name);
             continue;
         }

@@ -84,17 +84,18 @@ static weft_value *weighted(weft_graph *graph, weft_value *p, weft_value *v) {
     return weft_emit_reshape(graph, weft_emit_dot(graph, p, v, &axes, p->type.dtype, p->type.dtype), 4, out);
 }
 
-weft_value *weft_decompose_attention(weft_graph *graph, const weft_node *node, weft_value *const *operands) {
+void weft_decompose_attention(weft_graph *graph, const weft_node *node, weft_value *const *operands,
+                              weft_value **out_results) {
     weft_dtype dtype = operands[0]->type.dtype, compute = weft_compute_dtype(dtype);
     weft_value *s = scores(graph, operands[0], operands[1], compute);
-    if (weft_value_is_poison(s)) return s;
+    if (weft_value_is_poison(s)) return;
     s = scaled(graph, node, s, operands[0]->type.dims[3]);
     double cap = weft_node_float(node, WEFT_ATTR_soft_cap, 0);
     if (cap > 0) {
         s = weft_emit_unary(graph, WEFT_OP_tanh, weft_emit_binary_scalar(graph, WEFT_OP_div, s, cap));
         s = weft_emit_binary_scalar(graph, WEFT_OP_mul, s, cap);
     }
-    if (weft_value_is_poison(s)) return s;
+    if (weft_value_is_poison(s)) return;
     weft_value *visible = masked(graph, node, s, operands);
     bool empty_rows = visible != s;
     s = visible;
@@ -106,7 +107,7 @@ weft_value *weft_decompose_attention(weft_graph *graph, const weft_node *node, w
         sum = weft_emit_select(graph, empty, weft_emit_splat_like(graph, 1, sum), sum);
     }
     weft_value *p = weft_emit_binary(graph, WEFT_OP_div, parts.exponent, weft_emit_spread(graph, sum, s, 1, &axis));
-    if (weft_value_is_poison(p)) return p;
+    if (weft_value_is_poison(p)) return;
     weft_value *y = weighted(graph, p, weft_emit_convert(graph, operands[2], compute));
-    return weft_emit_convert(graph, y, dtype);
+    out_results[0] = weft_emit_convert(graph, y, dtype);
 }

@@ -13,4 +13,9 @@ static const weft_decompose_hook hooks[WEFT_OP_COUNT] = {
 #undef HOOK
 };
 
-weft_decompose_hook weft_decompose_get(weft_op op) { return hooks[op]; }
+bool weft_op_decomposes(weft_op op) { return hooks[op] != NULL; }
+
+void weft_decompose(weft_graph *graph, const weft_node *node, weft_value *const *operands, weft_value **out_results) {
+    for (int i = 0; i < node->result_count; i++) out_results[i] = weft_value_poison(graph);
+    hooks[node->op](graph, node, operands, out_results);
+}

@@ -29,12 +29,14 @@ static weft_value *normalise(weft_graph *graph, const weft_node *node, weft_valu
     return weft_emit_convert(graph, y, operands[0]->type.dtype);
 }
 
-weft_value *weft_decompose_layer_norm(weft_graph *graph, const weft_node *node, weft_value *const *operands) {
+void weft_decompose_layer_norm(weft_graph *graph, const weft_node *node, weft_value *const *operands,
+                               weft_value **out_results) {
     weft_value *x = weft_compute_value(graph, operands[0]);
     weft_value *mean = spread_mean(graph, x, weft_node_attribute(node, WEFT_ATTR_axes));
-    return normalise(graph, node, weft_emit_binary(graph, WEFT_OP_sub, x, mean), operands);
+    out_results[0] = normalise(graph, node, weft_emit_binary(graph, WEFT_OP_sub, x, mean), operands);
 }
 
-weft_value *weft_decompose_rms_norm(weft_graph *graph, const weft_node *node, weft_value *const *operands) {
-    return normalise(graph, node, weft_compute_value(graph, operands[0]), operands);
+void weft_decompose_rms_norm(weft_graph *graph, const weft_node *node, weft_value *const *operands,
+                             weft_value **out_results) {
+    out_results[0] = normalise(graph, node, weft_compute_value(graph, operands[0]), operands);
 }

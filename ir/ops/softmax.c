@@ -15,27 +15,30 @@ weft_softmax_parts weft_softmax_build(weft_graph *graph, weft_value *x, int64_t 
     return parts;
 }
 
-weft_value *weft_decompose_softmax(weft_graph *graph, const weft_node *node, weft_value *const *operands) {
+void weft_decompose_softmax(weft_graph *graph, const weft_node *node, weft_value *const *operands,
+                            weft_value **out_results) {
     int64_t axis = weft_node_int(node, WEFT_ATTR_axis, 0);
     weft_value *x = weft_compute_value(graph, operands[0]);
     weft_softmax_parts parts = weft_softmax_build(graph, x, axis, false);
     weft_value *y =
         weft_emit_binary(graph, WEFT_OP_div, parts.exponent, weft_emit_spread(graph, parts.sum, x, 1, &axis));
-    return weft_emit_convert(graph, y, operands[0]->type.dtype);
+    out_results[0] = weft_emit_convert(graph, y, operands[0]->type.dtype);
 }
 
-weft_value *weft_decompose_log_softmax(weft_graph *graph, const weft_node *node, weft_value *const *operands) {
+void weft_decompose_log_softmax(weft_graph *graph, const weft_node *node, weft_value *const *operands,
+                                weft_value **out_results) {
     int64_t axis = weft_node_int(node, WEFT_ATTR_axis, 0);
     weft_value *x = weft_compute_value(graph, operands[0]);
     weft_softmax_parts parts = weft_softmax_build(graph, x, axis, false);
     weft_value *log = weft_emit_unary(graph, WEFT_OP_log, parts.sum);
     weft_value *y = weft_emit_binary(graph, WEFT_OP_sub, parts.shifted, weft_emit_spread(graph, log, x, 1, &axis));
-    return weft_emit_convert(graph, y, operands[0]->type.dtype);
+    out_results[0] = weft_emit_convert(graph, y, operands[0]->type.dtype);
 }
 
 /* log(sum exp(z)) - z[label], z = logits - max. The label is picked by comparison: a label outside [0, C) picks
  * nothing. */
-weft_value *weft_decompose_cross_entropy(weft_graph *graph, const weft_node *node, weft_value *const *operands) {
+void weft_decompose_cross_entropy(weft_graph *graph, const weft_node *node, weft_value *const *operands,
+                                  weft_value **out_results) {
     (void)node;
     int64_t row = 0, class = 1;
     weft_value *x = weft_compute_value(graph, operands[0]);
@@ -46,5 +49,5 @@ weft_value *weft_decompose_cross_entropy(weft_graph *graph, const weft_node *nod
     weft_value *picked = weft_emit_select(graph, weft_emit_compare(graph, "eq", labels, classes), parts.shifted, zero);
     weft_value *log = weft_emit_unary(graph, WEFT_OP_log, parts.sum);
     weft_value *y = weft_emit_binary(graph, WEFT_OP_sub, log, weft_emit_reduce(graph, picked, "sum", 1, &class));
-    return weft_emit_convert(graph, y, operands[0]->type.dtype);
+    out_results[0] = weft_emit_convert(graph, y, operands[0]->type.dtype);
 }

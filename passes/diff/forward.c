@@ -62,9 +62,12 @@ static bool mark_needed(weft_graph *graph, const weft_value *value, weft_map *ma
 
 /* A derived op is differentiated through its decomposition, built anew: CSE joins it with the op's own later. */
 static void push_derived(weft_graph *graph, const weft_node *node, weft_value_map *tangents) {
-    weft_value *written = weft_decompose_get(node->op)(graph, node, node->operands);
-    weft_value *tangent = weft_diff_forward(graph, written, tangents);
-    if (tangent && !weft_value_map_put(tangents, &node->results[0], tangent)) graph->out_of_memory = true;
+    weft_value *written[WEFT_DECOMPOSED_MAX];
+    weft_decompose(graph, node, node->operands, written);
+    for (int i = 0; i < node->result_count; i++) {
+        weft_value *tangent = weft_diff_forward(graph, written[i], tangents);
+        if (tangent && !weft_value_map_put(tangents, &node->results[i], tangent)) graph->out_of_memory = true;
+    }
 }
 
 static void push_node(weft_graph *graph, const weft_node *node, weft_value_map *tangents) {

@@ -105,7 +105,8 @@ static void derived(weft_op op, weft_dtype dtype, int64_t rows, int64_t columns,
     weft_place place = weft_graph_place_end(g, g->body->block);
     weft_graph_place(g, place);
     weft_value *whole = weft_build(g, op, operands, x, is_softmax ? 1 : 2, is_softmax ? softmax : norm);
-    weft_value *y = weft_decompose_get(op)(g, whole->node, x);
+    weft_value *y;
+    weft_decompose(g, whole->node, x, &y);
     weft_node_remove(whole->node);
     weft_graph_output(g, "y", y);
     if (prologue) weft_graph_output(g, "t", x[0]);
