@@ -82,7 +82,8 @@ static void make_predicates(generator *g) {
             g,
             weft_shift_right_arithmetic(g->graph, n->value, weft_scalar(g->graph, n->value->type.dtype, below(g, 6))),
             true, 0);
-    if (e && chance(g, 40) && e->value->type.dtype == WEFT_F32) /* abs: the sign of a zero is not part of the contract */
+    if (e && chance(g, 40) &&
+        e->value->type.dtype == WEFT_F32) /* abs: the sign of a zero is not part of the contract */
         cli_fuzz_add(g, weft_bitcast(g->graph, weft_abs(g->graph, e->value), WEFT_I32), true, 0);
     if (!x) return;
     int64_t axes[1] = {below(g, x->value->type.rank)};

@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "codegen/kernel/fold.h"
+#include "codegen/kernel/scalar.h"
 
 static const weft_ktype type_void = {WEFT_KIND_VOID, 0, 0};
 
@@ -22,7 +23,7 @@ static weft_dtype elem_of(const weft_kernel *k, weft_kval value) { return (weft_
 
 weft_kval weft_k_integer(weft_kernel *k, weft_dtype elem, int64_t value) {
     if (weft_dtype_is_float(elem)) return weft_k_float(k, elem, (double)value);
-    return emit0(k, WEFT_K_constant, weft_kvector(elem, 1), weft_kfold_wrap(elem, value));
+    return emit0(k, WEFT_K_constant, weft_kvector(elem, 1), weft_kscalar_wrap(elem, value));
 }
 
 weft_kval weft_k_float(weft_kernel *k, weft_dtype elem, double value) {
@@ -34,7 +35,7 @@ weft_kval weft_k_constant_lanes(weft_kernel *k, weft_dtype elem, double value, i
     if (!weft_dtype_is_float(elem)) {
         bool big = value >= 9223372036854775808.0; /* of U64 */
         int64_t integer = big ? (int64_t)(uint64_t)value : (int64_t)value;
-        return emit0(k, WEFT_K_constant, type, weft_kfold_wrap(elem, integer));
+        return emit0(k, WEFT_K_constant, type, weft_kscalar_wrap(elem, integer));
     }
     if (elem == WEFT_F32)
         value = (double)(float)value;

@@ -10,8 +10,6 @@ weft_kval weft_kfold_unary(weft_kernel *k, weft_kop op, weft_kval a);
 weft_kval weft_kfold_binary(weft_kernel *k, weft_kop op, weft_kval a, weft_kval b);
 weft_kval weft_kfold_convert(weft_kernel *k, weft_kval a, weft_dtype elem);
 weft_kval weft_kfold_bitcast(weft_kernel *k, weft_kval a, weft_dtype elem);
-/* value modulo 2^bits, sign- or zero-extended as the dtype says; BOOL: 0 or 1. */
-int64_t weft_kfold_wrap(weft_dtype elem, int64_t value);
 /* The instruction of a constant, or NULL. */
 const weft_kinstr *weft_kfold_constant(const weft_kernel *k, weft_kval value);
 

@@ -69,7 +69,7 @@ static void leave_nest(weft_sim *sim, weft_sim_thread *thread) {
         weft_dtype elem = (weft_dtype)instr->type.elem;
         uint64_t *variable = thread->slots + sim->slot[opener];
         uint64_t before = *variable;
-        *variable = (uint64_t)weft_sim_wrap(
+        *variable = (uint64_t)weft_kscalar_wrap(
             elem, (int64_t)(before + *weft_sim_value(sim, thread, weft_koperand(sim->kernel, instr, 2))));
         if (below(elem, *variable, before)) weft_sim_fault(sim, thread, "the loop variable overflows");
         bool again = below(elem, *variable, *weft_sim_value(sim, thread, weft_koperand(sim->kernel, instr, 1)));

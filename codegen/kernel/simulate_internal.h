@@ -12,6 +12,7 @@
 #ifndef WEFT_CODEGEN_KERNEL_SIMULATE_INTERNAL_H
 #define WEFT_CODEGEN_KERNEL_SIMULATE_INTERNAL_H
 
+#include "codegen/kernel/scalar.h"
 #include "codegen/kernel/simulate.h"
 
 enum { WEFT_SIM_NOBODY = -1, WEFT_SIM_SPARE_CLOCKS = 4096, WEFT_SIM_CALLS = 8 };
@@ -134,9 +135,6 @@ static inline const weft_kinstr *weft_sim_instr(const weft_sim *sim, const weft_
 
 /* simulate_values.c: instructions that only compute. */
 bool weft_sim_compute(weft_sim *sim, weft_sim_thread *thread, const weft_kinstr *instr);
-int64_t weft_sim_wrap(weft_dtype elem, int64_t value);
-float weft_sim_f32(uint64_t bits);
-uint64_t weft_sim_bits(float value);
 
 /* simulate_memory.c: loads, stores, atomics, asynchronous copies, and the checks of every access. */
 bool weft_sim_access(weft_sim *sim, weft_sim_thread *thread, const weft_kinstr *instr);

@@ -52,7 +52,7 @@ static float decode(int64_t unit, uint32_t bits) {
     case WEFT_ASYNC_F16: return (float)weft_float_decode(WEFT_F16, bits & 0xffff);
     case WEFT_ASYNC_E4M3: return (float)weft_float_decode(WEFT_F8E4M3FN, bits & 0xff);
     case WEFT_ASYNC_TF32:
-    default: return weft_sim_f32(bits & 0xffffe000u);
+    default: return weft_kscalar_f32(bits & 0xffffe000u);
     }
 }
 
@@ -193,9 +193,9 @@ static void compute(weft_sim *sim, weft_sim_thread *const *lanes, const operatio
         for (int row = 0; row < 16; row++) {
             uint64_t *d = &lanes[row % 8 * 4 + column % 8 / 2]
                                ->slots[o->d_slot + (size_t)(column / 8 * 4 + row / 8 * 2 + column % 2)];
-            float sum = o->accumulate ? weft_sim_f32(*d) : 0;
+            float sum = o->accumulate ? weft_kscalar_f32(*d) : 0;
             for (int k = 0; k < depth; k++) sum += left[row][k] * right[k];
-            *d = weft_sim_bits(sum);
+            *d = weft_kscalar_of_f32(sum);
         }
     }
 }

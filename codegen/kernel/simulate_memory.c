@@ -157,7 +157,7 @@ bool weft_sim_write(weft_sim *sim, weft_sim_thread *thread, weft_sim_memory *mem
 static uint64_t load_element(weft_dtype elem, const unsigned char *from) {
     uint64_t bits = 0;
     memcpy(&bits, from, (size_t)weft_dtype_bits(elem) / 8);
-    return weft_dtype_is_float(elem) ? bits : (uint64_t)weft_sim_wrap(elem, (int64_t)bits);
+    return weft_dtype_is_float(elem) ? bits : (uint64_t)weft_kscalar_wrap(elem, (int64_t)bits);
 }
 
 static void store_element(weft_dtype elem, unsigned char *to, uint64_t value) {
@@ -234,13 +234,13 @@ static bool store(weft_sim *sim, weft_sim_thread *thread, const weft_kinstr *ins
 
 static uint64_t combine(weft_dtype elem, int64_t kind, uint64_t a, uint64_t b) {
     if (elem == WEFT_F32) {
-        float x = weft_sim_f32(a), y = weft_sim_f32(b);
-        return weft_sim_bits(kind == WEFT_ATOMIC_ADD ? x + y : (kind == WEFT_ATOMIC_MIN) == (x < y) ? x : y);
+        float x = weft_kscalar_f32(a), y = weft_kscalar_f32(b);
+        return weft_kscalar_of_f32(kind == WEFT_ATOMIC_ADD ? x + y : (kind == WEFT_ATOMIC_MIN) == (x < y) ? x : y);
     }
     bool is_signed = weft_dtype_kind_of(elem) == WEFT_KIND_SIGNED;
     bool less = is_signed ? (int64_t)a < (int64_t)b : a < b;
     uint64_t r = kind == WEFT_ATOMIC_ADD ? a + b : (kind == WEFT_ATOMIC_MIN) == less ? a : b;
-    return (uint64_t)weft_sim_wrap(elem, (int64_t)r);
+    return (uint64_t)weft_kscalar_wrap(elem, (int64_t)r);
 }
 
 /* The value of the instruction, when it has one, is what was there before. */

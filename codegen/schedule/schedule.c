@@ -10,8 +10,10 @@
 #define FIELDS(X)                                                                                                      \
     X(tile_m)                                                                                                          \
     X(tile_n)                                                                                                          \
-    X(tile_k) X(threads) X(vector) X(unroll) X(stages) X(consumers) X(cluster) X(raster) X(split) X(block_elements)    \
-        X(panels_per_block) X(accumulator_sets) X(pack_a) X(numerics)
+    X(tile_k)                                                                                                          \
+    X(threads)                                                                                                         \
+    X(vector) X(unroll) X(stages) X(consumers) X(cluster) X(raster) X(split) X(block_elements) X(panels_per_block)     \
+        X(accumulator_sets) X(pack_a) X(numerics)
 
 typedef struct field {
     const char *name;
