@@ -176,7 +176,8 @@ static void print_func(weft_wgsl_printer *p, weft_kval id, weft_kval end) {
     weft_text_append(p->text, "}\n");
 }
 
-/* Blocks are numbered over two axes of the dispatch, since one axis ends at 65535; those past the grid do nothing. */
+/* Blocks are numbered over two axes of the dispatch, since one axis ends at 65535; those past the grid do nothing. One
+   exit: prelude.c says why. */
 static void print_kernel(weft_wgsl_printer *p) {
     const weft_kernel *kernel = p->kernel;
     weft_kval count = (weft_kval)kernel->instr_count;
@@ -188,13 +189,16 @@ static void print_kernel(weft_wgsl_printer *p) {
     p->depth = 1;
     weft_wgsl_line(p, "weft_zero = groups.z ^ 1u;");
     weft_wgsl_line(p, "let block = group.x + group.y * groups.x;");
-    weft_wgsl_line(p, "if (block >= extents.grid) { return; }");
+    weft_wgsl_line(p, "if (block < extents.grid) {");
+    p->depth++;
     for (weft_kval i = 0; i < count; i++) {
         if (kernel->instrs[i].op == WEFT_K_func)
             i = func_end(kernel, i);
         else
             print_instruction(p, i);
     }
+    p->depth--;
+    weft_wgsl_line(p, "}");
     p->depth = 0;
     weft_text_append(p->text, "}\n");
 }
