@@ -161,8 +161,11 @@ int cli_run_bench(cli_arguments *arguments) {
             summary s;
             double first;
             status = cli_runner_inputs(arguments, &runner, 0, count, tensors, NULL, 0, inputs);
-            if (!status) status = time_calls(&runner, inputs, (int)cli_number(arguments, "runs", 0), &s, &first);
-            if (!status) print_summary(arguments, "call", s, first);
+            bool profile = cli_flag(arguments, "profile");
+            if (!status && profile) status = cli_profile(arguments, &runner, inputs);
+            if (!status && !profile)
+                status = time_calls(&runner, inputs, (int)cli_number(arguments, "runs", 0), &s, &first);
+            if (!status && !profile) print_summary(arguments, "call", s, first);
         }
     }
     cli_release_tensors(CLI_VALUES_MAX, inputs);

@@ -50,6 +50,7 @@ const cli_command cli_commands[] = {
      {{"dim-sweep", NULL, CLI_TEXT, "NAME=LO..HI", "call with every extent in the range, just in time"},
       {"expect-compiles", NULL, CLI_NUMBER, "N", "fail when a sweep compiles more often"},
       {"load", NULL, CLI_FLAG, NULL, "time loading and the first call"},
+      {"profile", NULL, CLI_FLAG, NULL, "the steps by time, each with its kernel, node and bytes"},
       {"runs", "n", CLI_NUMBER, "N", "timed runs (default: about two seconds)"},
       {"input", "i", CLI_LIST, "NAME=FILE.npy", "an input; others are random"},
       DIM_OPTION,

@@ -34,4 +34,7 @@ weft_status cli_runner_inputs(cli_arguments *arguments, const cli_runner *runner
 weft_status cli_read_inputs(cli_arguments *arguments, cli_named_tensor *out_tensors, int *out_count) WEFT_MUST_USE;
 void cli_release_tensors(int count, weft_tensor **tensors);
 
+/* profile.c: calls a session many times and prints its steps by time. */
+weft_status cli_profile(cli_arguments *arguments, cli_runner *runner, weft_tensor *const *inputs) WEFT_MUST_USE;
+
 #endif

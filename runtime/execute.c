@@ -91,6 +91,10 @@ weft_status weft_frame_run(weft_frame *frame, int region) {
         if (resolved->dynamic && resolved->step->kind != WEFT_STEP_WHILE)
             status = weft_frame_resolve_step(frame, resolved, false);
         if (!status) status = run_step(frame, resolved);
+        if (!status && frame->observe && region == WEFT_REGION_MAIN) {
+            status = frame->device->driver->synchronise(frame->device);
+            frame->observe(frame->observe_self, i);
+        }
         if (status) return annotate(frame, resolved, region, i, status);
     }
     return NULL;
@@ -136,6 +140,7 @@ static weft_status record(weft_frame *frame) {
 
 weft_status weft_frame_run_main(weft_frame *frame) {
     const weft_driver *driver = frame->device->driver;
+    if (frame->observe) return weft_frame_run(frame, WEFT_REGION_MAIN);
     if (driver->record && !frame->recording && frame->steady >= 0 && frame->steady++ == STEADY_RUNS) {
         weft_status status = is_recordable(&frame->regions[WEFT_REGION_MAIN]) ? record(frame) : NULL;
         if (status)

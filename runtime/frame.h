@@ -45,6 +45,9 @@ typedef struct weft_frame {
     int patch_count;
     weft_recording *recording; /* of the main region, for the present addresses */
     int steady;                /* runs of the main region since an address or a shape changed; -1: cannot be recorded */
+    /* For profiles: called after each step of the main region, once the device has finished it. NULL = off. */
+    void (*observe)(void *self, int step);
+    void *observe_self;
 } weft_frame;
 
 weft_status weft_frame_init(weft_context *context, const weft_program_data *data, weft_device *device,
