@@ -51,17 +51,18 @@ static bool broadcasts(weft_infer *infer, const weft_type *small, int big_rank, 
     return true;
 }
 
-static bool attention_mask(weft_infer *infer, const weft_type *q, weft_dim keys) {
-    const weft_type *mask = weft_infer_operand(infer, 3);
+static bool attention_mask(weft_infer *infer, int operand, const weft_type *q, weft_dim keys) {
+    const weft_type *mask = weft_infer_operand(infer, operand);
     weft_dim scores[4] = {q->dims[0], q->dims[1], q->dims[2], keys};
     weft_type expected = {mask->dtype, 4, scores};
-    if (!weft_infer_dtype(infer, 3, WEFT_ALLOW_BOOL | WEFT_ALLOW_FLOAT)) return false;
+    if (!weft_infer_dtype(infer, operand, WEFT_ALLOW_BOOL | WEFT_ALLOW_FLOAT)) return false;
     if (broadcasts(infer, mask, 4, scores)) return true;
     return weft_infer_fail(infer, "the mask is %s; it must broadcast to %s", weft_infer_type_text(infer, mask),
                            weft_infer_type_text(infer, &expected));
 }
 
-bool weft_infer_attention(weft_infer *infer) {
+/* q, k, v and the mask, which is the operand after the required ones. */
+static bool attention_operands(weft_infer *infer, int mask) {
     const weft_type *q = weft_infer_operand(infer, 0), *k = weft_infer_operand(infer, 1),
                     *v = weft_infer_operand(infer, 2);
     weft_graph *graph = infer->graph;
@@ -87,9 +88,57 @@ bool weft_infer_attention(weft_infer *infer) {
     if (!weft_infer_flag(infer, WEFT_ATTR_causal)) return false;
     if (weft_infer_attribute(infer, WEFT_ATTR_soft_cap)->as.number < 0)
         return weft_infer_fail(infer, "soft_cap is negative; 0 means none");
-    if (infer->node->operand_count == 4 && !attention_mask(infer, q, k->dims[2])) return false;
+    return infer->node->operand_count == mask || attention_mask(infer, mask, q, k->dims[2]);
+}
+
+static weft_dtype attention_lse_dtype(weft_dtype dtype) { return dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32; }
+
+bool weft_infer_attention(weft_infer *infer) {
+    if (!attention_operands(infer, 3)) return false;
+    const weft_type *q = weft_infer_operand(infer, 0);
+    weft_dim dims[4] = {q->dims[0], q->dims[1], q->dims[2], weft_infer_operand(infer, 2)->dims[3]};
+    if (!weft_infer_emit(infer, q->dtype, 4, dims)) return false;
+    if (!weft_node_attribute(infer->node, WEFT_ATTR_lse)) return true;
+    if (!weft_infer_flag(infer, WEFT_ATTR_lse)) return false;
+    return weft_node_int(infer->node, WEFT_ATTR_lse, 0) == 0 ||
+           weft_infer_emit(infer, attention_lse_dtype(q->dtype), 3, dims);
+}
+
+/* Operand `operand` has this type, extents under guards. */
+static bool attention_operand(weft_infer *infer, int operand, weft_dtype dtype, int rank, const weft_dim *dims) {
+    weft_dim copy[4];
+    for (int i = 0; i < rank; i++) copy[i] = dims[i];
+    weft_type expected = {dtype, rank, copy};
+    const weft_type *given = weft_infer_operand(infer, operand);
+    if (given->dtype == dtype && weft_infer_shapes_equal(infer, given, &expected)) return true;
+    return weft_infer_fail(infer, "operand %d is %s, not %s", operand, weft_infer_type_text(infer, given),
+                           weft_infer_type_text(infer, &expected));
+}
+
+/* o and lse follow q, k and v. */
+static bool attention_residuals(weft_infer *infer) {
+    const weft_type *q = weft_infer_operand(infer, 0), *v = weft_infer_operand(infer, 2);
     weft_dim dims[4] = {q->dims[0], q->dims[1], q->dims[2], v->dims[3]};
-    return weft_infer_emit(infer, q->dtype, 4, dims);
+    return attention_operand(infer, 3, q->dtype, 4, dims) &&
+           attention_operand(infer, 4, attention_lse_dtype(q->dtype), 3, dims);
+}
+
+bool weft_infer_attention_backward(weft_infer *infer) {
+    if (!attention_operands(infer, 6) || !attention_residuals(infer)) return false;
+    const weft_type *o = weft_infer_operand(infer, 3);
+    if (!attention_operand(infer, 5, o->dtype, 4, o->dims)) return false;
+    for (int i = 0; i < 3; i++)
+        if (!weft_infer_emit_type(infer, weft_infer_operand(infer, i))) return false;
+    return true;
+}
+
+bool weft_infer_attention_tangent(weft_infer *infer) {
+    if (!attention_operands(infer, 8) || !attention_residuals(infer)) return false;
+    for (int i = 0; i < 3; i++) {
+        const weft_type *x = weft_infer_operand(infer, i);
+        if (!attention_operand(infer, 5 + i, x->dtype, 4, x->dims)) return false;
+    }
+    return weft_infer_emit_type(infer, weft_infer_operand(infer, 3));
 }
 
 bool weft_infer_rope(weft_infer *infer) {

@@ -1,13 +1,15 @@
 /* Scaled dot-product attention (Vaswani et al. 2017), with grouped queries (Ainslie et al. 2023), an additive or bool
    mask, causal and sliding windows, and a soft cap on scores.
    B batch, H query heads, Hkv key heads, G = H / Hkv, T queries, S keys, D and E widths.
-   Query i stands at key position i + S - T. A query that sees no key gives 0. */
+   Query i stands at key position i + S - T. A query that sees no key gives 0, and its log-sum-exp is -inf.
+   Read next: attention_gradient.c. */
+#include "ir/ops/attention.h"
+
 #include <math.h>
 
-#include "ir/ops/compute.h"
-
-/* Scores [B, H, T, S] in the compute dtype: head h reads key head h / G. */
-static weft_value *scores(weft_graph *graph, weft_value *q, weft_value *k, weft_dtype compute) {
+/* Head h reads key head h / G. */
+weft_value *weft_attention_dots(weft_graph *graph, weft_value *q, weft_value *k) {
+    weft_dtype compute = weft_compute_dtype(q->type.dtype);
     const weft_dim *qd = q->type.dims, *kd = k->type.dims;
     int64_t batch[2] = {0, 1}, q_contract[1], k_contract[1] = {3};
     weft_dim out[4] = {qd[0], qd[1], qd[2], kd[2]};
@@ -21,7 +23,7 @@ static weft_value *scores(weft_graph *graph, weft_value *q, weft_value *k, weft_
     return weft_emit_reshape(graph, s, 4, out);
 }
 
-static weft_value *scaled(weft_graph *graph, const weft_node *node, weft_value *s, weft_dim width) {
+weft_value *weft_attention_scale(weft_graph *graph, const weft_node *node, weft_value *s, weft_dim width) {
     double scale = weft_node_float(node, WEFT_ATTR_scale, 0);
     if (scale == 0 && weft_dim_is_number(width)) scale = 1 / sqrt((double)width);
     if (scale != 0) return weft_emit_binary_scalar(graph, WEFT_OP_mul, s, scale);
@@ -49,10 +51,9 @@ static weft_value *distances(weft_graph *graph, weft_dim queries, weft_dim keys)
     return weft_emit_binary(graph, WEFT_OP_sub, d, weft_emit_broadcast_to(graph, shift, 2, dims));
 }
 
-static weft_value *masked(weft_graph *graph, const weft_node *node, weft_value *s, weft_value *const *operands) {
+static weft_value *masked(weft_graph *graph, const weft_node *node, weft_value *s, weft_value *mask) {
     weft_dim queries = s->type.dims[2], keys = s->type.dims[3];
-    if (node->operand_count == 4) {
-        weft_value *mask = operands[3];
+    if (mask) {
         bool additive = mask->type.dtype != WEFT_BOOL;
         if (additive) mask = weft_emit_convert(graph, mask, s->type.dtype);
         weft_dim shape[4] = {s->type.dims[0], s->type.dims[1], queries, keys};
@@ -71,8 +72,7 @@ static weft_value *masked(weft_graph *graph, const weft_node *node, weft_value *
     return s;
 }
 
-/* Weights times values, [B, H, T, E]. */
-static weft_value *weighted(weft_graph *graph, weft_value *p, weft_value *v) {
+weft_value *weft_attention_sums(weft_graph *graph, weft_value *p, weft_value *v) {
     const weft_dim *pd = p->type.dims, *vd = v->type.dims;
     int64_t batch[2] = {0, 1}, p_contract[1], v_contract[1] = {2};
     weft_dim out[4] = {pd[0], pd[1], pd[2], vd[3]};
@@ -84,30 +84,44 @@ static weft_value *weighted(weft_graph *graph, weft_value *p, weft_value *v) {
     return weft_emit_reshape(graph, weft_emit_dot(graph, p, v, &axes, p->type.dtype, p->type.dtype), 4, out);
 }
 
+weft_attention_scores weft_attention_score(weft_graph *graph, const weft_node *node, weft_value *q, weft_value *k,
+                                           weft_value *mask) {
+    weft_attention_scores scores = {.value = weft_attention_dots(graph, q, k)};
+    double cap = weft_node_float(node, WEFT_ATTR_soft_cap, 0);
+    if (weft_value_is_poison(scores.value)) return scores;
+    weft_value *s = weft_attention_scale(graph, node, scores.value, q->type.dims[3]);
+    if (cap > 0) {
+        weft_value *t = weft_emit_unary(graph, WEFT_OP_tanh, weft_emit_binary_scalar(graph, WEFT_OP_div, s, cap));
+        weft_value *square = weft_emit_binary(graph, WEFT_OP_mul, t, t);
+        s = weft_emit_binary_scalar(graph, WEFT_OP_mul, t, cap);
+        scores.slope = weft_emit_binary(graph, WEFT_OP_sub, weft_emit_splat_like(graph, 1, square), square);
+    }
+    scores.value = s;
+    if (weft_value_is_poison(s)) return scores;
+    scores.value = masked(graph, node, s, mask);
+    scores.masked = scores.value != s;
+    return scores;
+}
+
 void weft_decompose_attention(weft_graph *graph, const weft_node *node, weft_value *const *operands,
                               weft_value **out_results) {
     weft_dtype dtype = operands[0]->type.dtype, compute = weft_compute_dtype(dtype);
-    weft_value *s = scores(graph, operands[0], operands[1], compute);
-    if (weft_value_is_poison(s)) return;
-    s = scaled(graph, node, s, operands[0]->type.dims[3]);
-    double cap = weft_node_float(node, WEFT_ATTR_soft_cap, 0);
-    if (cap > 0) {
-        s = weft_emit_unary(graph, WEFT_OP_tanh, weft_emit_binary_scalar(graph, WEFT_OP_div, s, cap));
-        s = weft_emit_binary_scalar(graph, WEFT_OP_mul, s, cap);
-    }
-    if (weft_value_is_poison(s)) return;
-    weft_value *visible = masked(graph, node, s, operands);
-    bool empty_rows = visible != s;
-    s = visible;
     int64_t axis = 3;
-    weft_softmax_parts parts = weft_softmax_build(graph, s, axis, empty_rows);
-    weft_value *sum = parts.sum;
-    if (empty_rows) {
-        weft_value *empty = weft_emit_compare(graph, "eq", sum, weft_emit_splat_like(graph, 0, sum));
+    weft_attention_scores scores =
+        weft_attention_score(graph, node, operands[0], operands[1], node->operand_count == 4 ? operands[3] : NULL);
+    weft_value *s = scores.value;
+    if (weft_value_is_poison(s)) return;
+    weft_softmax_parts parts = weft_softmax_build(graph, s, axis, scores.masked);
+    weft_value *sum = parts.sum, *empty = NULL;
+    if (scores.masked) {
+        empty = weft_emit_compare(graph, "eq", sum, weft_emit_splat_like(graph, 0, sum));
         sum = weft_emit_select(graph, empty, weft_emit_splat_like(graph, 1, sum), sum);
     }
     weft_value *p = weft_emit_binary(graph, WEFT_OP_div, parts.exponent, weft_emit_spread(graph, sum, s, 1, &axis));
     if (weft_value_is_poison(p)) return;
-    weft_value *y = weighted(graph, p, weft_emit_convert(graph, operands[2], compute));
+    weft_value *y = weft_attention_sums(graph, p, weft_emit_convert(graph, operands[2], compute));
     out_results[0] = weft_emit_convert(graph, y, dtype);
+    if (node->result_count < 2) return;
+    weft_value *lse = weft_emit_binary(graph, WEFT_OP_add, weft_emit_unary(graph, WEFT_OP_log, sum), parts.maximum);
+    out_results[1] = empty ? weft_emit_select(graph, empty, weft_emit_splat_like(graph, -INFINITY, lse), lse) : lse;
 }

@@ -13,7 +13,7 @@ static inline weft_value *weft_compute_value(weft_graph *graph, weft_value *x) {
 
 /* exp(x - max) along axes and its sum; the shared half of softmax, log_softmax, attention and cross-entropy. */
 typedef struct weft_softmax_parts {
-    weft_value *shifted, *exponent, *sum; /* sum has the axes reduced */
+    weft_value *maximum, *shifted, *exponent, *sum; /* maximum and sum have the axis reduced */
 } weft_softmax_parts;
 /* guard_empty_rows: rows that are all -inf have sum 0 instead of NaN. */
 weft_softmax_parts weft_softmax_build(weft_graph *graph, weft_value *x, int64_t axis, bool guard_empty_rows);

@@ -1,5 +1,5 @@
 /* The decompose column of the op table. Hooks are in the file of their family: softmax.c, norm.c, activation.c,
-   attention.c, rope.c. */
+   attention.c, attention_gradient.c, rope.c. */
 #include "ir/decompose.h"
 
 static const weft_decompose_hook hooks[WEFT_OP_COUNT] = {

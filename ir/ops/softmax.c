@@ -8,7 +8,7 @@ weft_softmax_parts weft_softmax_build(weft_graph *graph, weft_value *x, int64_t 
     if (guard_empty_rows)
         maximum = weft_emit_binary_scalar(graph, WEFT_OP_max, maximum,
                                           x->type.dtype == WEFT_F64 ? -DBL_MAX : -(double)FLT_MAX);
-    weft_softmax_parts parts;
+    weft_softmax_parts parts = {.maximum = maximum};
     parts.shifted = weft_emit_binary(graph, WEFT_OP_sub, x, weft_emit_spread(graph, maximum, x, 1, &axis));
     parts.exponent = weft_emit_unary(graph, WEFT_OP_exp, parts.shifted);
     parts.sum = weft_emit_reduce(graph, parts.exponent, "sum", 1, &axis);

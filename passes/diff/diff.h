@@ -3,7 +3,7 @@
    forward.c pushes tangents through nodes (jvp hooks); reverse.c runs forward into a region of its own, moves what does
    not depend on tangents out of it (partial evaluation), and transposes what is left, node by node from the end
    (transpose hooks). Rules are in one file per family, beside each other: elementwise.c movement.c reduce.c dot.c
-   convolution.c gather.c sort.c. A tangent or cotangent NULL is zero. */
+   attention.c convolution.c gather.c sort.c. A tangent or cotangent NULL is zero. */
 #ifndef WEFT_PASSES_DIFF_H
 #define WEFT_PASSES_DIFF_H
 
@@ -14,6 +14,7 @@ typedef struct weft_jvp_rule {
     const weft_node *node;
     weft_value *const *tangents; /* by operand; NULL = zero; at least one is not */
     weft_value **out_tangents;   /* by result; NULL at entry */
+    bool declined;               /* set by the hook of a derived op: take the decomposition */
 } weft_jvp_rule;
 
 typedef struct weft_transpose_rule {

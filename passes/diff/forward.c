@@ -84,17 +84,22 @@ static void push_node(weft_graph *graph, const weft_node *node, weft_value_map *
     }
     if (!any) return;
     graph->location = node->location;
-    if (weft_op_get(node->op)->class == WEFT_CLASS_DERIVED) {
+    weft_jvp_hook hook = weft_jvp_get(node->op, &reason);
+    bool derived = weft_op_get(node->op)->class == WEFT_CLASS_DERIVED;
+    if (!hook && derived) {
         push_derived(graph, node, tangents);
         return;
     }
-    weft_jvp_hook hook = weft_jvp_get(node->op, &reason);
     if (!hook) {
         weft_graph_problem(graph, "%s cannot be differentiated: %s", weft_op_get(node->op)->name, reason);
         return;
     }
     weft_jvp_rule rule = {.graph = graph, .node = node, .tangents = in, .out_tangents = out};
     hook(&rule);
+    if (derived && rule.declined) {
+        push_derived(graph, node, tangents);
+        return;
+    }
     for (int i = 0; i < node->result_count; i++)
         if (out[i] && !weft_value_map_put(tangents, &node->results[i], out[i])) graph->out_of_memory = true;
 }

@@ -45,11 +45,14 @@ static void key_attribute(expressions *table, const weft_attribute *attribute) {
     }
 }
 
+/* attention with and without its log-sum-exp counts as one expression: a derivative asks for what the forward pass,
+   built before it, did not. */
 static void make_key(expressions *table, const weft_node *node) {
     table->key.length = 0;
     key_bytes(table, &node->op, sizeof node->op);
     for (int i = 0; i < node->operand_count; i++) key_bytes(table, &node->operands[i], sizeof node->operands[i]);
-    for (int i = 0; i < node->attribute_count; i++) key_attribute(table, &node->attributes[i]);
+    for (int i = 0; i < node->attribute_count; i++)
+        if (node->attributes[i].name != WEFT_ATTR_lse) key_attribute(table, &node->attributes[i]);
 }
 
 /* Named constants are parameters: each keeps its identity. */
@@ -59,11 +62,20 @@ static bool takes_part(const weft_node *node) {
     return node->op != WEFT_OP_constant || !node->results[0].name;
 }
 
-static bool same_types(const weft_node *a, const weft_node *b) {
-    if (a->result_count != b->result_count) return false;
-    for (int i = 0; i < a->result_count; i++)
+/* b's results are the first of a's. */
+static bool gives_all(const weft_node *a, const weft_node *b) {
+    if (a->result_count < b->result_count) return false;
+    for (int i = 0; i < b->result_count; i++)
         if (!weft_type_equal(&a->results[i].type, &b->results[i].type)) return false;
     return true;
+}
+
+static void replace(weft_node *node, weft_node *by) {
+    for (int i = 0; i < node->result_count; i++) {
+        if (!by->results[i].name) by->results[i].name = node->results[i].name;
+        weft_value_replace(&node->results[i], &by->results[i]);
+    }
+    weft_node_remove(node);
 }
 
 static weft_status sweep_block(expressions *table, weft_block *block);
@@ -75,16 +87,18 @@ static weft_status visit(expressions *table, weft_node *node) {
     make_key(table, node);
     WEFT_TRY(weft_text_status(&table->key), "key of %s", weft_op_get(node->op)->name);
     weft_node *twin = weft_map_find(&table->known, table->key.data, table->key.length);
-    if (twin && same_types(twin, node)) {
-        for (int i = 0; i < node->result_count; i++) {
-            if (!twin->results[i].name) twin->results[i].name = node->results[i].name;
-            weft_value_replace(&node->results[i], &twin->results[i]);
-        }
-        weft_node_remove(node);
+    if (twin && gives_all(twin, node)) {
+        replace(node, twin);
         *table->changed = true;
         return NULL;
     }
-    if (twin) return NULL; /* equal under a guard only */
+    bool extends = twin && gives_all(node, twin); /* the same operands: it may stand where the twin does */
+    if (twin && !extends) return NULL;            /* equal under a guard only */
+    if (extends) {
+        weft_node_move(node, (weft_place){twin->block, twin});
+        replace(twin, node);
+        *table->changed = true;
+    }
     if (weft_map_put(&table->known, table->key.data, table->key.length, node)) return NULL;
     return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "table of expressions");
 }

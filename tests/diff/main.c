@@ -159,6 +159,29 @@ static weft_value *d_attention(weft_graph *g, weft_value **x) {
     o.causal = true;
     return weft_attention(g, x[0], x[1], x[2], NULL, &o);
 }
+/* Grouped heads, more keys than queries, a cap, an additive mask that is learned, and rows that see no key. */
+static weft_value *d_attention_masks(weft_graph *g, weft_value **x) {
+    weft_attention_options o = WEFT_ATTENTION_OPTIONS_INIT;
+    o.soft_cap = 2, o.window_left = 2, o.scale = 0.7;
+    weft_value *a = weft_attention(g, x[0], x[1], x[2], x[3], &o);
+    o.soft_cap = 0, o.window_left = -1, o.causal = true;
+    weft_dim start[4] = {0}, limit[4] = {1, 1, 2, 4}, rows[4] = {1, 1, 2, 3};
+    int64_t stride[4] = {1, 1, 1, 1};
+    weft_value *k = weft_slice(g, x[1], start, limit, stride), *v = weft_slice(g, x[2], start, rows, stride);
+    return weft_add(g, a, weft_attention(g, x[0], k, v, NULL, &o));
+}
+/* The gradient of attention's gradient, and the tangent of its tangent. */
+static weft_value *attention_gradients(weft_graph *g, weft_value **x, bool forward) {
+    weft_attention_options o = WEFT_ATTENTION_OPTIONS_INIT;
+    o.causal = true, o.soft_cap = 3;
+    weft_value *y = weft_attention(g, x[0], x[1], x[2], NULL, &o), *inner[3], *sum;
+    if (forward) return weft_mul(g, weft_jvp(g, y, 3, x, (weft_value *[]){weft_sin(g, x[0]), x[2], x[1]}), y);
+    weft_gradient(g, weft_mul(g, y, y), NULL, 3, x, inner);
+    sum = weft_add(g, weft_mul(g, inner[1], x[2]), weft_mul(g, inner[2], x[1]));
+    return weft_add(g, weft_mul(g, inner[0], y), weft_reduce_sum(g, sum, 4, (int64_t[]){0, 1, 2, 3}, false));
+}
+static weft_value *d_attention_second(weft_graph *g, weft_value **x) { return attention_gradients(g, x, false); }
+static weft_value *d_attention_tangents(weft_graph *g, weft_value **x) { return attention_gradients(g, x, true); }
 /* The gradient of a gradient. */
 static weft_value *d_second(weft_graph *g, weft_value **x) {
     weft_value *inner,
@@ -206,6 +229,15 @@ static const test_case cases[] = {
     {"norms", d_norms, 3, {2, 1, 1}, {{3, 6}, {6}, {6}}, -1, 1},
     {"activations", d_activations, 1, {1}, {{9}}, -2, 2},
     {"attention", d_attention, 3, {4, 4, 4}, {{1, 2, 3, 4}, {1, 1, 3, 4}, {1, 1, 3, 4}}, -1, 1},
+    {"attention with masks",
+     d_attention_masks,
+     4,
+     {4, 4, 4, 2},
+     {{1, 2, 4, 4}, {1, 1, 5, 4}, {1, 1, 5, 3}, {4, 5}},
+     -1,
+     1},
+    {"attention, second order", d_attention_second, 3, {4, 4, 4}, {{1, 2, 3, 4}, {1, 1, 4, 4}, {1, 1, 4, 4}}, -1, 1},
+    {"attention, tangents", d_attention_tangents, 3, {4, 4, 4}, {{1, 2, 3, 4}, {1, 1, 4, 4}, {1, 1, 4, 4}}, -1, 1},
     {"second order", d_second, 1, {1}, {{6}}, -1, 1},
     {"mlp", d_mlp, 4, {2, 2, 2, 2}, {{5, 3}, {3, 7}, {7, 6}, {6, 1}}, -1, 1},
 };

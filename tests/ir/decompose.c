@@ -27,7 +27,8 @@ typedef struct operand {
     double data[MAX_ELEMENTS];
 } operand;
 
-static operand in[4], want;
+enum { OPERANDS = 9, RESULTS = 3 };
+static operand in[OPERANDS], want[RESULTS];
 static double at4(const operand *x, int64_t a, int64_t b, int64_t c, int64_t d) {
     return x->data[((a * x->shape[1] + b) * x->shape[2] + c) * x->shape[3] + d];
 }
@@ -68,7 +69,7 @@ static void softmax(const weft_node *node, bool log_of) {
             for (int64_t k = 0; k < n; k++) sum += exp(in[0].data[(o * n + k) * inner + i]);
             for (int64_t k = 0; k < n; k++) {
                 int64_t e = (o * n + k) * inner + i;
-                want.data[e] = log_of ? in[0].data[e] - log(sum) : exp(in[0].data[e]) / sum;
+                want[0].data[e] = log_of ? in[0].data[e] - log(sum) : exp(in[0].data[e]) / sum;
             }
         }
 }
@@ -88,7 +89,7 @@ static void norm(const weft_node *node, bool centred) {
             double y = (x[k] - mean) / sqrt(square + weft_node_float(node, WEFT_ATTR_epsilon, 0));
             if (node->operand_count > 1) y *= in[1].data[k];
             if (node->operand_count > 2) y += in[2].data[k];
-            want.data[row * n + k] = y;
+            want[0].data[row * n + k] = y;
         }
     }
 }
@@ -102,7 +103,7 @@ static void pointwise(const weft_node *node, int64_t count) {
         if (node->op == WEFT_OP_gelu)
             y = tanh_form ? x / 2 * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)))
                           : x / 2 * erfc(-x / sqrt(2));
-        want.data[i] = y;
+        want[0].data[i] = y;
     }
 }
 
@@ -113,39 +114,107 @@ static bool sees(const weft_node *node, int64_t distance) {
     return (right < 0 || distance <= right) && (left < 0 || distance >= -left);
 }
 
-/* The mask is [T, S] when additive, [B, 1, T, S] when bool. */
-static double mask_value(const weft_node *node, int64_t b, int64_t t, int64_t s, int64_t keys) {
-    if (node->operand_count < 4) return 0;
-    if (node->operands[3]->type.dtype != WEFT_BOOL) return in[3].data[t * keys + s];
-    return at4(&in[3], b, 0, t, s) != 0 ? 0 : -INFINITY;
+/* The mask is the last operand, [T, S] when additive, [B, 1, T, S] when bool. */
+static double mask_value(const weft_node *node, int required, int64_t b, int64_t t, int64_t s, int64_t keys) {
+    if (node->operand_count == required) return 0;
+    if (node->operands[required]->type.dtype != WEFT_BOOL) return in[required].data[t * keys + s];
+    return at4(&in[required], b, 0, t, s) != 0 ? 0 : -INFINITY;
+}
+
+/* Sizes of attention, and what its three formulas share. */
+typedef struct heads {
+    const weft_node *node;
+    int required; /* operands before the mask */
+    int64_t batch, heads, queries, keys, width, group, out;
+    double scale, cap;
+} heads;
+
+static heads heads_of(const weft_node *node, int required) {
+    heads a = {node,
+               required,
+               in[0].shape[0],
+               in[0].shape[1],
+               in[0].shape[2],
+               in[1].shape[2],
+               in[0].shape[3],
+               in[0].shape[1] / in[1].shape[1],
+               in[2].shape[3],
+               weft_node_float(node, WEFT_ATTR_scale, 0),
+               weft_node_float(node, WEFT_ATTR_soft_cap, 0)};
+    if (a.scale == 0) a.scale = 1 / sqrt((double)a.width);
+    return a;
+}
+
+static double dots(const heads *a, const operand *x, const operand *y, int64_t b, int64_t h, int64_t t, int64_t s) {
+    double sum = 0;
+    for (int64_t d = 0; d < x->shape[3]; d++) sum += at4(x, b, h, t, d) * at4(y, b, h / a->group, s, d);
+    return sum;
+}
+
+/* The score that softmax sees, and the derivative of the cap there. */
+static double score(const heads *a, int64_t b, int64_t h, int64_t t, int64_t s, double *out_slope) {
+    double x = a->scale * dots(a, &in[0], &in[1], b, h, t, s);
+    *out_slope = a->cap > 0 ? 1 - tanh(x / a->cap) * tanh(x / a->cap) : 1;
+    if (a->cap > 0) x = a->cap * tanh(x / a->cap);
+    if (!sees(a->node, s - (t + a->keys - a->queries))) return -INFINITY;
+    return x + mask_value(a->node, a->required, b, t, s, a->keys);
 }
 
 static void attention(const weft_node *node) {
-    int64_t batch = in[0].shape[0], heads = in[0].shape[1], queries = in[0].shape[2], width = in[0].shape[3];
-    int64_t keys = in[1].shape[2], group = heads / in[1].shape[1], out = in[2].shape[3];
-    double scale = weft_node_float(node, WEFT_ATTR_scale, 0), cap = weft_node_float(node, WEFT_ATTR_soft_cap, 0);
-    if (scale == 0) scale = 1 / sqrt((double)width);
-    for (int64_t b = 0; b < batch; b++)
-        for (int64_t h = 0; h < heads; h++)
-            for (int64_t t = 0; t < queries; t++) {
-                double weight[64], sum = 0;
-                for (int64_t s = 0; s < keys; s++) {
-                    double score = 0;
-                    for (int64_t d = 0; d < width; d++)
-                        score += at4(&in[0], b, h, t, d) * at4(&in[1], b, h / group, s, d);
-                    score *= scale;
-                    if (cap > 0) score = cap * tanh(score / cap);
-                    score += mask_value(node, b, t, s, keys);
-                    weight[s] = sees(node, s - (t + keys - queries)) ? exp(score) : 0;
-                    sum += weight[s];
-                }
-                for (int64_t e = 0; e < out; e++) {
+    heads a = heads_of(node, 3);
+    for (int64_t b = 0; b < a.batch; b++)
+        for (int64_t h = 0; h < a.heads; h++)
+            for (int64_t t = 0; t < a.queries; t++) {
+                double weight[64], sum = 0, slope;
+                int64_t row = (b * a.heads + h) * a.queries + t;
+                for (int64_t s = 0; s < a.keys; s++) sum += weight[s] = exp(score(&a, b, h, t, s, &slope));
+                for (int64_t e = 0; e < a.out; e++) {
                     double y = 0;
-                    for (int64_t s = 0; s < keys && sum > 0; s++)
-                        y += weight[s] / sum * at4(&in[2], b, h / group, s, e);
-                    want.data[((b * heads + h) * queries + t) * out + e] = y;
+                    for (int64_t s = 0; s < a.keys && sum > 0; s++)
+                        y += weight[s] / sum * at4(&in[2], b, h / a.group, s, e);
+                    want[0].data[row * a.out + e] = y;
                 }
+                want[1].data[row] = log(sum);
             }
+}
+
+/* o and the log-sum-exp are free operands here: the formula does not need them to belong to q, k and v. */
+static void attention_backward(const weft_node *node) {
+    heads a = heads_of(node, 6);
+    for (int i = 0; i < 3; i++) memset(want[i].data, 0, sizeof want[i].data);
+    for (int64_t b = 0; b < a.batch; b++)
+        for (int64_t h = 0; h < a.heads; h++)
+            for (int64_t t = 0; t < a.queries; t++)
+                for (int64_t s = 0; s < a.keys; s++) {
+                    int64_t row = (b * a.heads + h) * a.queries + t,
+                            key = (b * in[1].shape[1] + h / a.group) * a.keys + s;
+                    double slope, delta = 0, p = exp(score(&a, b, h, t, s, &slope) - in[4].data[row]);
+                    for (int64_t e = 0; e < a.out; e++) delta += at4(&in[3], b, h, t, e) * at4(&in[5], b, h, t, e);
+                    double ds = a.scale * slope * p * (dots(&a, &in[5], &in[2], b, h, t, s) - delta);
+                    for (int64_t d = 0; d < a.width; d++) {
+                        want[0].data[row * a.width + d] += ds * at4(&in[1], b, h / a.group, s, d);
+                        want[1].data[key * a.width + d] += ds * at4(&in[0], b, h, t, d);
+                    }
+                    for (int64_t e = 0; e < a.out; e++) want[2].data[key * a.out + e] += p * at4(&in[5], b, h, t, e);
+                }
+}
+
+static void attention_tangent(const weft_node *node) {
+    heads a = heads_of(node, 8);
+    memset(want[0].data, 0, sizeof want[0].data);
+    for (int64_t b = 0; b < a.batch; b++)
+        for (int64_t h = 0; h < a.heads; h++)
+            for (int64_t t = 0; t < a.queries; t++)
+                for (int64_t s = 0; s < a.keys; s++) {
+                    int64_t row = (b * a.heads + h) * a.queries + t;
+                    double slope, p = exp(score(&a, b, h, t, s, &slope) - in[4].data[row]);
+                    double ds = p * a.scale * slope *
+                                (dots(&a, &in[5], &in[1], b, h, t, s) + dots(&a, &in[0], &in[6], b, h, t, s));
+                    for (int64_t e = 0; e < a.out; e++)
+                        want[0].data[row * a.out + e] +=
+                            ds * (at4(&in[2], b, h / a.group, s, e) - at4(&in[3], b, h, t, e)) +
+                            p * at4(&in[7], b, h / a.group, s, e);
+                }
 }
 
 static void rope(const weft_node *node, int64_t count) {
@@ -155,8 +224,8 @@ static void rope(const weft_node *node, int64_t count) {
         for (int64_t i = 0; i < half; i++) {
             int64_t a = row * width + (interleaved ? 2 * i : i), b = interleaved ? a + 1 : a + half;
             double c = in[1].data[row % t_count * half + i], s = in[2].data[row % t_count * half + i];
-            want.data[a] = in[0].data[a] * c - in[0].data[b] * s;
-            want.data[b] = in[0].data[b] * c + in[0].data[a] * s;
+            want[0].data[a] = in[0].data[a] * c - in[0].data[b] * s;
+            want[0].data[b] = in[0].data[b] * c + in[0].data[a] * s;
         }
 }
 
@@ -165,7 +234,7 @@ static void cross_entropy(void) {
         double sum = 0;
         const double *x = in[0].data + n * in[0].shape[1];
         for (int64_t k = 0; k < in[0].shape[1]; k++) sum += exp(x[k]);
-        want.data[n] = log(sum) - x[(int64_t)in[1].data[n]];
+        want[0].data[n] = log(sum) - x[(int64_t)in[1].data[n]];
     }
 }
 
@@ -179,9 +248,21 @@ static bool formula(const weft_node *node, int64_t count) {
     case WEFT_OP_silu:
     case WEFT_OP_softplus: pointwise(node, count); return true;
     case WEFT_OP_attention: attention(node); return true;
+    case WEFT_OP_attention_backward: attention_backward(node); return true;
+    case WEFT_OP_attention_tangent: attention_tangent(node); return true;
     case WEFT_OP_rope: rope(node, count); return true;
     case WEFT_OP_cross_entropy: cross_entropy(); return true;
     default: return false;
+    }
+}
+
+static void check_result(weft_op op, int variant, int r, const weft_tensor *output) {
+    double tolerance = output->dtype == WEFT_BF16 ? 1.0 / 250 : 2e-5;
+    for (int64_t i = 0; i < output->element_count; i++) {
+        double got = weft_element_double(output->dtype, output->data, i), wanted = want[r].data[i];
+        bool same = isinf(wanted) ? got == wanted : fabs(got - wanted) <= tolerance * (1 + fabs(wanted));
+        ck_assert_msg(same, "%s %s variant %d result %d [%lld]: %g, wanted %g", weft_op_get(op)->name,
+                      weft_dtype_name(output->dtype), variant, r, (long long)i, got, wanted);
     }
 }
 
@@ -191,7 +272,7 @@ static int check_sample(weft_op op, weft_dtype dtype, int variant) {
     weft_node *node = weft_sample_node(graph, op, dtype, variant);
     expect_ok(weft_graph_verify(graph), weft_op_get(op)->name);
     if (node) {
-        weft_tensor *inputs[4], *output;
+        weft_tensor *inputs[OPERANDS], *outputs[RESULTS];
         uint64_t state = (uint64_t)op * 100 + (uint64_t)variant;
         for (int i = 0; i < node->operand_count; i++)
             inputs[i] = random_tensor(weft_operand_type(node, i), &state, &in[i]);
@@ -200,17 +281,12 @@ static int check_sample(weft_op op, weft_dtype dtype, int variant) {
         operand unused;
         for (int i = node->operand_count; i < input_count; i++)
             inputs[i] = random_tensor(&weft_graph_input_value(graph, i)->type, &state, &unused);
-        expect_ok(weft_interpret(graph, WEFT_INTERPRET_EXACT, input_count, inputs, 1, &output), weft_op_get(op)->name);
-        ck_assert_msg(formula(node, output->element_count), "no formula for %s", weft_op_get(op)->name);
-        double tolerance = dtype == WEFT_BF16 ? 1.0 / 250 : 2e-5;
-        for (int64_t i = 0; i < output->element_count; i++) {
-            double got = weft_element_double(output->dtype, output->data, i);
-            ck_assert_msg(fabs(got - want.data[i]) <= tolerance * (1 + fabs(want.data[i])),
-                          "%s %s variant %d [%lld]: %g, wanted %g", weft_op_get(op)->name, weft_dtype_name(dtype),
-                          variant, (long long)i, got, want.data[i]);
-        }
+        expect_ok(weft_interpret(graph, WEFT_INTERPRET_EXACT, input_count, inputs, node->result_count, outputs),
+                  weft_op_get(op)->name);
+        ck_assert_msg(formula(node, outputs[0]->element_count), "no formula for %s", weft_op_get(op)->name);
+        for (int r = 0; r < node->result_count; r++) check_result(op, variant, r, outputs[r]);
         for (int i = 0; i < input_count; i++) weft_tensor_release(inputs[i]);
-        weft_tensor_release(output);
+        for (int r = 0; r < node->result_count; r++) weft_tensor_release(outputs[r]);
     }
     weft_graph_release(graph);
     return node != NULL;

@@ -565,21 +565,37 @@ static weft_node *gelu(sample *s) {
     return node(s, 1, &x, 1, &approximate);
 }
 
-/* plain; causal with grouped heads and T < S; symbolic; additive mask; bool mask, cap, window; left window only */
+/* plain; causal with grouped heads and T < S; symbolic; additive mask; bool mask, cap, window; left window only; causal
+   with T > S (queries without keys), and for attention itself its log-sum-exp. The mask is the last operand. */
 static weft_node *attention(sample *s) {
-    if (!is_float(s->dtype) || s->variant > 5) return NULL;
-    weft_dim t = s->variant == 2 ? s->dims[0] : 3, keys = s->variant == 1 ? 5 : t, heads = s->variant == 1 ? 1 : 2;
-    weft_value *x[4] = {input(s, s->dtype, 4, (weft_dim[]){2, 2, t, 4}),
-                        input(s, s->dtype, 4, (weft_dim[]){2, heads, keys, 4}),
-                        input(s, s->dtype, 4, (weft_dim[]){2, heads, keys, 6})};
-    if (s->variant == 3) x[3] = input(s, s->dtype, 2, (weft_dim[]){t, keys});
-    if (s->variant == 4) x[3] = input(s, WEFT_BOOL, 4, (weft_dim[]){2, 1, t, keys});
-    weft_attribute attributes[5] = {weft_attr_float(WEFT_ATTR_scale, s->variant == 3 ? 0.25 : 0),
-                                    weft_attr_int(WEFT_ATTR_causal, s->variant == 1),
+    if (!is_float(s->dtype) || s->variant > 6) return NULL;
+    weft_dim t = s->variant == 2   ? s->dims[0]
+                 : s->variant == 6 ? 4
+                                   : 3,
+             keys = s->variant == 1 ? 5 : t, heads = s->variant == 1 ? 1 : 2;
+    if (s->variant == 6) keys = 2;
+    weft_dim q[4] = {2, 2, t, 4}, k[4] = {2, heads, keys, 4}, v[4] = {2, heads, keys, 6}, o[4] = {2, 2, t, 6};
+    weft_value *x[9] = {input(s, s->dtype, 4, q), input(s, s->dtype, 4, k), input(s, s->dtype, 4, v)};
+    int count = 3;
+    if (s->op != WEFT_OP_attention) {
+        x[count++] = input(s, s->dtype, 4, o);
+        x[count++] = input(s, s->dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32, 3, o);
+    }
+    if (s->op == WEFT_OP_attention_backward) x[count++] = input(s, s->dtype, 4, o);
+    if (s->op == WEFT_OP_attention_tangent) {
+        x[count++] = input(s, s->dtype, 4, q);
+        x[count++] = input(s, s->dtype, 4, k);
+        x[count++] = input(s, s->dtype, 4, v);
+    }
+    if (s->variant == 3) x[count++] = input(s, s->dtype, 2, (weft_dim[]){t, keys});
+    if (s->variant == 4) x[count++] = input(s, WEFT_BOOL, 4, (weft_dim[]){2, 1, t, keys});
+    weft_attribute attributes[6] = {weft_attr_float(WEFT_ATTR_scale, s->variant == 3 ? 0.25 : 0),
+                                    weft_attr_int(WEFT_ATTR_causal, s->variant == 1 || s->variant == 6),
                                     weft_attr_float(WEFT_ATTR_soft_cap, s->variant == 4 ? 20 : 0),
                                     weft_attr_int(WEFT_ATTR_window_left, s->variant >= 4 ? 1 : -1),
-                                    weft_attr_int(WEFT_ATTR_window_right, s->variant == 4 ? 1 : -1)};
-    return node(s, s->variant == 3 || s->variant == 4 ? 4 : 3, x, 5, attributes);
+                                    weft_attr_int(WEFT_ATTR_window_right, s->variant == 4 ? 1 : -1),
+                                    weft_attr_int(WEFT_ATTR_lse, 1)};
+    return node(s, count, x, s->op == WEFT_OP_attention && s->variant == 6 ? 6 : 5, attributes);
 }
 
 static weft_node *rope(sample *s) {
@@ -700,7 +716,9 @@ static weft_node *sample_node(sample *s) {
     case WEFT_OP_layer_norm:
     case WEFT_OP_rms_norm: return norm(s);
     case WEFT_OP_gelu: return gelu(s);
-    case WEFT_OP_attention: return attention(s);
+    case WEFT_OP_attention:
+    case WEFT_OP_attention_backward:
+    case WEFT_OP_attention_tangent: return attention(s);
     case WEFT_OP_rope: return rope(s);
     case WEFT_OP_cross_entropy: return cross_entropy(s);
     case WEFT_OP_COUNT: break;

@@ -46,6 +46,16 @@ static const golden goldens[] = {
      X_IN
      "%1 = exp %0 : f32[2, 3]\n%2 = exp %0 : f32[2, 3]\n%3 = log %0 : f32[2, 3]\n%4 = add %1, %2 : f32[2, 3]\noutput \"y\" %4\n",
      X_IN "%1 = exp %0 : f32[2, 3]\n%2 = add %1, %1 : f32[2, 3]\noutput \"y\" %2\n"},
+    {"attention asked for its log-sum-exp later", "simplify",
+     "input %0 \"q\" : f32[1, 2, 3, 4]\n"
+     "%1 = attention %0, %0, %0 {scale = 0, causal = 1, soft_cap = 0, window_left = -1, window_right = -1} : f32[1, 2, 3, 4]\n"
+     "%2 = exp %1 : f32[1, 2, 3, 4]\n"
+     "%3, %4 = attention %0, %0, %0 {scale = 0, causal = 1, soft_cap = 0, window_left = -1, window_right = -1, lse = 1} : f32[1, 2, 3, 4], f32[1, 2, 3]\n"
+     "%5 = log %3 : f32[1, 2, 3, 4]\n%6 = exp %4 : f32[1, 2, 3]\noutput \"a\" %2\noutput \"b\" %5\noutput \"c\" %6\n",
+     "input %0 \"q\" : f32[1, 2, 3, 4]\n"
+     "%1, %2 = attention %0, %0, %0 {scale = 0, causal = 1, soft_cap = 0, window_left = -1, window_right = -1, lse = 1} : f32[1, 2, 3, 4], f32[1, 2, 3]\n"
+     "%3 = exp %1 : f32[1, 2, 3, 4]\n%4 = log %1 : f32[1, 2, 3, 4]\n%5 = exp %2 : f32[1, 2, 3]\n"
+     "output \"a\" %3\noutput \"b\" %4\noutput \"c\" %5\n"},
     {"convert chain that is exact", "simplify",
      "input %0 \"x\" : bf16[2]\n%1 = convert %0 {dtype = f32} : f32[2]\n%2 = convert %1 {dtype = bf16} : bf16[2]\noutput \"y\" %2\n",
      "input %0 \"x\" : bf16[2]\noutput \"y\" %0\n"},
