@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs Chromium for tests/webgpu (about 100 MB; needs root or sudo when it is missing). Without it that test is skipped.
+# Installs Chromium for tests/webgpu (about 100 MB; needs root or sudo when it is missing). Without it those tests are
+# skipped.
 set -eu
 command -v chromium > /dev/null && exit 0
 sudo=""

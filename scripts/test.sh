@@ -1,10 +1,11 @@
 #!/bin/sh
-# Sets everything up, builds, runs the tests; with WEFT_TEST_FULL=1 also the slow ones (installation, kernels in a browser:
-# sh scripts/setup-browser.sh first). Last line: N passed, N failed: the single checks that the test programs
-# report, and 1 for each test that is a script or an example.
+# Sets everything up, builds, runs the tests; with WEFT_TEST_FULL=1 also the slow ones (installation of shared libraries,
+# every kernel in a browser). Last line: N passed, N failed: the single checks that the test programs report, and 1 for
+# each test that is a script or an example.
 set -eu
 cd "$(dirname "$0")/.."
 sh scripts/setup.sh
+sh scripts/setup-browser.sh
 cmake --preset release
 cmake --build --preset release
 status=0

@@ -18,7 +18,8 @@
 #include <unistd.h>
 
 typedef struct server {
-    int count;
+    int fd, port;
+    int first, count; /* the page runs cases first ... count - 1 */
     browser_case *cases;
     char *log;
     bool done;
@@ -110,9 +111,9 @@ static void get(server *s, int fd, const char *path) {
         reply_file(fd, WEFT_SOURCE_DIR "/tests/webgpu/page.html", "text/html");
     else if (!strcmp(path, "/weft.js"))
         reply_file(fd, WEFT_SOURCE_DIR "/runtime/web/weft.js", "text/javascript");
-    else if (!strcmp(path, "/count")) {
-        char text[32];
-        int length = snprintf(text, sizeof text, "%d", s->count);
+    else if (!strcmp(path, "/range")) {
+        char text[64];
+        int length = snprintf(text, sizeof text, "[%d, %d]", s->first, s->count);
         reply(fd, "200 OK", "application/json", text, (size_t)length);
     } else if (sscanf(path, "/case/%d", &number) == 1 && number >= 0 && number < s->count)
         reply(fd, "200 OK", "application/json", s->cases[number].text, strlen(s->cases[number].text));
@@ -211,27 +212,52 @@ static int remove_entry(const char *path, const struct stat *info, int flag, str
     return remove(path);
 }
 
-bool browser_run(const char *program, int count, browser_case *cases, int seconds, char **out_log) {
-    server s = {.count = count, .cases = cases};
+/* The first case without an answer. */
+static int unanswered(const server *s) {
+    int i = s->first;
+    while (i < s->count && (s->cases[i].result || s->cases[i].error)) i++;
+    return i;
+}
+
+/* One browser, until the page is done, the browser is gone, or a case gives no answer until `patience` has passed. */
+static void run_once(server *s, const char *program, double patience, double end) {
     char profile[] = "/tmp/weft-browser-XXXXXX";
-    int port = 0, fd = listen_on_loopback(&port);
-    pid_t child = fd >= 0 && mkdtemp(profile) ? start_browser(program, profile, port) : -1;
-    double end = now() + seconds;
+    if (!mkdtemp(profile)) return;
+    pid_t child = start_browser(program, profile, s->port);
+    int waiting = -1;
+    double since = now();
     bool alive = child > 0;
-    while (alive && !s.done && now() < end) {
-        struct pollfd wait = {.fd = fd, .events = POLLIN};
+    while (alive && !s->done && now() < end) {
+        struct pollfd wait = {.fd = s->fd, .events = POLLIN};
         if (poll(&wait, 1, 200) > 0) {
-            int connection = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
-            if (connection >= 0) serve_one(&s, connection);
+            int connection = accept4(s->fd, NULL, NULL, SOCK_CLOEXEC);
+            if (connection >= 0) serve_one(s, connection);
         }
         alive = waitpid(child, NULL, WNOHANG) == 0;
+        if (unanswered(s) != waiting) waiting = unanswered(s), since = now();
+        if (now() > since + patience) break;
     }
     if (alive) {
         kill(-child, SIGKILL);
         waitpid(child, NULL, 0);
     }
-    if (fd >= 0) close(fd);
-    if (child > 0) nftw(profile, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    nftw(profile, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+bool browser_run(const char *program, int count, browser_case *cases, browser_limits limits, char **out_log) {
+    server s = {.count = count, .cases = cases};
+    s.fd = listen_on_loopback(&s.port);
+    double end = now() + limits.seconds;
+    while (s.fd >= 0 && !s.done && now() < end) {
+        run_once(&s, program, limits.case_seconds, end);
+        int stuck = unanswered(&s);
+        if (s.done || stuck == count || now() >= end) break;
+        char words[64];
+        snprintf(words, sizeof words, "no answer within %d s", limits.case_seconds);
+        cases[stuck].error = strdup(words);
+        s.first = stuck + 1;
+    }
+    if (s.fd >= 0) close(s.fd);
     *out_log = s.log;
     return s.done;
 }

@@ -1,5 +1,6 @@
 /* Headless Chromium as a device: serves a page, the module runtime/web/weft.js and the cases on a loopback port, starts
-   the browser, takes results back. One browser runs all cases. */
+   the browser, takes results back. One browser runs all cases; when a case gives no answer within its limit, that is
+   its error and a new browser goes on behind it. */
 #ifndef WEFT_TESTS_WEBGPU_BROWSER_H
 #define WEFT_TESTS_WEBGPU_BROWSER_H
 
@@ -19,7 +20,10 @@ typedef struct browser_case {
 
 /* The program that would be run, or NULL. */
 const char *browser_find(void);
-/* false: the page did not finish within `seconds`; *out_log says what it said (adapter, errors), from malloc. */
-bool browser_run(const char *program, int count, browser_case *cases, int seconds, char **out_log);
+typedef struct browser_limits {
+    int case_seconds, seconds; /* of one case; of all */
+} browser_limits;
+/* false: the page did not finish within the limit; *out_log says what it said (adapter, errors), from malloc. */
+bool browser_run(const char *program, int count, browser_case *cases, browser_limits limits, char **out_log);
 
 #endif
