@@ -254,6 +254,23 @@ void weft_graph_add_state(weft_graph *graph, const char *name, const weft_type *
     graph->states[graph->state_count++] = (weft_state_value){copy, own, kept};
 }
 
+void weft_graph_state(weft_graph *graph, const char *name, weft_tensor *initial) {
+    weft_type type = weft_type_make(graph, initial->dtype, initial->rank, initial->shape);
+    weft_graph_add_state(graph, name, &type, initial);
+}
+
+void weft_graph_state_zeros(weft_graph *graph, const char *name, weft_dtype dtype, int rank, const int64_t *shape) {
+    bool right =
+        rank >= 0 && rank <= WEFT_MAX_RANK && dtype > WEFT_INVALID && dtype < WEFT_DTYPE_COUNT && dtype != WEFT_STRING;
+    for (int i = 0; right && i < rank; i++) right = shape[i] >= 0;
+    if (!right) {
+        weft_graph_problem(graph, "state %s: its dtype or shape cannot be that of a state", name);
+        return;
+    }
+    weft_type type = weft_type_make(graph, dtype, rank, shape);
+    weft_graph_add_state(graph, name, &type, NULL);
+}
+
 const weft_state_value *weft_graph_find_state(const weft_graph *graph, const char *name) {
     for (size_t i = 0; i < graph->state_count; i++)
         if (strcmp(graph->states[i].name, name) == 0) return &graph->states[i];

@@ -278,8 +278,8 @@ weft_status weft_session_copy_states(const weft_session *from, weft_session *to)
         int source = from->program->data->states[index].buffer, target = data->states[i].buffer;
         int64_t bytes = data->buffers[target].bytes;
         if (from->program->device != device || from->program->data->buffers[source].bytes != bytes)
-            return WEFT_STATUS(WEFT_INTERNAL, "state %s differs between two programs of one graph",
-                               data->states[i].name);
+            return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "state %s differs in size or device between %s and %s",
+                               data->states[i].name, from->program->data->name, data->name);
         WEFT_TRY(
             device->driver->copy(device, to->frame.addresses[target], from->frame.addresses[source], (size_t)bytes),
             "moving states");

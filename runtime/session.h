@@ -39,7 +39,4 @@ weft_status weft_session_bind(weft_session *session, int input_count, weft_tenso
 weft_status weft_session_reserve(weft_session *session, void **memory, size_t *capacity_bytes,
                                  size_t bytes) WEFT_MUST_USE;
 
-/* States of the same names, dtypes and sizes, on one device. */
-weft_status weft_session_copy_states(const weft_session *from, weft_session *to) WEFT_MUST_USE;
-
 #endif

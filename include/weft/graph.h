@@ -46,8 +46,15 @@ WEFT_API weft_value *weft_graph_input(weft_graph *graph, const char *name, weft_
                                       const weft_dim *shape);
 /* The graph keeps the tensor. */
 WEFT_API weft_value *weft_graph_constant(weft_graph *graph, weft_tensor *tensor);
-/* A parameter: a named constant, kept once, updatable by state ops. */
+/* A named constant, kept once: what inference takes parameters for. Training keeps them in states. */
 WEFT_API weft_value *weft_graph_parameter(weft_graph *graph, const char *name, weft_tensor *initial);
+/* Declares a state: a tensor of fixed dtype and shape that belongs to the session and outlives calls (parameters in
+   training, moments, caches, counters). Names are unique in a graph. It starts as `initial`, which the graph keeps, or
+   as zeros. weft_state_read and weft_state_update (ops.h) use it; weft_session_read_state and _write_state (runtime.h)
+   reach it from outside. */
+WEFT_API void weft_graph_state(weft_graph *graph, const char *name, weft_tensor *initial);
+WEFT_API void weft_graph_state_zeros(weft_graph *graph, const char *name, weft_dtype dtype, int rank,
+                                     const int64_t *shape);
 WEFT_API void weft_graph_output(weft_graph *graph, const char *name, weft_value *value);
 
 /* All problems so far, then the verifier. */

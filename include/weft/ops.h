@@ -334,7 +334,8 @@ WEFT_API void weft_scan(weft_graph *g, int carry_count, weft_value *const *carri
                         weft_value *const *inputs, weft_dim trips, bool reverse, weft_body body, void *self,
                         int output_count, weft_value **results);
 
-/* -- state and barriers */
+/* -- state and barriers. Reads and updates take effect in the order they were called; a read gives what the last update
+   before it wrote (graph.h declares states) */
 WEFT_API weft_value *weft_state_read(weft_graph *g, const char *name);
 WEFT_API void weft_state_update(weft_graph *g, const char *name, weft_value *value);
 WEFT_API weft_value *weft_optimization_barrier(weft_graph *g, weft_value *x);

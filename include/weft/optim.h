@@ -1,0 +1,157 @@
+/* Optimizers as graph: one program is one training step, parameters and moments are its states, updated in place.
+
+       weft_parameters *p;                                                  // nn.h: what the model declares
+       weft_value *loss = ...;                                              // built on weft_parameters_add(p, ...)
+       weft_optim_options o = weft_optim_defaults(WEFT_OPTIM_ADAMW);
+       weft_value *step = weft_optim_step(g);                               // state "optim/step": 1 in the first call
+       o.rate = weft_schedule_value(g, &schedule, step, WEFT_F32);
+       o.decay = weft_scalar(g, WEFT_F32, 0.1);
+       weft_parameters_gradient(p, loss);
+       weft_optim_clip_norm(g, n, list, 1.0);                               // list: weft_parameters_list(p)
+       weft_optim_update(g, &o, n, list);
+
+   Names of states: a parameter's own name; NAME/m, NAME/v ... for what belongs to one parameter; optim/... for what is
+   shared. Shapes: states have the shape of their parameter unless said otherwise. Dtypes: states have the parameter's
+   dtype; rate, decay and other scalars are converted to it. Parameters are f32 or f64. Bias corrections are formed as
+   -expm1(t log b), so that they keep their digits in f32. Errors: as graph.h: a problem is recorded. Ownership: values
+   belong to the graph; names in weft_parameter are borrowed until the call returns. Threading: as the graph. Source:
+   each method's file in stdlib/optim. */
+#ifndef WEFT_OPTIM_H
+#define WEFT_OPTIM_H
+
+#include "weft/ops.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A trainable parameter within one step. */
+typedef struct weft_parameter {
+    const char *name;      /* of its state */
+    weft_tensor *initial;  /* what the state starts from; NULL = zeros. Copies of parameters start from it too */
+    weft_value *value;     /* what it holds when the step begins */
+    weft_value *gradient;  /* of the loss by value */
+    weft_value *curvature; /* Sophia only: gradient of the loss with labels drawn from the model */
+    weft_value *updated;   /* set by weft_optim_update: what it holds after the step */
+    double rate_scale, decay_scale; /* times rate and decay: groups are parameters with the same scales */
+} weft_parameter;
+
+/* id, name, file, beta1, beta2, beta3, epsilon, decoupled. decoupled: decay shrinks the parameter by rate * decay; else
+   decay * value joins the gradient.
+   beta1 beta2 beta3:  sgd: momentum. adam family: of m, v and (ademamix) the slow m. schedule_free: of y and v. lion:
+   of the direction and of m. sophia: of m and h. novograd: of m and of the norm. muon, lars: momentum. adabound: of m,
+   v. */
+#define WEFT_OPTIMIZERS(X)                                                                                             \
+    X(SGD, sgd, 0.0, 0.0, 0.0, 0.0, false)                                                                             \
+    X(ADAM, adam, 0.9, 0.999, 0.0, 1e-8, false)                                                                        \
+    X(ADAMW, adamw, 0.9, 0.999, 0.0, 1e-8, true)                                                                       \
+    X(LION, lion, 0.9, 0.99, 0.0, 0.0, true)
+
+typedef enum weft_optim_method {
+#define X(id, name, beta1, beta2, beta3, epsilon, decoupled) WEFT_OPTIM_##id,
+    WEFT_OPTIMIZERS(X)
+#undef X
+        WEFT_OPTIM_COUNT
+} weft_optim_method;
+
+typedef struct weft_optim_options {
+    size_t struct_bytes;
+    weft_optim_method method;
+    weft_value *rate;  /* scalar */
+    weft_value *decay; /* scalar; NULL = no weight decay */
+    weft_value *step;  /* i64 scalar, 1 in the first step: weft_optim_step */
+    double beta1, beta2, beta3, epsilon;
+    bool decoupled;
+    bool nesterov; /* sgd, muon (default there) */
+    bool amsgrad;  /* adam, adamw: divides by the largest v so far (Reddi et al. 2018) */
+    double alpha;  /* ademamix: weight of the slow average, 2. lookahead: share of the step to the fast weights, 0.5 */
+    int64_t alpha_warmup, beta3_warmup; /* ademamix: steps of its two warm-ups; 0 = none */
+    int64_t lookahead;                  /* > 0: every that many steps back to the slow weights; ranger: 6 */
+    double trust;                       /* lars: 1e-3; sophia: rho, 0.04 */
+    double final_rate, gamma;           /* adabound: 0.1, 1e-3 */
+    int64_t period;                     /* sophia: steps between estimates of the curvature, 10 */
+    double polynomial;                  /* schedule_free: exponent r of the step in the averaging weight, 0 */
+    double warmup;                      /* schedule_free: steps of linear warm-up, 0 */
+} weft_optim_options;
+
+/* The method's defaults; rate, decay and step are NULL. */
+WEFT_API weft_optim_options weft_optim_defaults(weft_optim_method method);
+WEFT_API const char *weft_optim_name(weft_optim_method method);
+/* WEFT_OPTIM_COUNT when no method has that name. */
+WEFT_API weft_optim_method weft_optim_find(const char *name);
+
+/* Declares the counter of steps, an i64 state "optim/step", counts this step and returns its number: 1 in the first. */
+WEFT_API weft_value *weft_optim_step(weft_graph *g);
+
+/* Appends the update of every parameter: declares moments, writes states, sets `updated`. Once per parameter and graph;
+   different methods may share a graph (muon for matrices, adamw for the rest). */
+WEFT_API void weft_optim_update(weft_graph *g, const weft_optim_options *options, int count,
+                                weft_parameter *parameters);
+
+/* Replaces gradients by gradients times min(1, maximum / (norm + 1e-6)); returns the norm of all together before that.
+ */
+WEFT_API weft_value *weft_optim_clip_norm(weft_graph *g, int count, weft_parameter *parameters, double maximum);
+/* Replaces gradients by gradients cut to [-maximum, maximum]. */
+WEFT_API void weft_optim_clip_value(weft_graph *g, int count, weft_parameter *parameters, double maximum);
+/* The 2-norm of all gradients together. */
+WEFT_API weft_value *weft_optim_gradient_norm(weft_graph *g, int count, const weft_parameter *parameters);
+
+/* Averages of the updated parameters in states NAME/ema: average = momentum * average + (1 - momentum) * updated, after
+   weft_optim_update. momentum: scalar. They start as the parameters do; with corrected, they start at zero and
+   out_averages holds average / (1 - momentum^step) (momentum then must be the same in every step). out_averages may be
+   NULL. */
+typedef struct weft_optim_ema_options {
+    size_t struct_bytes;
+    weft_value *momentum;
+    bool corrected;
+    weft_value *step; /* with corrected */
+} weft_optim_ema_options;
+#define WEFT_OPTIM_EMA_OPTIONS_INIT {sizeof(weft_optim_ema_options), 0, false, 0}
+WEFT_API void weft_optim_ema(weft_graph *g, const weft_optim_ema_options *options, int count,
+                             const weft_parameter *parameters, weft_value **out_averages);
+
+/* Schedules: functions of the number of steps done so far. t = step - 1 is 0 in the first step; W = warmup, T = total,
+   u = (t - W) / (T - W) cut to [0, 1]. While t < W: start + (base - start) t / W. After that:
+   constant: base. linear: base + (final - base) u. cosine: final + (base - final) (1 + cos(pi u)) / 2.
+   polynomial: final + (base - final) (1 - u)^power. exponential: base * power^(t - W).
+   inverse_sqrt: base * sqrt(max(W, 1) / max(t, W, 1)). wsd: base until T - decay_steps, then from base to final, v
+   from 0 to 1 over decay_steps: linear 1 - v, sqrt 1 - sqrt(v), square 1 - v^2 or cosine.
+   cyclic: triangles between final and base with half period decay_steps (Smith 2017), from final up. */
+typedef enum weft_schedule_kind {
+    WEFT_SCHEDULE_CONSTANT,
+    WEFT_SCHEDULE_LINEAR,
+    WEFT_SCHEDULE_COSINE,
+    WEFT_SCHEDULE_POLYNOMIAL,
+    WEFT_SCHEDULE_EXPONENTIAL,
+    WEFT_SCHEDULE_INVERSE_SQRT,
+    WEFT_SCHEDULE_WSD,
+    WEFT_SCHEDULE_CYCLIC,
+    WEFT_SCHEDULE_COUNT
+} weft_schedule_kind;
+typedef enum weft_decay_shape {
+    WEFT_DECAY_LINEAR,
+    WEFT_DECAY_SQRT,
+    WEFT_DECAY_SQUARE,
+    WEFT_DECAY_COSINE
+} weft_decay_shape;
+typedef struct weft_schedule {
+    size_t struct_bytes;
+    weft_schedule_kind kind;
+    double base, final, start; /* rates */
+    int64_t warmup, total, decay_steps;
+    double power; /* 0 = 1 */
+    weft_decay_shape shape;
+} weft_schedule;
+#define WEFT_SCHEDULE_INIT                                                                                             \
+    {sizeof(weft_schedule), WEFT_SCHEDULE_CONSTANT, 0.0, 0.0, 0.0, 0, 0, 0, 0.0, WEFT_DECAY_LINEAR}
+/* step: as weft_optim_step returns it. */
+WEFT_API weft_value *weft_schedule_value(weft_graph *g, const weft_schedule *schedule, weft_value *step,
+                                         weft_dtype dtype);
+WEFT_API const char *weft_schedule_name(weft_schedule_kind kind);
+/* WEFT_SCHEDULE_COUNT when no kind has that name. */
+WEFT_API weft_schedule_kind weft_schedule_find(const char *name);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,42 @@
+/* What optimizers share: one hook per row of WEFT_OPTIMIZERS, and the pieces that they are made of.
+
+   A hook sees one parameter. Scalars that all parameters share are appended for each of them again: they are equal
+   expressions, which the compiler computes once. Read next: optim.c, then a method: sgd.c, adam.c. */
+#ifndef WEFT_STDLIB_OPTIM_METHOD_H
+#define WEFT_STDLIB_OPTIM_METHOD_H
+
+#include "weft/optim.h"
+
+typedef struct weft_optim_pass {
+    weft_graph *g;
+    const weft_optim_options *o;
+    weft_parameter *p;
+    weft_dtype dtype;         /* of the parameter */
+    weft_value *rate, *decay; /* with the parameter's scales, in its dtype; decay NULL = none */
+    weft_value *step;         /* in its dtype */
+} weft_optim_pass;
+
+typedef void (*weft_optim_hook)(weft_optim_pass *pass);
+#define X(id, name, beta1, beta2, beta3, epsilon, decoupled) void weft_optim_##name(weft_optim_pass *pass);
+WEFT_OPTIMIZERS(X)
+#undef X
+
+/* State NAME/suffix of the parameter's shape; copied: it starts as the parameter does, else as zeros. */
+weft_value *weft_optim_state(weft_optim_pass *pass, const char *suffix, bool copied);
+/* A state of NAME/suffix without axes. */
+weft_value *weft_optim_scalar_state(weft_optim_pass *pass, const char *suffix);
+void weft_optim_state_set(weft_optim_pass *pass, const char *suffix, weft_value *value);
+/* The gradient, with decay * value unless decay is decoupled. */
+weft_value *weft_optim_gradient(weft_optim_pass *pass);
+/* The parameter, shrunk by rate * decay if decay is decoupled. */
+weft_value *weft_optim_decayed(weft_optim_pass *pass);
+/* Writes the parameter. */
+void weft_optim_finish(weft_optim_pass *pass, weft_value *updated);
+/* beta * old + (1 - beta) * new. */
+weft_value *weft_optim_average(weft_graph *g, weft_value *old, weft_value *new_value, double beta);
+/* 1 - beta^step. */
+weft_value *weft_optim_correction(weft_optim_pass *pass, double beta);
+/* The 2-norm of a value, a scalar. */
+weft_value *weft_optim_norm(weft_graph *g, weft_value *x);
+
+#endif

@@ -1,0 +1,153 @@
+/* The table of optimizers and what a step is made of. Invariant: every parameter of an update gets `updated` and a
+   state that holds it. Read next: adam.c. */
+#include "stdlib/optim/method.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct method_row {
+    const char *name;
+    weft_optim_hook hook;
+    double beta1, beta2, beta3, epsilon;
+    bool decoupled;
+} method_row;
+
+static const method_row methods[WEFT_OPTIM_COUNT] = {
+#define X(id, name, beta1, beta2, beta3, epsilon, decoupled)                                                           \
+    [WEFT_OPTIM_##id] = {#name, weft_optim_##name, beta1, beta2, beta3, epsilon, decoupled},
+    WEFT_OPTIMIZERS(X)
+#undef X
+};
+
+weft_optim_options weft_optim_defaults(weft_optim_method method) {
+    const method_row *row = &methods[method];
+    return (weft_optim_options){.struct_bytes = sizeof(weft_optim_options),
+                                .method = method,
+                                .beta1 = row->beta1,
+                                .beta2 = row->beta2,
+                                .beta3 = row->beta3,
+                                .epsilon = row->epsilon,
+                                .decoupled = row->decoupled};
+}
+
+const char *weft_optim_name(weft_optim_method method) { return methods[method].name; }
+
+weft_optim_method weft_optim_find(const char *name) {
+    int i = 0;
+    while (i < WEFT_OPTIM_COUNT && strcmp(methods[i].name, name) != 0) i++;
+    return (weft_optim_method)i;
+}
+
+/* -- states */
+
+/* False and a problem when the name does not fit. */
+static bool state_name(weft_graph *g, const char *parameter, const char *suffix, char *name, size_t capacity) {
+    int length = snprintf(name, capacity, "%s/%s", parameter, suffix);
+    if (length >= 0 && (size_t)length < capacity) return true;
+    weft_graph_report(g, WEFT_STATUS(WEFT_INVALID_ARGUMENT, "the name of parameter %.40s... is too long", parameter));
+    return false;
+}
+
+/* Shapes of parameters are numbers; a symbolic one is a problem that weft_graph_state_zeros names. */
+weft_value *weft_optim_state(weft_optim_pass *pass, const char *suffix, bool copied) {
+    char name[256];
+    const weft_parameter *p = pass->p;
+    int64_t shape[WEFT_MAX_RANK];
+    if (!state_name(pass->g, p->name, suffix, name, sizeof name)) return pass->p->value;
+    for (int i = 0; i < weft_value_rank(p->value); i++) shape[i] = weft_value_dim(p->value, i);
+    if (copied && p->initial)
+        weft_graph_state(pass->g, name, p->initial);
+    else
+        weft_graph_state_zeros(pass->g, name, pass->dtype, weft_value_rank(p->value), shape);
+    return weft_state_read(pass->g, name);
+}
+
+weft_value *weft_optim_scalar_state(weft_optim_pass *pass, const char *suffix) {
+    char name[256];
+    if (!state_name(pass->g, pass->p->name, suffix, name, sizeof name)) return pass->rate;
+    weft_graph_state_zeros(pass->g, name, pass->dtype, 0, NULL);
+    return weft_state_read(pass->g, name);
+}
+
+void weft_optim_state_set(weft_optim_pass *pass, const char *suffix, weft_value *value) {
+    char name[256];
+    if (state_name(pass->g, pass->p->name, suffix, name, sizeof name)) weft_state_update(pass->g, name, value);
+}
+
+weft_value *weft_optim_step(weft_graph *g) {
+    weft_graph_state_zeros(g, "optim/step", WEFT_I64, 0, NULL);
+    weft_value *step = weft_add(g, weft_state_read(g, "optim/step"), weft_scalar_integer(g, WEFT_I64, 1));
+    weft_state_update(g, "optim/step", step);
+    return step;
+}
+
+/* -- pieces of methods */
+
+weft_value *weft_optim_gradient(weft_optim_pass *pass) {
+    weft_value *gradient = pass->p->gradient;
+    if (!pass->decay || pass->o->decoupled) return gradient;
+    return weft_add(pass->g, gradient, weft_mul(pass->g, pass->decay, pass->p->value));
+}
+
+weft_value *weft_optim_decayed(weft_optim_pass *pass) {
+    weft_graph *g = pass->g;
+    if (!pass->decay || !pass->o->decoupled) return pass->p->value;
+    weft_value *keep = weft_sub(g, weft_scalar(g, pass->dtype, 1), weft_mul(g, pass->rate, pass->decay));
+    return weft_mul(g, pass->p->value, keep);
+}
+
+void weft_optim_finish(weft_optim_pass *pass, weft_value *updated) {
+    weft_state_update(pass->g, pass->p->name, updated);
+    pass->p->updated = updated;
+}
+
+weft_value *weft_optim_average(weft_graph *g, weft_value *old, weft_value *new_value, double beta) {
+    return weft_add(g, weft_mul_number(g, old, beta), weft_mul_number(g, new_value, 1 - beta));
+}
+
+weft_value *weft_optim_correction(weft_optim_pass *pass, double beta) {
+    weft_graph *g = pass->g;
+    if (beta <= 0) return weft_scalar(g, pass->dtype, 1);
+    return weft_neg(g, weft_expm1(g, weft_mul_number(g, pass->step, log(beta))));
+}
+
+weft_value *weft_optim_norm(weft_graph *g, weft_value *x) {
+    return weft_sqrt(g, weft_reduce_sum(g, weft_square(g, x), 0, NULL, false));
+}
+
+/* -- one step */
+
+static bool may_update(weft_graph *g, const weft_optim_options *o, const weft_parameter *p) {
+    if (!o->rate || !o->step || !p->gradient) {
+        weft_graph_report(g, WEFT_STATUS(WEFT_INVALID_ARGUMENT, "parameter %s: the optimizer has no %s", p->name,
+                                         !o->rate   ? "rate"
+                                         : !o->step ? "step"
+                                                    : "gradient"));
+        return false;
+    }
+    weft_dtype dtype = weft_value_dtype(p->value);
+    if (dtype == WEFT_F32 || dtype == WEFT_F64 || dtype == WEFT_INVALID) return dtype != WEFT_INVALID;
+    weft_graph_report(g, WEFT_STATUS(WEFT_UNSUPPORTED, "parameter %s is %s; optimizers update f32 and f64", p->name,
+                                     weft_dtype_name(dtype)));
+    return false;
+}
+
+static weft_value *scaled(weft_graph *g, weft_value *scalar, double scale, weft_dtype dtype) {
+    weft_value *value = weft_convert(g, scalar, dtype);
+    return scale == 1 ? value : weft_mul_number(g, value, scale);
+}
+
+void weft_optim_update(weft_graph *g, const weft_optim_options *options, int count, weft_parameter *parameters) {
+    for (int i = 0; i < count; i++) {
+        weft_parameter *p = &parameters[i];
+        p->updated = p->value;
+        if (!may_update(g, options, p)) continue;
+        weft_optim_pass pass = {.g = g, .o = options, .p = p, .dtype = weft_value_dtype(p->value)};
+        pass.rate = scaled(g, options->rate, p->rate_scale, pass.dtype);
+        pass.decay =
+            options->decay && p->decay_scale != 0 ? scaled(g, options->decay, p->decay_scale, pass.dtype) : NULL;
+        pass.step = weft_convert(g, options->step, pass.dtype);
+        methods[options->method].hook(&pass);
+    }
+}

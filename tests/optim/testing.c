@@ -1,0 +1,71 @@
+#include "tests/optim/testing.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void require(weft_status status) {
+    char text[2048] = "";
+    weft_status_format(status, text, sizeof text);
+    weft_status_release(status);
+    ck_assert_msg(!status, "%s", text);
+}
+
+weft_safetensors *golden_open(weft_context *context, const char *name) {
+    char path[512];
+    weft_safetensors *file;
+    snprintf(path, sizeof path, "%s/tests/golden/data/%s", WEFT_SOURCE_DIR, name);
+    require(weft_safetensors_open(context, path, &file));
+    return file;
+}
+
+double element(const weft_tensor *tensor, int64_t index) {
+    const void *data = weft_tensor_data(tensor);
+    return weft_tensor_dtype(tensor) == WEFT_F64 ? ((const double *)data)[index] : (double)((const float *)data)[index];
+}
+
+weft_tensor *golden_tensor(weft_context *context, weft_safetensors *file, const char *name, weft_dtype dtype) {
+    int index = weft_safetensors_find(file, name);
+    weft_tensor *found, *copy;
+    ck_assert_msg(index >= 0, "the golden data have no %s", name);
+    require(weft_safetensors_get(file, index, &found));
+    require(weft_tensor_create(context, dtype == WEFT_INVALID ? weft_tensor_dtype(found) : dtype,
+                               weft_tensor_rank(found), weft_tensor_shape(found), &copy));
+    if (dtype == WEFT_INVALID || dtype == weft_tensor_dtype(found)) {
+        memcpy(weft_tensor_data(copy), weft_tensor_data(found), weft_tensor_bytes(found));
+    } else {
+        ck_assert(dtype == WEFT_F32 && weft_tensor_dtype(found) == WEFT_F64);
+        for (int64_t i = 0; i < weft_tensor_element_count(found); i++)
+            ((float *)weft_tensor_data(copy))[i] = (float)element(found, i);
+    }
+    weft_tensor_release(found);
+    return copy;
+}
+
+weft_tensor *tensor_row(weft_context *context, const weft_tensor *tensor, int64_t row) {
+    weft_tensor *copy;
+    require(weft_tensor_create(context, weft_tensor_dtype(tensor), weft_tensor_rank(tensor) - 1,
+                               weft_tensor_shape(tensor) + 1, &copy));
+    size_t bytes = weft_tensor_bytes(copy);
+    memcpy(weft_tensor_data(copy), (const char *)weft_tensor_data(tensor) + (size_t)row * bytes, bytes);
+    return copy;
+}
+
+double distance(const weft_tensor *a, const weft_tensor *b) {
+    double difference = 0, norm = 0;
+    ck_assert_int_eq(weft_tensor_element_count(a), weft_tensor_element_count(b));
+    for (int64_t i = 0; i < weft_tensor_element_count(a); i++) {
+        double d = element(a, i) - element(b, i), n = element(b, i);
+        difference += d * d, norm += n * n;
+    }
+    return sqrt(difference) / (norm > 0 ? sqrt(norm) : 1);
+}
+
+int main(void) {
+    SRunner *runner = srunner_create(optim_suite());
+    srunner_add_suite(runner, schedule_suite());
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
