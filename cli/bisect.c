@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "codegen/builders/builder.h"
 #include "ir/build.h"
 #include "passes/pass.h"
 
@@ -11,16 +12,22 @@ static weft_status interpret(weft_graph *graph, weft_tensor *const *inputs, weft
     return weft_graph_interpret(graph, weft_graph_input_count(graph), inputs, weft_graph_output_count(graph), outputs);
 }
 
+/* The passes as the compiler runs them for --target. */
+static weft_status run_passes(cli_arguments *arguments, weft_graph *graph, const char *passes) {
+    const weft_capability *capability;
+    WEFT_TRY(cli_find_capability(arguments, &capability), "passes");
+    weft_pass_context pass = {.graph = graph, .capability = capability, .options = "", .claims = weft_builder_claims};
+    WEFT_TRY(weft_graph_finish(graph), "passes");
+    return weft_pipeline_run(&pass, passes);
+}
+
 /* Runs the passes up to `end` (a position in the standard pipeline) and compares with the reference outputs. */
 static weft_status check_passes(cli_arguments *arguments, weft_graph *graph, const char *passes,
                                 weft_tensor *const *inputs, weft_tensor *const *expected, bool *out_differs) {
     weft_graph *copy;
     weft_tensor *outputs[CLI_VALUES_MAX] = {0};
-    (void)arguments;
     WEFT_TRY(weft_graph_clone(graph, NULL, &copy), "copying the graph");
-    weft_pass_context pass = {.graph = copy, .options = ""};
-    weft_status status = weft_graph_finish(copy);
-    if (!status) status = weft_pipeline_run(&pass, passes);
+    weft_status status = run_passes(arguments, copy, passes);
     if (!status) status = interpret(copy, inputs, outputs);
     *out_differs = false;
     for (int i = 0; !status && i < weft_graph_output_count(graph); i++)
@@ -51,11 +58,12 @@ static weft_status bisect_passes(cli_arguments *arguments, weft_graph *graph, we
 }
 
 /* Each group of the fused graph alone, on the interpreter's values. */
-static weft_status bisect_groups(weft_graph *graph, weft_tensor *const *inputs, bool *out_found) {
+static weft_status bisect_groups(cli_arguments *arguments, weft_graph *graph, weft_tensor *const *inputs,
+                                 bool *out_found) {
     cli_values values;
-    weft_pass_context pass = {.graph = graph, .options = ""};
-    WEFT_TRY(weft_graph_finish(graph), "fusing");
-    WEFT_TRY(weft_pipeline_run(&pass, weft_pipeline_standard), "fusing");
+    const char *target = cli_text(arguments, "target", "cpu");
+    if (strchr(target, ':')) return NULL; /* code for another machine */
+    WEFT_TRY(run_passes(arguments, graph, weft_pipeline_standard), "fusing");
     weft_status status = cli_values_record(graph, inputs, &values);
     cli_progress progress;
     cli_progress_start(&progress, "groups");
@@ -66,7 +74,7 @@ static weft_status bisect_groups(weft_graph *graph, weft_tensor *const *inputs, 
         int count = 0, bad = -1;
         cli_difference d;
         status = cli_extract(graph, node, 0, &values, &piece, cut, &count);
-        if (!status) status = cli_check_graph(piece, NULL, cut, NULL, &bad, &d);
+        if (!status) status = cli_check_graph(piece, target, cut, NULL, &bad, &d);
         if (!status && bad >= 0) {
             *out_found = true;
             printf("group %s at %s: result %d element %lld: got %.9g, expected %.9g\n",
@@ -93,8 +101,9 @@ int cli_run_bisect(cli_arguments *arguments) {
     if (!status && !runner.graph) status = WEFT_STATUS(WEFT_INVALID_ARGUMENT, "bisect needs a model, not an artifact");
     if (!status) status = cli_runner_inputs(arguments, &runner, 0, count, tensors, NULL, 0, inputs);
     if (!status) status = bisect_passes(arguments, runner.graph, inputs, &found);
-    if (!status && !found) status = bisect_groups(runner.graph, inputs, &found);
-    if (!status && !found) printf("no pass and no group changes the numbers beyond the contract\n");
+    if (!status && !found) status = bisect_groups(arguments, runner.graph, inputs, &found);
+    bool groups = !strchr(cli_text(arguments, "target", "cpu"), ':');
+    if (!status && !found) printf("no pass%s changes the numbers beyond the contract\n", groups ? " and no group" : "");
     cli_release_tensors(CLI_VALUES_MAX, inputs);
     cli_runner_close(&runner);
     for (int i = 0; i < count; i++) weft_tensor_release(tensors[i].tensor);

@@ -83,6 +83,11 @@ weft_status cli_read_tensor(weft_context *context, const char *text, cli_named_t
 weft_status cli_random_tensor(weft_context *context, weft_dtype dtype, int rank, const int64_t *shape,
                               unsigned long long seed, weft_tensor **out_tensor) WEFT_MUST_USE;
 
+/* What --target names: a driver ("cuda": the device of this machine) or a driver and an architecture ("cuda:sm_90a":
+   no device needed). Default: this CPU. */
+struct weft_capability;
+weft_status cli_find_capability(cli_arguments *arguments, const struct weft_capability **out_capability) WEFT_MUST_USE;
+
 int cli_run_compile(cli_arguments *arguments);
 int cli_run_run(cli_arguments *arguments);
 int cli_run_inspect(cli_arguments *arguments);

@@ -154,36 +154,93 @@ weft_tensor *cli_values_find(const cli_values *values, const weft_value *value) 
 }
 
 typedef struct extraction {
-    weft_graph *to;
+    weft_graph *from, *to;
     weft_value_map map;
     const cli_values *values;
     weft_tensor **inputs;
     int input_count;
 } extraction;
 
+/* The piece's symbol for one of the graph: what data decide further up, inputs of the piece decide. */
+static weft_dim cut_extent(extraction *x, weft_dim extent) {
+    weft_dim_table *from = x->from->dims, *to = x->to->dims;
+    for (int i = 0; i < weft_dim_symbol_count(from); i++) {
+        const weft_symbol *s = weft_dim_symbol_get(from, i);
+        bool data = extent == weft_dim_symbol_value(from, i) && s->origin == WEFT_SYMBOL_DATA;
+        if (data && weft_dim_symbol_find(to, s->name) < 0)
+            weft_dim_symbol(to, s->name, s->minimum, s->maximum, s->divisor, WEFT_SYMBOL_DECLARED);
+    }
+    return weft_dim_copy(from, extent, to);
+}
+
 static weft_status cut(extraction *x, weft_value *value) {
     weft_tensor *tensor = cli_values_find(x->values, value);
     if (!tensor) return WEFT_STATUS(WEFT_INTERNAL, "value %%%d was not recorded", value->id);
     if (x->input_count == CLI_VALUES_MAX) return WEFT_STATUS(WEFT_UNSUPPORTED, "the piece has too many inputs");
     char name[16];
+    weft_dim dims[WEFT_MAX_RANK];
+    for (int i = 0; i < value->type.rank; i++) dims[i] = cut_extent(x, value->type.dims[i]);
     snprintf(name, sizeof name, "v%d", value->id);
-    weft_value *input =
-        weft_graph_input(x->to, name, weft_tensor_dtype(tensor), weft_tensor_rank(tensor), weft_tensor_shape(tensor));
+    weft_value *input = weft_graph_input(x->to, name, value->type.dtype, value->type.rank, dims);
     if (!weft_value_map_put(&x->map, value, input)) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "cutting a graph");
     weft_tensor_retain(x->inputs[x->input_count++] = tensor);
     return NULL;
 }
 
-static weft_status take(extraction *x, weft_node *node, int depth) {
-    for (int i = 0; i < node->operand_count; i++) {
-        weft_value *operand = node->operands[i];
-        if (weft_value_map_find(&x->map, operand)) continue;
-        bool inside = operand->node && (depth > 0 || operand->node->op == WEFT_OP_constant);
-        if (inside)
-            WEFT_TRY(take(x, operand->node, depth - 1), "cutting a graph");
-        else
-            WEFT_TRY(cut(x, operand), "cutting a graph");
+static bool has_axis(const weft_value *value, weft_dim extent) {
+    bool found = false;
+    for (int i = 0; i < value->type.rank; i++) found |= value->type.dims[i] == extent;
+    return found;
+}
+
+/* Every symbol of the piece must be an axis of some input: if none is, the graph's input that has it becomes one. */
+static weft_status bind_symbols(extraction *x) {
+    for (int i = 0; i < weft_dim_symbol_count(x->to->dims); i++) {
+        const weft_symbol *symbol = weft_dim_symbol_get(x->to->dims, i);
+        weft_dim extent = weft_dim_symbol_value(x->to->dims, i),
+                 original = weft_dim_symbol_value(x->from->dims, weft_dim_symbol_find(x->from->dims, symbol->name));
+        bool bound = symbol->origin == WEFT_SYMBOL_DATA;
+        for (int n = 0; n < weft_graph_input_count(x->to); n++)
+            bound |= has_axis(weft_graph_input_value(x->to, n), extent);
+        for (int n = 0; !bound && n < weft_graph_input_count(x->from); n++) {
+            weft_value *input = weft_graph_input_value(x->from, n);
+            if (!has_axis(input, original)) continue;
+            WEFT_TRY(cut(x, input), "cutting a graph");
+            bound = true;
+        }
     }
+    return NULL;
+}
+
+static weft_status take(extraction *x, weft_node *node, int depth);
+
+/* Makes a value available in the piece: with its producer, or as an input. */
+static weft_status provide(extraction *x, weft_value *value, int depth) {
+    if (weft_value_map_find(&x->map, value)) return NULL;
+    bool inside = value->node && (depth > 0 || value->node->op == WEFT_OP_constant);
+    return inside ? take(x, value->node, depth - 1) : cut(x, value);
+}
+
+static bool is_within(const weft_value *value, const weft_node *node) {
+    const weft_block *block = value->node ? value->node->block : value->block;
+    while (block->region->parent && block->region->parent != node) block = block->region->parent->block;
+    return block->region->parent == node;
+}
+
+/* What the regions of `of` use from outside of it, those of `node` and nested ones. */
+static weft_status provide_captures(extraction *x, const weft_node *of, const weft_node *node, int depth) {
+    for (int r = 0; r < node->region_count; r++)
+        for (const weft_node *n = node->regions[r]->block->first; n; n = n->next) {
+            for (int i = 0; i < n->operand_count; i++)
+                if (!is_within(n->operands[i], of)) WEFT_TRY(provide(x, n->operands[i], depth), "cutting a graph");
+            WEFT_TRY(provide_captures(x, of, n, depth), "cutting a graph");
+        }
+    return NULL;
+}
+
+static weft_status take(extraction *x, weft_node *node, int depth) {
+    for (int i = 0; i < node->operand_count; i++) WEFT_TRY(provide(x, node->operands[i], depth), "cutting a graph");
+    WEFT_TRY(provide_captures(x, node, node, depth), "cutting a graph");
     weft_node *clone = weft_node_clone(x->to, node, &x->map);
     if (!clone) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "cutting a graph");
     for (int i = 0; i < node->result_count; i++)
@@ -195,10 +252,11 @@ static weft_status take(extraction *x, weft_node *node, int depth) {
 weft_status cli_extract(weft_graph *graph, const weft_node *node, int depth, const cli_values *values,
                         weft_graph **out_graph, weft_tensor **out_inputs, int *out_input_count) {
     WEFT_TRY(weft_graph_create(graph->context, "piece", out_graph), "cutting a graph");
-    extraction x = {.to = *out_graph, .values = values, .inputs = out_inputs};
+    extraction x = {.from = graph, .to = *out_graph, .values = values, .inputs = out_inputs};
     weft_value_map_init(weft_allocator_system(), &x.map);
     weft_node *last = node->results[0].node;
     weft_status status = take(&x, last, depth);
+    if (!status) status = bind_symbols(&x);
     for (int i = 0; !status && i < last->result_count; i++) {
         char name[16];
         snprintf(name, sizeof name, "y%d", i);

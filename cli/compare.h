@@ -36,7 +36,8 @@ void cli_values_release(cli_values *values);
 weft_tensor *cli_values_find(const cli_values *values, const weft_value *value);
 
 /* The nodes of the body that lie within `depth` steps above node, as a graph of its own: values from further up become
-   inputs (out_inputs: their recorded tensors, retained; at most CLI_VALUES_MAX), results of node the outputs. */
+   inputs (out_inputs: their recorded tensors, retained; at most CLI_VALUES_MAX), results of node the outputs. What the
+   regions of a taken node capture counts as above it. Symbols stay symbols. */
 weft_status cli_extract(weft_graph *graph, const weft_node *node, int depth, const cli_values *values,
                         weft_graph **out_graph, weft_tensor **out_inputs, int *out_input_count) WEFT_MUST_USE;
 

@@ -42,25 +42,31 @@ static bool piece_fails(weft_graph *graph, const weft_node *node, int depth, con
     return fails;
 }
 
-/* Cuts the graph down, its extents fixed to those of the inputs. */
-static void shrink(weft_graph *symbolic, int64_t extent, weft_tensor *const *inputs) {
+/* Prints the first small piece that fails; false when none does alone. */
+static bool print_piece(weft_graph *graph, weft_tensor *const *inputs) {
     cli_values values;
-    weft_graph *graph = NULL;
-    weft_dim fixed[1] = {extent};
-    weft_status status = weft_graph_clone(symbolic, weft_dim_symbol_count(symbolic->dims) ? fixed : NULL, &graph);
-    if (status) {
-        weft_status_release(status);
-        return;
-    }
-    status = cli_values_record(graph, inputs, &values);
+    weft_status status = cli_values_record(graph, inputs, &values);
     bool found = false;
     for (int depth = 0; !status && !found && depth < 8; depth++)
         for (const weft_node *node = graph->body->block->first; node && !found; node = node->next)
             if (node->result_count && node->op != WEFT_OP_constant) found = piece_fails(graph, node, depth, &values);
-    if (!status && !found) print_graph(graph);
     weft_status_release(status);
     cli_values_release(&values);
-    weft_graph_release(graph);
+    return found;
+}
+
+/* Cuts the graph down: with extents fixed to those of the inputs if it fails so too, else as it is. */
+static void shrink(weft_graph *graph, int64_t extent, weft_tensor *const *inputs) {
+    weft_graph *copy = NULL;
+    weft_dim fixed[1] = {extent};
+    bool found = false;
+    weft_status status = NULL;
+    if (weft_dim_symbol_count(graph->dims)) status = weft_graph_clone(graph, fixed, &copy);
+    if (copy) found = print_piece(copy, inputs);
+    if (!found) found = print_piece(graph, inputs);
+    if (!found) print_graph(graph);
+    weft_status_release(status);
+    weft_graph_release(copy);
 }
 
 /* One seed at one extent; true when compiled code agrees. */

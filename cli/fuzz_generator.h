@@ -8,12 +8,13 @@
 #include "ir/graph.h"
 #include "weft/ops.h"
 
-enum { CLI_FUZZ_POOL_MAX = 128, CLI_FUZZ_DEPTH_MAX = 3, CLI_FUZZ_ELEMENTS_MAX = 4096 };
+enum { CLI_FUZZ_POOL_MAX = 128, CLI_FUZZ_DEPTH_MAX = 3, CLI_FUZZ_ELEMENTS_MAX = 4096, CLI_FUZZ_MODERATE = 256 };
 
 typedef struct cli_fuzz_item {
     weft_value *value;
     bool exact;
-    int depth; /* inexact ops on the way */
+    int depth;      /* inexact ops on the way */
+    double largest; /* bound on the magnitude of its elements */
 } cli_fuzz_item;
 
 typedef struct cli_fuzz_generator {
@@ -29,6 +30,15 @@ typedef void (*cli_fuzz_maker)(cli_fuzz_generator *g);
 
 static inline int cli_fuzz_below(cli_fuzz_generator *g, int limit) { return cli_random_below(&g->random, limit); }
 static inline bool cli_fuzz_chance(cli_fuzz_generator *g, int percent) { return cli_fuzz_below(g, 100) < percent; }
+int64_t cli_fuzz_largest(const cli_fuzz_generator *g, weft_dim dim);
+/* A bound on the magnitude of a value's elements. */
+double cli_fuzz_bound(const cli_fuzz_generator *g, const weft_value *v);
+/* A float that an op which rounds may take. */
+static inline bool cli_fuzz_shallow(const cli_fuzz_generator *g, const cli_fuzz_item *i) {
+    (void)g;
+    return weft_dtype_is_float(i->value->type.dtype) && i->depth < CLI_FUZZ_DEPTH_MAX &&
+           i->largest <= CLI_FUZZ_MODERATE;
+}
 /* The most elements a value can have. */
 int64_t cli_fuzz_elements(const cli_fuzz_generator *g, const weft_value *v);
 /* Into the pool, unless it is full or the value too large. */

@@ -2,13 +2,12 @@
 
    Results must be comparable: a value is `exact` when every correct implementation computes the same bits (integers,
    data movement, single IEEE operations on exact values). Ops that jump (floor, comparisons, conversions to integers,
-   sorting, arg_reduce) are only applied to exact values; values that are not exact stay moderate (tanh, scaled sums),
-   so errors do not grow beyond the tolerance. Every op of the list is drawn with its weight. */
+   sorting, arg_reduce) are only applied to exact values; values that are not exact stay moderate (tanh, scaled sums;
+   fuzz_bound.c), so errors do not grow beyond the tolerance. Every op of the list is drawn with its weight. */
 #include "cli/fuzz_generator.h"
 
 #include <string.h>
 
-enum { DEPTH_MAX = CLI_FUZZ_DEPTH_MAX };
 typedef cli_fuzz_generator generator;
 typedef cli_fuzz_item item;
 typedef cli_fuzz_filter filter;
@@ -26,7 +25,7 @@ int cli_random_below(cli_random *random, int limit) {
 static int below(generator *g, int limit) { return cli_fuzz_below(g, limit); }
 static bool chance(generator *g, int percent) { return cli_fuzz_chance(g, percent); }
 
-static int64_t largest(const generator *g, weft_dim dim) {
+int64_t cli_fuzz_largest(const generator *g, weft_dim dim) {
     int64_t low, high;
     weft_dim_bounds(g->graph->dims, dim, &low, &high);
     return high;
@@ -34,7 +33,7 @@ static int64_t largest(const generator *g, weft_dim dim) {
 
 int64_t cli_fuzz_elements(const generator *g, const weft_value *v) {
     int64_t n = 1;
-    for (int i = 0; i < v->type.rank; i++) n *= largest(g, v->type.dims[i]);
+    for (int i = 0; i < v->type.rank; i++) n *= cli_fuzz_largest(g, v->type.dims[i]);
     return n;
 }
 
@@ -42,14 +41,15 @@ void cli_fuzz_add(generator *g, weft_value *value, bool exact, int depth) {
     if (weft_value_dtype(value) == WEFT_INVALID || g->count == CLI_FUZZ_POOL_MAX ||
         cli_fuzz_elements(g, value) > CLI_FUZZ_ELEMENTS_MAX)
         return;
-    g->pool[g->count++] = (item){value, exact, depth};
+    double largest = cli_fuzz_bound(g, value);
+    g->pool[g->count++] = (item){value, exact, depth, largest};
 }
 
 static bool any(const generator *g, const item *i) { return (void)g, (void)i, true; }
 static bool real(const generator *g, const item *i) { return (void)g, weft_dtype_is_float(i->value->type.dtype); }
 static bool single(const generator *g, const item *i) { return (void)g, i->value->type.dtype == WEFT_F32; }
 static bool integer(const generator *g, const item *i) { return (void)g, weft_dtype_is_integer(i->value->type.dtype); }
-static bool shallow(const generator *g, const item *i) { return real(g, i) && i->depth < DEPTH_MAX; }
+static bool shallow(const generator *g, const item *i) { return cli_fuzz_shallow(g, i); }
 static bool exact_number(const generator *g, const item *i) {
     return (void)g, i->exact && i->value->type.dtype != WEFT_BOOL;
 }
@@ -248,7 +248,7 @@ static void make_reduce(generator *g) {
     bool keep = chance(g, 40);
     switch (below(g, 6)) {
     case 0:
-        if (is_real && x->depth >= DEPTH_MAX) return;
+        if (is_real && !shallow(g, x)) return;
         cli_fuzz_add(g,
                      is_real ? weft_reduce_mean(g->graph, x->value, 1, axes, keep)
                              : weft_reduce_sum(g->graph, x->value, 1, axes, keep),
@@ -293,7 +293,7 @@ static void make_scan_like(generator *g) {
         cli_fuzz_add(g, results[1], true, 0);
     } else {
         bool is_real = real(g, x);
-        if (is_real && x->depth >= DEPTH_MAX) return;
+        if (is_real && x->depth >= CLI_FUZZ_DEPTH_MAX) return;
         cli_fuzz_add(g, weft_cumulative(g->graph, is_real ? WEFT_MAX : WEFT_SUM, x->value, axis, false, chance(g, 50)),
                      true, x->depth);
     }

@@ -11,7 +11,7 @@ static bool number(const generator *g, const item *i) { return (void)g, i->value
 static bool real(const generator *g, const item *i) { return (void)g, weft_dtype_is_float(i->value->type.dtype); }
 static bool integer(const generator *g, const item *i) { return (void)g, weft_dtype_is_integer(i->value->type.dtype); }
 static bool boolean(const generator *g, const item *i) { return (void)g, i->value->type.dtype == WEFT_BOOL; }
-static bool shallow(const generator *g, const item *i) { return real(g, i) && i->depth < CLI_FUZZ_DEPTH_MAX; }
+static bool shallow(const generator *g, const item *i) { return cli_fuzz_shallow(g, i); }
 static bool rows(const generator *g, const item *i) { return number(g, i) && i->value->type.rank > 0; }
 static bool exact_rows(const generator *g, const item *i) { return rows(g, i) && i->exact; }
 static bool exact_real(const generator *g, const item *i) { return real(g, i) && i->exact; }
@@ -105,7 +105,7 @@ static void make_scatter(generator *g) {
     for (int i = 0; i < 3; i++) to[i] = below(g, (int)n + 1), from[i] = below(g, (int)n);
     weft_reduction kind = kinds[below(g, 4)];
     bool rounds = kind == WEFT_SUM && real(g, x);
-    if (rounds && x->depth >= CLI_FUZZ_DEPTH_MAX) return;
+    if (rounds && !shallow(g, x)) return;
     weft_value *indices = weft_reshape(g->graph, weft_integers(g->graph, 3, to), 2, shape);
     weft_value *updates = weft_take(g->graph, x->value, weft_integers(g->graph, 3, from), 0);
     weft_value *r = weft_scatter_nd(g->graph, kind, x->value, indices, updates);
@@ -150,7 +150,7 @@ static void make_windows(generator *g) {
         dilation[i] = window[i] == 2 && chance(g, 30) ? 2 : 1, base[i] = window[i] > 1 && chance(g, 20) ? 2 : 1;
     }
     bool is_real = real(g, x);
-    if (is_real && chance(g, 40)) {
+    if (shallow(g, x) && chance(g, 40)) {
         weft_value *source = weft_reduce_window(g->graph, WEFT_MAX, x->value, &o);
         cli_fuzz_add(g, weft_mul_number(g->graph, weft_select_and_scatter(g->graph, x->value, source, &o), 0.25), false,
                      x->depth + 1);
@@ -158,6 +158,7 @@ static void make_windows(generator *g) {
     }
     o.dilation = dilation, o.base_dilation = base;
     weft_reduction kind = kinds[below(g, is_real ? 3 : 4)];
+    if (is_real && !shallow(g, x)) kind = WEFT_MAX;
     weft_value *r = weft_reduce_window(g->graph, kind, x->value, &o);
     bool rounds = is_real && kind == WEFT_SUM;
     cli_fuzz_add(g, rounds ? weft_mul_number(g->graph, r, 0.125) : r, !rounds, x->depth + rounds);
@@ -349,6 +350,7 @@ static void make_cumulative(generator *g) {
     if (!x) return;
     bool is_real = real(g, x);
     weft_reduction kind = kinds[below(g, is_real ? 3 : 4)];
+    if (is_real && !shallow(g, x)) kind = WEFT_MAX;
     bool rounds = is_real && kind == WEFT_SUM;
     weft_value *r = weft_cumulative(g->graph, kind, x->value, below(g, x->value->type.rank), !is_real && chance(g, 40),
                                     chance(g, 50));

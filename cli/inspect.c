@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codegen/builders/builder.h"
 #include "codegen/target.h"
 #include "compile/lower.h"
 #include "ir/print.h"
@@ -123,30 +124,13 @@ static weft_status print_graph(weft_graph *graph) {
     return status;
 }
 
-static weft_status capability_for(cli_arguments *arguments, const weft_capability **out_capability) {
-    const char *target = cli_text(arguments, "target", "cpu"), *colon = strchr(target, ':');
-    weft_device *device;
-    weft_device_info info;
-    if (colon) {
-        char name[32];
-        snprintf(name, sizeof name, "%.*s", (int)(colon - target), target);
-        *out_capability = weft_capability_find(name, colon + 1);
-    } else {
-        WEFT_TRY(weft_device_open(arguments->context, target, &device), "looking for %s", target);
-        weft_device_get_info(device, &info);
-        *out_capability = weft_capability_find(info.driver, info.arch);
-        weft_device_release(device);
-    }
-    return *out_capability ? NULL : WEFT_STATUS(WEFT_UNSUPPORTED, "there is no target \"%s\"", target);
-}
-
 static weft_status inspect_graph(cli_arguments *arguments, weft_graph *graph) {
     const char *after = cli_text(arguments, "after", NULL), *html = cli_text(arguments, "html", NULL),
                *kernel = cli_text(arguments, "kernel", NULL);
     const weft_capability *capability;
-    WEFT_TRY(capability_for(arguments, &capability), "inspecting");
+    WEFT_TRY(cli_find_capability(arguments, &capability), "inspecting");
     WEFT_TRY(weft_graph_finish(graph), "inspecting");
-    weft_pass_context pass = {.graph = graph, .capability = capability, .options = ""};
+    weft_pass_context pass = {.graph = graph, .capability = capability, .options = "", .claims = weft_builder_claims};
     if (after) WEFT_TRY(weft_pipeline_run(&pass, after), "inspecting");
     if (after || cli_flag(arguments, "wir")) return print_graph(graph);
     WEFT_TRY(weft_pipeline_run(&pass, weft_pipeline_standard), "inspecting");

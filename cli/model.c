@@ -1,9 +1,10 @@
-/* Opening models and making inputs. */
+/* Opening models, making inputs, finding the target they are for. */
 #include "cli/cli.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/capability.h"
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/text.h"
@@ -114,4 +115,21 @@ weft_status cli_random_tensor(weft_context *context, weft_dtype dtype, int rank,
             weft_element_set_i64(dtype, data, i, (int64_t)(bits & 1)); /* small: safe as an index */
     }
     return NULL;
+}
+
+weft_status cli_find_capability(cli_arguments *arguments, const weft_capability **out_capability) {
+    const char *target = cli_text(arguments, "target", "cpu"), *colon = strchr(target, ':');
+    weft_device *device;
+    weft_device_info info;
+    if (colon) {
+        char name[32];
+        snprintf(name, sizeof name, "%.*s", (int)(colon - target), target);
+        *out_capability = weft_capability_find(name, colon + 1);
+    } else {
+        WEFT_TRY(weft_device_open(arguments->context, target, &device), "looking for %s", target);
+        weft_device_get_info(device, &info);
+        *out_capability = weft_capability_find(info.driver, info.arch);
+        weft_device_release(device);
+    }
+    return *out_capability ? NULL : WEFT_STATUS(WEFT_UNSUPPORTED, "there is no target \"%s\"", target);
 }

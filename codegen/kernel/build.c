@@ -207,6 +207,10 @@ void weft_k_prefetch(weft_kernel *k, weft_kval memory, weft_kval index, int loca
 }
 
 weft_kval weft_k_shared(weft_kernel *k, weft_dtype elem, weft_dim extent) {
+    if (!weft_dim_is_number(extent)) { /* who lays shared memory out reads the extent from an argument */
+        weft_kval argument = weft_k_extent(k, extent);
+        if (!k->failed) extent = k->arguments[k->instrs[argument].i].extent;
+    }
     weft_kval value = emit0(k, WEFT_K_shared, (weft_ktype){WEFT_KIND_SHARED, (uint8_t)elem, 1}, 0);
     if (!k->failed) k->instrs[value].extent = extent;
     return value;

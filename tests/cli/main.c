@@ -68,6 +68,15 @@ static void accept(const char *arguments) {
     ck_assert_msg(code == 0, "weft %s: exit code %d: %s", arguments, code, err);
 }
 
+/* Succeeds, and prints `part` (wanted) or does not. */
+static void shows(const char *arguments, bool wanted, const char *part) {
+    static char out[65536];
+    accept(arguments);
+    read_some("stdout", out, sizeof out);
+    ck_assert_msg((strstr(out, part) != NULL) == wanted, "weft %s: \"%s\" is %s: %s", arguments, part,
+                  wanted ? "not in" : "in", out);
+}
+
 static void set_up(void) {
     snprintf(folder, sizeof folder, "/tmp/weft-cli-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(folder));
@@ -77,6 +86,11 @@ static void set_up(void) {
     write_text(
         "good.wir",
         "graph @g {\n  symbol B in [1, 64] divisor 1\n  input %0 \"x\" : f32[B, 4]\n  %1 = exp %0 : f32[B, 4]\n  output \"y\" %1\n}\n");
+    write_text(
+        "attention.wir",
+        "graph @a {\n  input %0 \"q\" : f16[1, 2, 32, 64]\n"
+        "  %1 = attention %0, %0, %0 {scale = 0.125, causal = 1, soft_cap = 0, window_left = -1, window_right = -1}"
+        " : f16[1, 2, 32, 64]\n  output \"y\" %1\n}\n");
     write_text("text.wir", "hello\n");
     write_text("text.weft", "hello\n");
     write_text("empty.wir", "");
@@ -207,6 +221,21 @@ START_TEST(test_outputs) {
 }
 END_TEST
 
+/* inspect and bisect run the passes as the compiler does for that target: what its builders claim stays whole. */
+START_TEST(test_targets) {
+    static const char after[] = "inspect attention.wir --after simplify,decompose,fuse --target";
+    char line[256];
+    snprintf(line, sizeof line, "%s cuda:sm_90a", after);
+    shows(line, true, "= attention");
+    snprintf(line, sizeof line, "%s cpu:x86-64-v3", after);
+    shows(line, false, "= attention");
+    shows("inspect attention.wir --target cuda:sm_90a", true, "1 kernels");
+    shows("bisect attention.wir --target cuda:sm_90a", true, "no pass changes");
+    shows("bisect attention.wir", true, "no pass and no group changes");
+    refuse(1, "bisect attention.wir --target tpu:x", "there is no target");
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("cli");
     TCase *tests = tcase_create("wrong input");
@@ -216,6 +245,7 @@ int main(void) {
     tcase_add_test(tests, test_usage);
     tcase_add_test(tests, test_inputs);
     tcase_add_test(tests, test_outputs);
+    tcase_add_test(tests, test_targets);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
