@@ -82,6 +82,12 @@ weft_kval weft_index_compare(weft_index_context *c, const char *direction, weft_
 weft_parts weft_index_convert(weft_index_context *c, weft_dtype from, weft_dtype to, bool saturate, weft_parts value);
 weft_kval weft_index_select(weft_index_context *c, weft_kval mask, weft_kval a, weft_kval b);
 
+/* index_coarse.c: where a fast approximation is as good as rounding */
+bool weft_index_exp_is_coarse(const weft_index_context *c, const weft_node *exp);
+bool weft_index_quotient_is_coarse(const weft_index_context *c, const weft_node *div);
+/* a / b for a scalar b, within 2 units of f32. */
+weft_kval weft_index_divide_by_scalar(weft_index_context *c, weft_kval a, weft_kval b);
+
 /* index_move.c, index_gather.c: ops that move elements */
 weft_parts weft_index_constant(weft_index_context *c, const weft_node *node, weft_point *point);
 weft_parts weft_index_move(weft_index_context *c, const weft_node *node, weft_point *point);

@@ -386,7 +386,12 @@ weft_parts weft_index_elementwise(weft_index_context *c, const weft_node *node, 
     case WEFT_OP_imag: return weft_parts_one(x.part[1]);
     default: break;
     }
+    if (node->op == WEFT_OP_exp && weft_index_exp_is_coarse(c, node))
+        return weft_parts_one(weft_index_round(c, to, weft_k_math_exp_coarse(c->kernel, x.part[0])));
     if (node->operand_count == 1) return unary(c, node->op, dtype, x);
     if (weft_dtype_kind_of(dtype) == WEFT_KIND_COMPLEX) return binary_complex(c, node->op, x, y);
+    bool shared = weft_ktype_of(c->kernel, y.part[0]).lanes < weft_ktype_of(c->kernel, x.part[0]).lanes;
+    if (node->op == WEFT_OP_div && shared && weft_index_quotient_is_coarse(c, node))
+        return weft_parts_one(weft_index_round(c, to, weft_index_divide_by_scalar(c, x.part[0], y.part[0])));
     return weft_parts_one(weft_index_binary(c, node->op, dtype, x.part[0], y.part[0]));
 }

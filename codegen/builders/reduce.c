@@ -223,7 +223,7 @@ static bool keep(weft_reduction *r, const weft_value *value, uint32_t passes, in
 
 /* Backwards over the region: in which passes is each value evaluated? A costly one of several passes is kept by the
    first of them, and then its operands are needed in that one only. */
-static void choose_kept(weft_reduction *r) {
+void weft_reduction_choose_kept(weft_reduction *r) {
     const weft_block *block = weft_fusion_block(r->request->fusion);
     bool gpu = !weft_capability_is_cpu(r->request->capability);
     int64_t budget = scratch_budget(r);
@@ -234,7 +234,7 @@ static void choose_kept(weft_reduction *r) {
         uint32_t passes = (uint32_t)(uintptr_t)node->note;
         if (node->op == WEFT_OP_reduce)
             for (int i = 0; i < r->count; i++)
-                if (r->nodes[i] == node) passes = (uint32_t)1 << r->level[i];
+                if (r->nodes[i] == node) passes = r->level[i] < 0 ? 0 : (uint32_t)1 << r->level[i];
         if (node->op != WEFT_OP_yield && is_costly(node->op) && keep(r, &node->results[0], passes, &budget))
             passes &= -passes;
         for (int i = 0; i < node->operand_count; i++) {
@@ -362,7 +362,6 @@ weft_status weft_reduction_init(const weft_build_request *request, const char *s
     }
     WEFT_TRY(weft_index_init(request, r->k, &r->c), "reduce");
     split_axes(r);
-    choose_kept(r);
     return NULL;
 }
 
@@ -375,6 +374,8 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
     int pieces;
     if (weft_reduce_should_split(r, &pieces)) return weft_reduce_split(request, pieces, out_plan);
     WEFT_TRY(weft_plan_init(request, 1, 0, out_plan), "reduce");
+    weft_reduction_find_picks(r);
+    weft_reduction_choose_kept(r);
     if (r->rows)
         weft_reduce_rows(r);
     else

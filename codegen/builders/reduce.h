@@ -31,6 +31,13 @@ typedef struct weft_reduce_keep {
     weft_kval memory;
 } weft_reduce_keep;
 
+/* A sum that is one element of the row: reduce_pick.c. */
+typedef struct weft_reduce_pick {
+    const weft_value *label; /* NULL: no pick */
+    int level;
+    weft_kval inside, place; /* the label is a place of the row; that place, or 0 */
+} weft_reduce_pick;
+
 typedef struct weft_reduction {
     weft_index_context c;
     const weft_build_request *request;
@@ -39,7 +46,8 @@ typedef struct weft_reduction {
     const weft_type *x;
     int count, levels;
     const weft_node *nodes[WEFT_REDUCTIONS_MAX];
-    int level[WEFT_REDUCTIONS_MAX]; /* from 0 */
+    int level[WEFT_REDUCTIONS_MAX]; /* from 0; -1: a pick */
+    weft_reduce_pick pick[WEFT_REDUCTIONS_MAX];
     const char *kind[WEFT_REDUCTIONS_MAX];
     weft_reduce_form *forms; /* of results */
     bool any_full;
@@ -71,6 +79,14 @@ void weft_reduction_visit(weft_reduction *r, int pass, const weft_lane_index *in
                           int lanes, weft_kval mask, const weft_kval *accumulators);
 /* Loads what a pass may read of X's shape at index, ahead of its visit; what it does not read goes away. */
 void weft_reduction_fetch(weft_reduction *r, int pass, const weft_lane_index *index, int lanes);
+/* Which values are kept from pass to pass: once what each pass computes is settled. */
+void weft_reduction_choose_kept(weft_reduction *r);
+/* reduce_pick.c: finds the reduces that are picks; reads their labels and starts their loads, once a row; binds those
+   of a pass before it. A pass without reduces of its own is left out. */
+void weft_reduction_find_picks(weft_reduction *r);
+void weft_reduction_place_picks(weft_reduction *r, const weft_lane_index *index);
+void weft_reduction_bind_picks(weft_reduction *r, int pass, const weft_lane_index *index);
+bool weft_reduction_pass_is_empty(const weft_reduction *r, int pass);
 /* Operands of X's shape: how many, bytes of their widest element. */
 int weft_reduction_row_arguments(const weft_reduction *r);
 int weft_reduction_widest_argument(const weft_reduction *r);

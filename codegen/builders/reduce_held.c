@@ -71,8 +71,12 @@ static void emit_row(held *h, weft_kval row) {
     for (int a = 0; a < r->x->rank; a++) h->index[a] = weft_lane_scalar(weft_k_index(k, 0));
     weft_axis_set_index(r, &r->kept, row, h->index);
     place_columns(h);
+    weft_reduction_place_picks(r, h->index);
     for (int u = 0; u < h->vectors; u++) weft_reduction_fetch(r, 0, index_at(h, u), r->lanes);
-    for (int pass = 0; pass < r->levels; pass++) reduce_pass(h, pass);
+    for (int pass = 0; pass < r->levels; pass++) {
+        weft_reduction_bind_picks(r, pass, h->index);
+        reduce_pass(h, pass);
+    }
     size_t mark = weft_index_mark(&r->c);
     if (h->exists != WEFT_KNONE) weft_k_if(k, h->exists);
     if (r->any_full) store_pass(h);

@@ -218,7 +218,10 @@ static void emit_row(weft_reduction *r, weft_kval row) {
     weft_axis_set_index(r, &r->kept, row, index);
     weft_reduce_range range = {zero, weft_ix_extent(&r->c, r->outer.extent), zero,
                                weft_ix_extent(&r->c, r->lane_extent)};
+    weft_reduction_place_picks(r, index);
     for (int pass = 0; pass < r->levels; pass++) {
+        weft_reduction_bind_picks(r, pass, index);
+        if (weft_reduction_pass_is_empty(r, pass)) continue;
         weft_reduce_row_pass(r, pass, index, &range, results);
         for (int i = 0; i < r->count; i++) {
             if (r->level[i] != pass) continue;

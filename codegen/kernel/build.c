@@ -127,6 +127,10 @@ weft_kval weft_k_select(weft_kernel *k, weft_kval mask, weft_kval a, weft_kval b
 
 weft_kval weft_k_convert(weft_kernel *k, weft_kval a, weft_dtype elem) {
     if (elem_of(k, a) == elem) return a;
+    const weft_kinstr *instr = weft_kernel_get(k, a); /* widened and narrowed again: what it was */
+    bool widened = instr->op == WEFT_K_convert && instr->type.elem == WEFT_F32 && weft_dtype_is_float(elem) &&
+                   weft_dtype_bits(elem) < 32;
+    if (widened && elem_of(k, weft_koperand(k, instr, 0)) == elem) return weft_koperand(k, instr, 0);
     weft_kval folded = weft_kfold_convert(k, a, elem);
     return folded != WEFT_KNONE ? folded
                                 : weft_kernel_emit(k, WEFT_K_convert, weft_kvector(elem, lanes_of(k, a)), 1, &a, 0, 0);

@@ -9,6 +9,9 @@
 
 /* op: a unary floating point op of the graph (exp log tanh erf sin ... ). value: F32 or F64, any lanes. */
 weft_kval weft_k_math_unary(weft_kernel *k, weft_op op, weft_kval value);
+/* exp of F32 by one hardware exponential: relative error 2^-22 + |x| 2^-24, subnormal results are 0. Needs fast_math.
+ */
+weft_kval weft_k_math_exp_coarse(weft_kernel *k, weft_kval value);
 /* pow, atan2, rem (fmod). */
 weft_kval weft_k_math_binary(weft_kernel *k, weft_op op, weft_kval a, weft_kval b);
 

@@ -4,6 +4,7 @@
    with small relative error serves all: exp(x) = 2^n (1 + p), expm1(x) = 2^n p + (2^n - 1). The first fused
    multiply-add of the reduction is exact, because x and n ln2_high are multiples of ulp(1/2) and nearly cancel. Powers
    of two are applied in two factors, so results may be subnormal or reach infinity. */
+#include "codegen/kernel/math.h"
 #include "codegen/kernel/math_coefficients.h"
 #include "codegen/kernel/math_internal.h"
 
@@ -56,6 +57,11 @@ static weft_kval exp_hardware(const weft_kmath *m, weft_kval x) {
 
 weft_kval weft_kmath_exp(const weft_kmath *m, weft_kval x) {
     return m->hardware ? exp_hardware(m, x) : weft_kmath_exp_tail(m, x, WEFT_KNONE);
+}
+
+weft_kval weft_k_math_exp_coarse(weft_kernel *k, weft_kval value) {
+    weft_kval scale = weft_k_constant_lanes(k, WEFT_F32, LOG2E, weft_ktype_of(k, value).lanes);
+    return weft_k_unary(k, WEFT_K_exp2_fast, weft_k_mul(k, value, scale));
 }
 
 /* expm1(x) / 4 and exp(x) / 4 for x up to where sinh overflows: 2^(n - 2) stays finite. */

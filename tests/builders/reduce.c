@@ -157,6 +157,95 @@ START_TEST(batch_statistics) {
 }
 END_TEST
 
+/* Labels run from -9 to 9: inside and outside of the row. */
+static weft_value *picked(weft_graph *g, weft_value *x, weft_value *labels, bool mirrored) {
+    int64_t row = 0, class = 1;
+    weft_value *wide = weft_emit_broadcast(g, labels, 2, x->type.dims, &row);
+    weft_value *classes = weft_emit_iota(g, labels->type.dtype, 2, x->type.dims, 1);
+    weft_value *equal = weft_emit_compare(g, "eq", mirrored ? classes : wide, mirrored ? wide : classes);
+    weft_value *chosen = weft_emit_select(g, equal, x, weft_emit_splat_like(g, 0, x));
+    return weft_emit_reduce(g, chosen, "sum", 1, &class);
+}
+
+static void check_pick(weft_dtype dtype, weft_dtype label, int64_t rows, int64_t columns, bool symbolic, int form) {
+    harness h;
+    harness_open(&h, "reduce");
+    char note[96];
+    snprintf(note, sizeof note, "pick %s by %s [%lld, %lld] form %d%s", weft_dtype_name(dtype), weft_dtype_name(label),
+             (long long)rows, (long long)columns, form, symbolic ? " symbolic" : "");
+    h.note = note;
+    h.native = columns > 60;
+    h.special = form == 0;
+    h.class = form ? WEFT_TOLERANCE_CHAIN : WEFT_TOLERANCE_EXACT;
+    h.terms = (double)columns, h.scale = 3;
+    weft_graph *g = h.graph;
+    int64_t symbols[2] = {rows, columns}, class = 1;
+    weft_dim dims[2] = {rows, columns};
+    if (symbolic) {
+        h.symbols = symbols;
+        dims[0] = weft_graph_symbol(g, "R", 1, 1 << 20, 1);
+        dims[1] = weft_graph_symbol(g, "C", form == 3 ? 0 : 1, 1 << 20, 1);
+    }
+    weft_value *x = weft_graph_input(g, "x", dtype, 2, dims), *labels = weft_graph_input(g, "labels", label, 1, dims);
+    if (form == 0) { /* nothing but the pick */
+        weft_graph_output(g, "y", picked(g, x, labels, true));
+    } else if (form == 1) { /* beside a sum of the same row: one level */
+        weft_graph_output(g, "y", picked(g, x, labels, false));
+        weft_graph_output(g, "sum", weft_emit_reduce(g, x, "sum", 1, &class));
+    } else { /* cross-entropy */
+        weft_value *operands[2] = {weft_emit_convert(g, x, WEFT_F32), weft_emit_convert(g, labels, WEFT_I64)};
+        weft_value *whole = weft_build(g, WEFT_OP_cross_entropy, 2, operands, 0, NULL);
+        weft_value *y = weft_decompose_get(WEFT_OP_cross_entropy)(g, whole->node, operands);
+        weft_node_remove(whole->node);
+        weft_graph_output(g, "y", y);
+    }
+    harness_check(&h);
+    harness_close(&h);
+}
+
+START_TEST(picks) {
+    static const weft_dtype labels[] = {WEFT_I64, WEFT_I32, WEFT_U64, WEFT_I8};
+    static const int64_t columns[] = {1, 3, 8, 70, 300};
+    for (int l = 0; l < 4; l++)
+        for (int c = 0; c < 5; c++)
+            for (int form = 0; form < 2; form++) {
+                if (labels[l] == WEFT_I8 && columns[c] > 127) continue; /* iota has no such numbers */
+                check_pick(WEFT_F32, labels[l], 6, columns[c], false, form);
+            }
+    for (int c = 0; c < 5; c++) {
+        check_pick(WEFT_BF16, WEFT_I64, 7, columns[c], false, 2);
+        check_pick(WEFT_F32, WEFT_I32, 5, columns[c], true, 2);
+    }
+    check_pick(WEFT_F64, WEFT_I64, 3, 33, true, 1);
+    check_pick(WEFT_BF16, WEFT_I64, 3, 3000, false, 2);
+    check_pick(WEFT_F32, WEFT_I64, 3, 20, true, 3);
+}
+END_TEST
+
+/* A quotient by a number of the row, rounded to 16 bits: divisors of every size, zeros and infinities. */
+START_TEST(quotients_by_row) {
+    static const double sizes[] = {1, 0x1p-126, 0x1p-149, 0x1p127, 0x1p-60, 3, 0};
+    for (int s = 0; s < 7; s++) {
+        harness h;
+        harness_open(&h, "reduce");
+        char note[64];
+        snprintf(note, sizeof note, "quotient by a row's maximum times %g", sizes[s]);
+        h.note = note;
+        h.special = true;
+        h.class = WEFT_TOLERANCE_CHAIN;
+        weft_graph *g = h.graph;
+        weft_dim dims[2] = {9, 72};
+        int64_t axis = 1;
+        weft_value *x = weft_graph_input(g, "x", WEFT_F32, 2, dims);
+        x = weft_emit_binary_scalar(g, WEFT_OP_mul, x, sizes[s]);
+        weft_value *maximum = weft_emit_spread(g, weft_emit_reduce(g, x, "max", 1, &axis), x, 1, &axis);
+        weft_graph_output(g, "y", weft_emit_convert(g, weft_emit_binary(g, WEFT_OP_div, x, maximum), WEFT_BF16));
+        harness_check(&h);
+        harness_close(&h);
+    }
+}
+END_TEST
+
 Suite *reduce_suite(void) {
     Suite *suite = suite_create("reduce");
     TCase *tests = tcase_create("reduce");
@@ -166,6 +255,8 @@ Suite *reduce_suite(void) {
     tcase_add_test(tests, split);
     tcase_add_test(tests, norms);
     tcase_add_test(tests, batch_statistics);
+    tcase_add_test(tests, picks);
+    tcase_add_test(tests, quotients_by_row);
     suite_add_tcase(suite, tests);
     return suite;
 }
