@@ -195,7 +195,8 @@ static void check_pick(weft_dtype dtype, weft_dtype label, int64_t rows, int64_t
     } else { /* cross-entropy */
         weft_value *operands[2] = {weft_emit_convert(g, x, WEFT_F32), weft_emit_convert(g, labels, WEFT_I64)};
         weft_value *whole = weft_build(g, WEFT_OP_cross_entropy, 2, operands, 0, NULL);
-        weft_value *y = weft_decompose_get(WEFT_OP_cross_entropy)(g, whole->node, operands);
+        weft_value *y;
+        weft_decompose(g, whole->node, operands, &y);
         weft_node_remove(whole->node);
         weft_graph_output(g, "y", y);
     }
