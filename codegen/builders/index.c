@@ -295,3 +295,12 @@ void weft_index_emit_flat(weft_index_context *c, int result, weft_lane_index pos
     weft_point point = flat_point(value, position, lanes, mask);
     store(c, result, point, weft_index_evaluate(c, value, point));
 }
+
+void weft_index_emit_known(weft_index_context *c, int result, const weft_lane_index *index, weft_lane_index position,
+                           int lanes, weft_kval mask) {
+    const weft_value *value = weft_fusion_yield(c->fusion, result);
+    weft_point point = axes_point(value, index, lanes, mask);
+    point.has_flat = true;
+    point.flat = position;
+    store(c, result, point, weft_index_evaluate(c, value, point));
+}

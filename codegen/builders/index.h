@@ -112,6 +112,10 @@ void weft_index_store_flat(weft_index_context *c, int result, weft_lane_index po
 /* Evaluates what result `result` yields at index and stores it, complex included. */
 void weft_index_emit(weft_index_context *c, int result, const weft_lane_index *index, int lanes, weft_kval mask);
 void weft_index_emit_flat(weft_index_context *c, int result, weft_lane_index position, int lanes, weft_kval mask);
+/* The same where the caller knows both the index and its row-major position: lanes may cross the end of an axis and
+   still lie side by side in memory. */
+void weft_index_emit_known(weft_index_context *c, int result, const weft_lane_index *index, weft_lane_index position,
+                           int lanes, weft_kval mask);
 
 /* Bit i: axes i and i + 1 of value may be counted as one: everything below it is indifferent. Then an index may hold
    the position in the whole run at its last axis longer than 1, and 0 elsewhere: weft_index_unflatten_merged makes

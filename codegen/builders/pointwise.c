@@ -6,6 +6,7 @@
    block_elements, vectors along columns, the tail masked or one by one. GPU: one thread makes one vector.
    Results of different shapes but equal element counts share one row-major position; others get a launch of their own.
    Read next: index.h, collapse.c, plan.h. */
+#include "codegen/builders/index_internal.h"
 #include "codegen/builders/plan.h"
 
 typedef struct pointwise {
@@ -21,6 +22,8 @@ typedef struct pointwise {
     weft_dim rows, columns;
     int column_axis; /* where the column's index stands */
     int row_count;   /* axes before the columns' group */
+    bool spread;     /* CPU: columns are several groups of axes, split lane by lane */
+    weft_kval row;   /* spread: number of the row */
     bool tiled;      /* CPU: walk the rows of a tile for each vector of columns (strided loads) */
     weft_kval row_first, row_last;
 } pointwise;
@@ -30,6 +33,22 @@ static bool same_shape(weft_graph *graph, const weft_type *a, const weft_type *b
     for (int i = 0; i < a->rank; i++)
         if (a->dims[i] != b->dims[i] && !weft_dim_known_equal(graph->dims, a->dims[i], b->dims[i])) return false;
     return true;
+}
+
+/* Rows of a few elements would leave most lanes idle: axes further out join the columns until a vector is full. Lanes
+   are then split by the extents of the inner groups, which are numbers: cheap, where a position in everything would be
+   divided by symbolic extents. */
+static void spread_columns(pointwise *p) {
+    weft_dim_table *table = p->request->graph->dims;
+    while (p->row_count > 0 && weft_dim_is_number(p->columns) && p->columns < 4 * p->lanes) {
+        int axis = --p->row_count;
+        p->columns = weft_dim_multiply(table, p->columns, p->dims[axis]);
+        while (p->row_count > 0 && (p->merge >> (p->row_count - 1) & 1))
+            p->columns = weft_dim_multiply(table, p->columns, p->dims[--p->row_count]);
+    }
+    p->rows = 1;
+    for (int i = 0; i < p->row_count; i++) p->rows = weft_dim_multiply(table, p->rows, p->dims[i]);
+    p->spread = true;
 }
 
 /* Splits the results' shape into rows and columns. */
@@ -54,8 +73,11 @@ static void choose_space(pointwise *p) {
         p->row_count = axis;
     }
     for (; axis >= 0; axis--) p->rows = weft_dim_multiply(table, p->rows, p->dims[axis]);
-    bool short_rows = weft_dim_is_number(p->columns) && p->rows != 1 && p->columns < p->lanes / 2;
-    if (weft_fusion_stores_narrow(fusion) || short_rows || p->rows == 1) p->flat = true;
+    bool short_rows = weft_dim_is_number(p->columns) && p->rows != 1 &&
+                      p->columns < (weft_capability_is_cpu(p->request->capability) ? p->lanes : p->lanes / 2);
+    if (weft_fusion_stores_narrow(fusion) || p->rows == 1) p->flat = true;
+    if (short_rows && !p->flat && weft_capability_is_cpu(p->request->capability)) spread_columns(p);
+    if (short_rows && !p->spread) p->flat = true;
     if (p->flat) {
         p->columns = weft_type_count(p->request->graph, type);
         p->rows = 1;
@@ -68,10 +90,20 @@ static void emit_point(pointwise *p, const weft_lane_index *row, weft_kval colum
     weft_index_context *c = &p->c;
     size_t mark = weft_index_mark(c);
     weft_lane_index at = weft_lane_range(column, divisor), index[WEFT_MAX_RANK];
+    weft_lane_index position = at;
     for (int i = 0; i < p->rank && !p->flat; i++) index[i] = i == p->column_axis ? at : row[i];
+    if (p->spread) {
+        weft_index_unflatten_merged(c, p->column_axis - p->row_count + 1, p->dims + p->row_count,
+                                    p->merge >> p->row_count, at, lanes, index + p->row_count);
+        weft_lane_index before = weft_lane_scalar(weft_k_mul(p->k, p->row, weft_k_extent(p->k, p->columns)));
+        before.divisor = weft_dim_divisor(p->request->graph->dims, p->columns);
+        position = weft_lane_add(c, before, at, lanes);
+    }
     for (int i = 0; i < p->result_count; i++) {
         if (p->flat)
             weft_index_emit_flat(c, p->results[i], at, lanes, mask);
+        else if (p->spread)
+            weft_index_emit_known(c, p->results[i], index, position, lanes, mask);
         else
             weft_index_emit(c, p->results[i], index, lanes, mask);
     }
@@ -80,6 +112,7 @@ static void emit_point(pointwise *p, const weft_lane_index *row, weft_kval colum
 
 /* The axes of a row number: those before the columns' group. */
 static void row_axes(pointwise *p, weft_kval row, weft_lane_index *out) {
+    p->row = row;
     for (int i = 0; i < p->rank; i++) out[i] = weft_lane_scalar(weft_k_index(p->k, 0));
     weft_index_unflatten_merged(&p->c, p->row_count, p->dims, p->merge, weft_lane_scalar(row), 1, out);
 }
@@ -160,6 +193,7 @@ static void build_cpu(pointwise *p, int64_t elements) {
     }
     weft_lane_index axes[WEFT_MAX_RANK];
     if (p->rows == 1) {
+        p->row = weft_k_index(k, 0);
         for (int i = 0; i < p->rank; i++) axes[i] = weft_lane_scalar(weft_k_index(k, 0));
         column_loop(p, axes, lo, hi);
         return;
@@ -260,7 +294,8 @@ static weft_status build_group(pointwise *p, weft_kernel_plan *plan) {
     const char *suffix = plan->launch_count ? weft_arena_format(request->arena, "_%d", plan->launch_count) : "";
     if (!suffix) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: name", request->name);
     WEFT_TRY(emit_group(p, suffix), "pointwise");
-    if (weft_capability_is_cpu(request->capability) && !p->flat && p->rows != 1 && gathers(p->k)) {
+    if (weft_capability_is_cpu(request->capability) && !p->flat && !p->spread && p->rows != 1 &&
+        gathers(p->k)) {
         p->tiled = true;
         WEFT_TRY(emit_group(p, suffix), "pointwise in tiles");
     }
