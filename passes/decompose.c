@@ -1,8 +1,10 @@
 /* Replaces each derived op by its decomposition. A decomposition may hold derived ops: they are visited next.
-   Derived ops inside fusions stay: a builder claimed them whole. */
+   Derived ops inside fusions stay: a builder claimed them whole. Convolutions that are other products become those
+   (convolution.c): here, because constants behind them have gone into their weights by now. */
 #include "passes/decompose.h"
 
 #include "ir/decompose.h"
+#include "passes/convolution.h"
 
 static weft_status decompose_node(weft_graph *graph, weft_node *node, weft_node **out_next) {
     weft_node *previous = node->previous;
@@ -11,7 +13,10 @@ static weft_status decompose_node(weft_graph *graph, weft_node *node, weft_node 
     graph->location = node->location;
     weft_value *values[WEFT_DECOMPOSED_MAX];
     bool poison = false;
-    weft_decompose(graph, node, node->operands, values);
+    if (node->op == WEFT_OP_convolution)
+        values[0] = weft_convolution_as_other_product(graph, node);
+    else
+        weft_decompose(graph, node, node->operands, values);
     graph->location = location;
     weft_graph_place(graph, old);
     for (int i = 0; i < node->result_count; i++) poison |= weft_value_is_poison(values[i]);
@@ -33,7 +38,8 @@ static weft_status decompose_block(const weft_pass_context *context, weft_block 
     weft_graph *graph = context->graph;
     for (weft_node *node = block->first, *next; node; node = next) {
         next = node->next;
-        if (weft_op_decomposes(node->op) && !is_claimed(context, node)) {
+        bool derived = weft_op_decomposes(node->op) && !is_claimed(context, node);
+        if (derived || weft_convolution_is_other_product(node)) {
             WEFT_TRY(decompose_node(graph, node, &next), "%s", graph->name);
             continue;
         }

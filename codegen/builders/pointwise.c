@@ -294,8 +294,7 @@ static weft_status build_group(pointwise *p, weft_kernel_plan *plan) {
     const char *suffix = plan->launch_count ? weft_arena_format(request->arena, "_%d", plan->launch_count) : "";
     if (!suffix) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: name", request->name);
     WEFT_TRY(emit_group(p, suffix), "pointwise");
-    if (weft_capability_is_cpu(request->capability) && !p->flat && !p->spread && p->rows != 1 &&
-        gathers(p->k)) {
+    if (weft_capability_is_cpu(request->capability) && !p->flat && !p->spread && p->rows != 1 && gathers(p->k)) {
         p->tiled = true;
         WEFT_TRY(emit_group(p, suffix), "pointwise in tiles");
     }

@@ -238,6 +238,32 @@ static const golden goldens[] = {
      "%24 = broadcast %2 {shape = [2, 3], axes = [1]} : f32[2, 3]\n%25 = add %23, %24 : f32[2, 3]\noutput \"y\" %25\n",
      X_IN "input %1 \"g\" : f32[3]\ninput %2 \"b\" : f32[3]\n"
           "%3 = layer_norm %0, %1, %2 {axes = [1], epsilon = 0.5} : f32[2, 3]\noutput \"y\" %3\n"},
+    {"a convolution of one position is a product", "decompose",
+     "input %0 \"x\" : f32[2, 3, 1]\ninput %1 \"w\" : f32[4, 3, 1]\n"
+     "%2 = convolution %0, %1 {stride = [1], low = [0], high = [0], dilation = [1], base_dilation = [1], groups = 1, dtype = f32} : f32[2, 4, 1]\noutput \"y\" %2\n",
+     "input %0 \"x\" : f32[2, 3, 1]\ninput %1 \"w\" : f32[4, 3, 1]\n"
+     "%2 = reshape %0 {shape = [2, 3]} : f32[2, 3]\n%3 = reshape %1 {shape = [4, 3]} : f32[4, 3]\n"
+     "%4 = dot_general %2, %3 {lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [1], dtype = f32} : f32[2, 4]\n"
+     "%5 = reshape %4 {shape = [2, 4, 1]} : f32[2, 4, 1]\noutput \"y\" %5\n"},
+    {"a padded convolution of one position stays", "decompose",
+     "input %0 \"x\" : f32[2, 3, 1]\ninput %1 \"w\" : f32[4, 3, 3]\n"
+     "%2 = convolution %0, %1 {stride = [1], low = [1], high = [1], dilation = [1], base_dilation = [1], groups = 1, dtype = f32} : f32[2, 4, 1]\noutput \"y\" %2\n",
+     "input %0 \"x\" : f32[2, 3, 1]\ninput %1 \"w\" : f32[4, 3, 3]\n"
+     "%2 = convolution %0, %1 {stride = [1], low = [1], high = [1], dilation = [1], base_dilation = [1], groups = 1, dtype = f32} : f32[2, 4, 1]\noutput \"y\" %2\n"},
+    {"a transposed convolution without overlap", "decompose",
+     "input %0 \"x\" : f32[2, 3, 5]\ninput %1 \"w\" : f32[4, 3, 2]\n"
+     "%2 = convolution %0, %1 {stride = [1], low = [1], high = [1], dilation = [1], base_dilation = [2], groups = 1, dtype = f32} : f32[2, 4, 10]\noutput \"y\" %2\n",
+     "input %0 \"x\" : f32[2, 3, 5]\ninput %1 \"w\" : f32[4, 3, 2]\n"
+     "%2 = reverse %1 {axes = [2]} : f32[4, 3, 2]\n%3 = transpose %2 {permutation = [0, 2, 1]} : f32[4, 2, 3]\n"
+     "%4 = reshape %3 {shape = [8, 3, 1]} : f32[8, 3, 1]\n"
+     "%5 = convolution %0, %4 {stride = [1], low = [0], high = [0], dilation = [1], base_dilation = [1], groups = 1, dtype = f32} : f32[2, 8, 5]\n"
+     "%6 = reshape %5 {shape = [2, 4, 2, 5]} : f32[2, 4, 2, 5]\n%7 = transpose %6 {permutation = [0, 1, 3, 2]} : f32[2, 4, 5, 2]\n"
+     "%8 = reshape %7 {shape = [2, 4, 10]} : f32[2, 4, 10]\noutput \"y\" %8\n"},
+    {"a transposed convolution with overlap stays", "decompose",
+     "input %0 \"x\" : f32[2, 3, 5]\ninput %1 \"w\" : f32[4, 3, 3]\n"
+     "%2 = convolution %0, %1 {stride = [1], low = [2], high = [2], dilation = [1], base_dilation = [2], groups = 1, dtype = f32} : f32[2, 4, 11]\noutput \"y\" %2\n",
+     "input %0 \"x\" : f32[2, 3, 5]\ninput %1 \"w\" : f32[4, 3, 3]\n"
+     "%2 = convolution %0, %1 {stride = [1], low = [2], high = [2], dilation = [1], base_dilation = [2], groups = 1, dtype = f32} : f32[2, 4, 11]\noutput \"y\" %2\n"},
 };
 
 static weft_context *context;
