@@ -30,6 +30,9 @@ typedef struct weft_capability {
     bool masked_memory;                  /* masked vector loads and stores */
     bool mma_sync, ldmatrix, copy_async; /* sm_80 */
     bool hopper;                         /* wgmma, tensor maps, mbarrier, clusters, setmaxnreg */
+
+    /* What one compile permits (weft_relax in compile.h); false in the built-in records. */
+    bool relax_f32, relax_f8;
 } weft_capability;
 
 /* The built-in records; NULL when unknown. ("cpu", "x86-64-v4") ("cuda", "sm_90a") ... */

@@ -36,6 +36,7 @@ typedef struct bound_copy {
 typedef struct weft_bench {
     weft_graph *graph;
     weft_arena arena;
+    weft_capability capability; /* the device's record and what the case permits */
     weft_code_image image;
     weft_module *module;
     weft_program_data data;
@@ -194,11 +195,11 @@ static weft_status share_memory(weft_bench *b, const weft_node *node) {
 /* choice: which of the builder's proposals; past the last = UNSUPPORTED */
 static weft_status build_fusion(weft_bench *b, const weft_node *fusion, int choice, int number) {
     const char *anchor = weft_node_string(fusion, WEFT_ATTR_anchor, ""), *reason = "";
-    const weft_builder *builder = weft_builder_find(anchor, b->graph, fusion, bench.capability, &reason);
+    const weft_builder *builder = weft_builder_find(anchor, b->graph, fusion, &b->capability, &reason);
     if (!builder) return WEFT_STATUS(WEFT_UNSUPPORTED, "no builder for %s: %s", anchor, reason);
     weft_build_request request = {.graph = b->graph,
                                   .fusion = fusion,
-                                  .capability = bench.capability,
+                                  .capability = &b->capability,
                                   .arena = &b->arena,
                                   .name = weft_arena_format(&b->arena, "%s_%d", anchor, number),
                                   .thread_count = bench.capability->multiprocessors};
@@ -218,7 +219,7 @@ static weft_status build_fusion(weft_bench *b, const weft_node *fusion, int choi
 
 static weft_status build_graph(weft_bench *b, int choice) {
     weft_pass_context pass = {
-        .graph = b->graph, .capability = bench.capability, .options = "", .claims = weft_builder_claims};
+        .graph = b->graph, .capability = &b->capability, .options = "", .claims = weft_builder_claims};
     WEFT_TRY(weft_graph_finish(b->graph), "case");
     WEFT_TRY(weft_pipeline_run(&pass, weft_pipeline_standard), "passes");
     int number = 0;
@@ -241,7 +242,7 @@ static weft_status build_graph(weft_bench *b, int choice) {
 
 static weft_status compile(weft_bench *b) {
     double start = seconds_now();
-    WEFT_TRY(weft_target_find("cuda")->compile(bench.context, bench.capability, b->launch_count, b->code, 4, &b->image),
+    WEFT_TRY(weft_target_find("cuda")->compile(bench.context, &b->capability, b->launch_count, b->code, 4, &b->image),
              "compiling");
     b->compile_seconds = seconds_now() - start;
     b->data =
@@ -309,6 +310,8 @@ int weft_bench_create(const char *name, int count, const int64_t *numbers, int c
     *out_bench = NULL;
     weft_bench *b = weft_allocate(bench.context->allocator, sizeof *b);
     if (!b) return report(WEFT_STATUS(WEFT_OUT_OF_MEMORY, "case %s", name));
+    b->capability = *bench.capability;
+    b->capability.relax_f32 = b->capability.relax_f8 = weft_bench_relaxed(name, numbers);
     weft_arena_init(bench.context->allocator, &b->arena);
     weft_map_init(bench.context->allocator, &b->memory);
     weft_status status = weft_bench_graph(bench.context, name, count, numbers, &b->graph);

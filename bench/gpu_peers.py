@@ -3,7 +3,7 @@
 Both sides run in this process, on PyTorch's stream, on the same random tensors. Timing is by rounds: every round runs each
 candidate once behind a flush of the L2 cache and a device sleep that lets the host run ahead, so that all candidates see
 the same clocks and none is charged for its launch; the median counts.
-usage: gpu_peers.py LIBRARY OUT.json [part ...]     parts: test gemm fused ragged attention decode row flat
+usage: gpu_peers.py LIBRARY OUT.json [part ...]     parts: test gemm fused tf32 fp8 ragged attention decode row flat
 """
 import ctypes, json, math, os, sys, time
 import torch
@@ -47,7 +47,8 @@ class Kernel:
         self.handle = None
 
 
-DTYPES = {0: torch.bfloat16, 1: torch.float16, 2: torch.float32}
+DTYPES = {0: torch.bfloat16, 1: torch.float16, 2: torch.float32, 3: torch.float8_e4m3fn}
+RELAXED = 8  # added to a dtype: tf32 operands, sums of 8-bit products that stay in the matrix unit
 flush = None
 
 
@@ -74,22 +75,27 @@ def rounds(candidates, count=15, warm=3, sleep=2000000):
 # -- cases: tensors, references in f64 or f32, peers
 
 def matmul_tensors(m, n, k, order, epilogue, dtype):
-    t = DTYPES[dtype]
+    t = DTYPES[dtype % RELAXED]
     r = lambda *s: torch.randn(*s, device="cuda", dtype=torch.float32).to(t)
     a = r(k, m) if order == 2 else r(m, k)
     b = r(n, k) if order == 1 else r(k, n)
     inputs = [a, b]
-    if epilogue:
+    if epilogue == 2:
+        inputs += [torch.tensor(0.75, device="cuda"), torch.tensor(1.0 / math.sqrt(k), device="cuda")]
+        t = torch.bfloat16
+    if epilogue == 1:
         inputs += [torch.rand(m, device="cuda") / math.sqrt(k), torch.randn(n, device="cuda"), r(m, n)]
     return inputs, torch.full((m, n), float("nan"), device="cuda", dtype=t)
 
 
 def matmul_reference(inputs, order, epilogue, rows, wide=torch.float64):
     """Rows `rows` of the result, in double."""
-    a, b = inputs[0], inputs[1]
+    a, b = (x.float() if x.element_size() == 1 else x for x in inputs[:2])
     a = (a.T if order == 2 else a)[rows].to(wide)
     d = a @ (b.T if order == 1 else b).to(wide)
-    if epilogue:
+    if epilogue == 2:
+        d = d * inputs[2].to(wide) * inputs[3].to(wide)
+    if epilogue == 1:
         d = F.gelu(d * inputs[2][rows].to(wide)[:, None] + inputs[3].to(wide)) + inputs[4][rows].to(wide)
     return d
 
@@ -99,6 +105,13 @@ def matmul_peer(inputs, order):
     x = a.T if order == 2 else a
     y = b.T if order == 1 else b
     return lambda: torch.matmul(x, y)
+
+
+def scaled_peers(inputs):
+    """Per-tensor scales, A [m, k], B [n, k]; both ways of summing."""
+    a, b, x, y = inputs
+    return {f"_scaled_mm{' fast' if fast else ''}": lambda fast=fast: torch._scaled_mm(a, b.T, scale_a=x, scale_b=y, out_dtype=torch.bfloat16, use_fast_accum=fast)
+            for fast in (True, False)}
 
 
 def fused_torch(a, b, scale, bias, residual):
@@ -299,33 +312,66 @@ def best_choice(name, numbers, inputs, out, limit):
 GEMM = [(8192, 8192, 8192), (4096, 4096, 4096), (2048, 2048, 2048), (1024, 1024, 1024), (8192, 14336, 4096), (128, 14336, 4096), (16, 14336, 4096), (1, 14336, 4096)]
 
 
-def time_matmul(part, m, n, k, order, epilogue):
-    numbers = (m, n, k, order, epilogue, 0)
+def time_matmul(part, m, n, k, order, epilogue, dtype=0, schedules=4, limit=4e-3):
+    numbers = (m, n, k, order, epilogue, dtype)
     inputs, out = matmul_tensors(*numbers)
-    label = f"{m}x{n}x{k} {('nn', 'nt', 'tn')[order]}{' scale+bias+gelu+residual' if epilogue else ''}"
+    label = f"{m}x{n}x{k} {('nn', 'nt', 'tn')[order]}{('', ' scale+bias+gelu+residual', ' scaled')[epilogue]}{' relaxed' if dtype >= RELAXED else ''}"
     try:
-        kernel, note = best_choice("matmul", numbers, inputs, out, 4)
+        kernel, note = best_choice("matmul", numbers, inputs, out, schedules)
     except Missing as reason:
         print(f"{part} {label}: not run: {reason}", flush=True)
         results.append({"part": part, "case": label, "missing": str(reason)})
         return
-    candidates = {"weft": lambda: kernel(inputs, [out]), ("torch.matmul" if not epilogue else "torch.matmul plain"): matmul_peer(inputs, order)}
-    if epilogue:
-        del candidates["torch.matmul plain"]
+    candidates = {"weft": lambda: kernel(inputs, [out])}
+    if epilogue == 0:
+        candidates["torch.matmul"] = matmul_peer(inputs, order)
+    if epilogue == 2:
+        candidates.update(scaled_peers(inputs))
+    if epilogue == 1:
         compiled = torch.compile(fused_torch)
         compiled(*inputs)
         candidates["torch.compile"] = lambda: compiled(*inputs)
     times = rounds(candidates)
     rows = torch.randint(m, (min(m, 64),), device="cuda")
-    error = verdict(f"{part} {label}", out[rows], matmul_reference(inputs, order, epilogue, rows), 4e-3)
+    error = verdict(f"{part} {label}", out[rows], matmul_reference(inputs, order, epilogue, rows), limit)
     record(part, label, lambda s: 2.0 * m * n * k / s * 1e-12, times, kernel.text + "; " + note,
-           {"unit": "TFLOP/s", "error": error, "compile_s": kernel.compile_seconds, "TB/s": (m * k + n * k + m * n) * 2 / times["weft"] * 1e-12})
+           {"unit": "TFLOP/s", "error": error, "compile_s": kernel.compile_seconds, "TB/s": sum(x.numel() * x.element_size() for x in (inputs[0], inputs[1], out)) / times["weft"] * 1e-12})
     kernel.release()
 
 
 def part_gemm():
     for m, n, k in GEMM:
         time_matmul("gemm", m, n, k, 1, 0)
+
+
+def check_products(dtype, epilogue, limit, shapes):
+    for m, n, k, order in shapes:
+        for choice in range(3):
+            inputs, out = matmul_tensors(m, n, k, order, epilogue, dtype)
+            check(f"matmul {m}x{n}x{k} order {order} dtype {dtype} choice {choice}", "matmul", (m, n, k, order, epilogue, dtype), inputs, out,
+                  lambda: matmul_reference(inputs, order, epilogue, torch.arange(m, device="cuda")), limit, choice)
+
+
+ODD_PRODUCTS = ((300, 520, 200, 1), (129, 257, 33, 0), (67, 75, 129, 2), (2304, 4224, 528, 1), (257, 1032, 4096, 1))
+
+
+def part_tf32():
+    """f32 operands read as tf32, against torch with allow_tf32; the self-test first."""
+    check_products(2 + RELAXED, 0, 2e-3, ODD_PRODUCTS)
+    check_products(2 + RELAXED, 1, 2e-3, ODD_PRODUCTS[:2])
+    torch.backends.cuda.matmul.allow_tf32 = True
+    for m, n, k, order in ((8192, 8192, 8192, 1), (4096, 4096, 4096, 1), (4096, 4096, 4096, 0), (2048, 2048, 2048, 1)):
+        time_matmul("tf32", m, n, k, order, 0, 2 + RELAXED, 5, 2e-3)
+    torch.backends.cuda.matmul.allow_tf32 = False
+
+
+def part_fp8():
+    """e4m3 with two scales, bf16 results: sums moved to f32 every 128 elements, and sums left in the unit (relaxed)."""
+    for dtype in (3, 3 + RELAXED):
+        check_products(dtype, 2, 4e-3 if dtype == 3 else 1e-2, ODD_PRODUCTS)
+    for m, n, k in ((8192, 8192, 8192), (4096, 4096, 4096), (2048, 2048, 2048), (128, 14336, 4096)):
+        for dtype in (3 + RELAXED, 3):
+            time_matmul("fp8", m, n, k, 1, 2, dtype, 5, 1e-2)
 
 
 def part_ragged():
@@ -435,7 +481,7 @@ def geomean(part):
 
 
 def main():
-    parts = sys.argv[3:] or ["test", "gemm", "fused", "attention", "decode", "ragged", "flat", "row"]
+    parts = sys.argv[3:] or ["test", "gemm", "fused", "tf32", "fp8", "attention", "decode", "ragged", "flat", "row"]
     torch.cuda.init()
     torch.zeros(1, device="cuda")
     if library.weft_bench_open(0):
@@ -458,7 +504,7 @@ def main():
     print(f"self-test: {tested} compared, {len(failures)} failed")
     for failure in failures:
         print("  FAILED", failure)
-    print("geomean vs best of torch: " + " ".join(f"{p} {geomean(p)}" for p in ("gemm", "fused", "ragged", "attention", "decode", "row", "flat")))
+    print("geomean vs best of torch: " + " ".join(f"{p} {geomean(p)}" for p in ("gemm", "fused", "ragged", "tf32", "fp8", "attention", "decode", "row", "flat")))
     return 1 if failures else 0
 
 

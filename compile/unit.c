@@ -58,7 +58,10 @@ weft_status weft_unit_compile(weft_graph *graph, const weft_dim *replacement, co
     weft_unit *unit = weft_allocate(allocator, sizeof *unit);
     if (!unit) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "compiling %s", graph->name);
     unit->context = graph->context;
-    unit->capability = capability;
+    unit->own = *capability;
+    unit->own.relax_f32 = options->relax & WEFT_RELAX_F32_PRODUCTS;
+    unit->own.relax_f8 = options->relax & WEFT_RELAX_F8_SUMS;
+    unit->capability = &unit->own;
     weft_context_retain(unit->context);
     weft_arena_init(allocator, &unit->arena);
     weft_graph *copy = NULL;

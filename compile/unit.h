@@ -11,8 +11,9 @@ typedef struct weft_unit {
     weft_context *context;
     weft_arena arena; /* program */
     weft_program_data *program;
-    const weft_capability *capability;
-    void *weights; /* program->weights_bytes, 64-byte aligned; NULL until asked for */
+    const weft_capability *capability; /* &own */
+    weft_capability own;               /* the target's record and what the options permit */
+    void *weights;                     /* program->weights_bytes, 64-byte aligned; NULL until asked for */
     void *image;
     size_t image_bytes;
 } weft_unit;

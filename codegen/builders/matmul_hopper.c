@@ -1,18 +1,44 @@
-/* matmul for Hopper: bf16 and f16 through tensor copies, a ring of stages and wgmma, one producer warpgroup and one or
-   two consumers, blocks in clusters of two that share the B tile, persistent over tiles. This file: what is accepted,
-   which schedules are proposed, tensor maps and grid. The kernel: matmul_hopper_kernel.c.
+/* matmul for Hopper: tensor copies, a ring of stages and wgmma, one producer warpgroup and one or two consumers, blocks
+   in clusters of two that share the B tile, persistent over tiles. This file: what is accepted, which schedules are
+   proposed, tensor maps and grid. The copies in front of it: matmul_hopper_pack.c; the kernel: matmul_hopper_kernel.c.
 
-   Any epilogue that keeps positions; batches as a third dimension of the maps; K- and MN-major operands. Operands whose
-   rows are not multiples of 16 bytes are copied to padded rows first (once, at load, when they are constants): a copy
-   moves 4 bytes an element, the product saves more than that against guarded loads. */
+   Any epilogue that keeps positions; batches as a third dimension of the maps.
+   Operands and sums:
+   - bf16, f16: K- and MN-major; sums in f32.
+   - f32: only where the compile allows it (WEFT_RELAX_F32_PRODUCTS). The unit reads tf32, the upper 19 bits of each
+     element: it truncates to 10 bits of fraction. Sums in f32.
+   - f8e4m3fn: the unit adds with about 14 bits. Sums are moved into f32 registers every 128 elements of k (promote in
+     the schedule) and results have 16 bits at most, unless the compile lets them stay there over all of k
+     (WEFT_RELAX_F8_SUMS).
+   Operands whose rows are not multiples of 16 bytes are copied to padded rows first, and f32 and f8 operands that do
+   not run along k are copied so that they do (once, at load, when they are constants). */
 #include "codegen/builders/matmul_hopper.h"
 
 #include "codegen/builders/plan.h"
-#include "codegen/kernel/verify.h"
 
 static bool divides(const weft_graph *graph, weft_dim extent, int64_t divisor) {
     int64_t known = weft_dim_divisor(graph->dims, extent);
     return known == 0 || known % divisor == 0;
+}
+
+/* The matrix unit's name for operands of a type; false: it has none that this compile may use. */
+static bool unit_of(const weft_capability *capability, weft_dtype dtype, weft_async_type *out_type) {
+    switch ((int)dtype) {
+    case WEFT_BF16: *out_type = WEFT_ASYNC_BF16; return true;
+    case WEFT_F16: *out_type = WEFT_ASYNC_F16; return true;
+    case WEFT_F32: *out_type = WEFT_ASYNC_TF32; return capability->relax_f32;
+    case WEFT_F8E4M3FN: *out_type = WEFT_ASYNC_E4M3; return true;
+    default: return false;
+    }
+}
+
+/* Sums of f8 products in the unit are good for results of 16 bits. */
+static bool narrow_results(const weft_node *fusion) {
+    for (int i = 0; i < fusion->result_count; i++) {
+        weft_dtype dtype = weft_fusion_yield(fusion, i)->type.dtype;
+        if (!weft_dtype_is_float(dtype) || weft_dtype_bits(dtype) > 16) return false;
+    }
+    return true;
 }
 
 static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability,
@@ -23,8 +49,13 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
     if (!weft_product_find(graph, fusion, &product, out_reason)) return false;
     *out_reason = "an operand is computed in the group, or its axes are not batch, free and contracted runs";
     if (!product.a.dense || !product.b.dense) return false;
-    *out_reason = "operands are not bf16 or f16, or the sum is not f32";
-    if ((product.dtype != WEFT_BF16 && product.dtype != WEFT_F16) || product.accumulate != WEFT_F32) return false;
+    weft_async_type type;
+    *out_reason = "operands of a type that wgmma has not, or whose rounding this compile does not allow";
+    if (!unit_of(capability, product.dtype, &type)) return false;
+    *out_reason = "the sum is not f32";
+    if (product.accumulate != WEFT_F32) return false;
+    *out_reason = "sums of 8-bit floats with wide results";
+    if (type == WEFT_ASYNC_E4M3 && !narrow_results(fusion) && !capability->relax_f8) return false;
     int64_t low, high;
     weft_dim_bounds(graph->dims, product.k, &low, &high);
     *out_reason = "the contracted extent may be 0";
@@ -42,7 +73,7 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
 }
 
 int64_t weft_hopper_shared_bytes(int bm, int bn, int stages, int consumers, int outs) {
-    return (int64_t)stages * (bm + bn) * HOPPER_BK * 2 + (int64_t)consumers * outs * HOPPER_CHUNK_BYTES +
+    return (int64_t)stages * (bm + bn) * HOPPER_ROW_BYTES + (int64_t)consumers * outs * HOPPER_CHUNK_BYTES +
            8 * (2 * stages + 2 * consumers * outs);
 }
 
@@ -55,7 +86,7 @@ typedef struct tile_choice {
 
 static const tile_choice choices[] = {{2, 256, 2, 0.97}, {2, 192, 2, 0.94}, {2, 128, 2, 0.90}, {2, 64, 2, 0.72},
                                       {1, 256, 1, 0.80}, {1, 128, 1, 0.70}, {1, 64, 1, 0.50}};
-enum { CHOICES = sizeof choices / sizeof *choices };
+enum { CHOICES = sizeof choices / sizeof *choices, PROMOTED_COLUMNS_MAX = 128 /* two sets of sums in registers */ };
 
 static int64_t sample_extent(const weft_graph *graph, weft_dim extent) {
     if (weft_dim_is_number(extent)) return extent;
@@ -81,22 +112,24 @@ static int stages_of(const weft_capability *capability, const tile_choice *choic
 
 /* Cycles of the whole grid: waves of tiles, each a main loop and what of its epilogue is not hidden. */
 static double cost_of(const weft_capability *capability, const tile_choice *choice, int64_t m, int64_t n, int64_t k,
-                      int64_t batch) {
+                      int64_t batch, int bk) {
     int64_t bm = 64 * choice->consumers,
             rows = (m + bm * choice->cluster - 1) / (bm * choice->cluster) * choice->cluster;
     int64_t tiles = rows * ((n + choice->bn - 1) / choice->bn) * batch,
             blocks = capability->multiprocessors / choice->cluster * choice->cluster;
-    double waves = (double)((tiles + blocks - 1) / blocks), steps = (double)((k + HOPPER_BK - 1) / HOPPER_BK);
-    double tensor = (double)(bm * choice->bn * HOPPER_BK) / 4096 / choice->efficiency;
+    double waves = (double)((tiles + blocks - 1) / blocks), steps = (double)((k + bk - 1) / bk);
+    double tensor = (double)(bm * choice->bn) / 64 / choice->efficiency; /* 128 bytes of k */
     /* a block alone reads its operands at no more than its share of memory: counts when there are few rows */
-    double inlet = (double)((bm < m ? bm : m) + choice->bn) * (double)HOPPER_BK * 2 / 64;
+    double inlet = (double)((bm < m ? bm : m) + choice->bn) * HOPPER_ROW_BYTES / 64;
     double step = tensor > inlet ? tensor : inlet;
     return waves * steps * step + 600 * waves + 2200;
 }
 
 /* May the blocks of a cluster load parts of B for each other? One tensor copy a stage and block does; a tile that takes
    several (rows of memory along n, 64 columns each) came out wrong on the card when each was sent to both. */
-static bool shares(const weft_product *product, int bn) { return product->b.k_contiguous || bn <= 64; }
+static bool shares(const weft_product *product, int bn) {
+    return product->b.k_contiguous || bn <= 64 || weft_dtype_bits(product->dtype) != 16;
+}
 
 static int propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {
     weft_product product;
@@ -104,13 +137,15 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
     if (!weft_product_find(request->graph, request->fusion, &product, &reason)) return 0;
     int64_t m = sample_extent(request->graph, product.m), n = sample_extent(request->graph, product.n);
     int64_t k = sample_extent(request->graph, product.k), batch = sample_extent(request->graph, product.batch);
-    int order[CHOICES], count = 0;
+    int order[CHOICES], count = 0, bk = HOPPER_ROW_BYTES * 8 / weft_dtype_bits(product.dtype);
     double cost[CHOICES];
     tile_choice own[CHOICES];
+    bool promote = product.dtype == WEFT_F8E4M3FN && !request->capability->relax_f8;
     for (int i = 0; i < CHOICES; i++) {
         own[i] = choices[i];
+        if (promote && own[i].bn > PROMOTED_COLUMNS_MAX) continue;
         if (!shares(&product, own[i].bn)) own[i].cluster = 1;
-        cost[i] = cost_of(request->capability, &own[i], m, n, k, batch);
+        cost[i] = cost_of(request->capability, &own[i], m, n, k, batch, bk);
         int at = count++;
         for (; at > 0 && cost[order[at - 1]] > cost[i]; at--) order[at] = order[at - 1];
         order[at] = i;
@@ -121,13 +156,14 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
         out_schedules[i] = (weft_schedule){.builder = "matmul-hopper",
                                            .tile_m = 64 * choice->consumers,
                                            .tile_n = choice->bn,
-                                           .tile_k = HOPPER_BK,
+                                           .tile_k = bk,
                                            .threads = 128 * (1 + choice->consumers),
                                            .stages = stages_of(request->capability, choice),
                                            .consumers = choice->consumers,
                                            .cluster = choice->cluster,
                                            .raster = 8,
-                                           .split = 1};
+                                           .split = 1,
+                                           .promote = promote ? bk : 0};
     }
     return count;
 }
@@ -138,7 +174,8 @@ static weft_status check_schedule(const weft_hopper *h) {
     const weft_capability *capability = h->request->capability;
     if (h->consumers < 1 || h->consumers > 2 || h->bm != 64 * h->consumers || h->bn < 64 || h->bn > 256 || h->bn % 64 ||
         h->stages < 2 || h->group < 1 || (h->cluster != 1 && h->cluster != 2) ||
-        (h->cluster > 1 && !shares(&h->product, h->bn)))
+        (h->cluster > 1 && !shares(&h->product, h->bn)) || (h->promote && h->bn > PROMOTED_COLUMNS_MAX) ||
+        (h->request->schedule->promote && h->request->schedule->promote != h->bk))
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "matmul-hopper: schedule %dx%d, %d consumers, cluster %d, %d stages",
                            h->bm, h->bn, h->consumers, h->cluster, h->stages);
     int64_t bytes = weft_hopper_shared_bytes(h->bm, h->bn, h->stages, h->consumers, h->outs);
@@ -167,11 +204,6 @@ static void need_buffer(weft_hopper *h, int operand, int packed, const char *nam
             weft_kernel_buffer(h->k, WEFT_ARGUMENT_OPERAND, operand, h->product.dtype, false, name);
 }
 
-/* Copied rows start at multiples of 128 bytes: a tensor copy of rows that do not reads two lines of the L2 for each. */
-static weft_dim padded(weft_dim_table *dims, weft_dim pitch) {
-    return weft_dim_multiply(dims, weft_dim_divide_ceil(dims, pitch, 64), 64);
-}
-
 /* Map of [batch, rows, columns] in memory, columns contiguous, rows a multiple of 16 bytes apart. */
 static weft_tensor_map make_map(const weft_hopper *h, weft_argument_source source, int index, weft_dtype dtype,
                                 weft_dim rows, weft_dim columns, int box_rows) {
@@ -181,9 +213,11 @@ static weft_tensor_map make_map(const weft_hopper *h, weft_argument_source sourc
                            .rank = h->product.batch == 1 ? 2 : 3,
                            .swizzle_bytes = 128};
     map.extent[0] = columns, map.extent[1] = rows, map.extent[2] = h->product.batch;
-    map.stride_bytes[1] = weft_dim_multiply(dims, source == WEFT_ARGUMENT_TEMP ? padded(dims, columns) : columns, 2);
+    int bytes = weft_dtype_bits(dtype) / 8;
+    map.stride_bytes[1] =
+        weft_dim_multiply(dims, source == WEFT_ARGUMENT_TEMP ? weft_hopper_padded(h, columns) : columns, bytes);
     map.stride_bytes[2] = weft_dim_multiply(dims, map.stride_bytes[1], rows);
-    map.box[0] = 64, map.box[1] = box_rows, map.box[2] = 1;
+    map.box[0] = HOPPER_ROW_BYTES / bytes, map.box[1] = box_rows, map.box[2] = 1;
     return map;
 }
 
@@ -206,8 +240,8 @@ static weft_status make_maps(weft_hopper *h, weft_kernel_plan *plan) {
     const weft_product *p = &h->product;
     need_buffer(h, p->a.operand, h->packed_a, "a");
     need_buffer(h, p->b.operand, h->packed_b, "b");
-    plan->maps[0] = side_map(h, &p->a, h->packed_a, p->m, h->bm, HOPPER_BK);
-    plan->maps[1] = side_map(h, &p->b, h->packed_b, p->n, h->bn / h->cluster, HOPPER_BK / h->cluster);
+    plan->maps[0] = side_map(h, &p->a, h->packed_a, p->m, h->bm, h->bk);
+    plan->maps[1] = side_map(h, &p->b, h->packed_b, p->n, h->bn / h->cluster, h->bk / h->cluster);
     h->map_a = map_value(h, 0, p->dtype, false, "map_a");
     h->map_b = map_value(h, 1, p->dtype, false, "map_b");
     plan->map_count = 2;
@@ -243,60 +277,6 @@ static weft_dim grid_of(const weft_hopper *h) {
     return weft_dim_multiply(dims, clusters, h->cluster);
 }
 
-/* -- operands with padded rows */
-
-/* One thread, eight neighbours: from rows of `pitch` elements to rows of the padded pitch, zeros in between. */
-static weft_kernel *pack_kernel(const weft_hopper *h, const weft_product_side *side, int temp, weft_dim rows,
-                                const char *suffix) {
-    enum { THREADS = 256, LANES = 8 };
-    weft_kernel *k = weft_plan_kernel(h->request, suffix);
-    if (!k) return NULL;
-    weft_dim_table *dims = k->dims;
-    weft_dim vectors = weft_dim_divide_ceil(dims, padded(dims, side->pitch), LANES),
-             total = weft_dim_multiply(dims, rows, vectors);
-    k->threads = THREADS;
-    k->grid = weft_dim_divide_ceil(dims, total, THREADS);
-    weft_kval from = weft_kernel_buffer(k, WEFT_ARGUMENT_OPERAND, side->operand, h->product.dtype, false, "rows");
-    weft_kval to = weft_kernel_buffer(k, WEFT_ARGUMENT_TEMP, temp, h->product.dtype, true, "padded");
-    weft_kval lanes = weft_k_index(k, LANES),
-              position = weft_k_add(k, weft_k_mul(k, weft_k_block(k), weft_k_index(k, THREADS)), weft_k_thread(k));
-    weft_k_if(k, weft_k_lt(k, position, weft_k_extent(k, total)));
-    weft_kval row = weft_k_div(k, position, weft_k_extent(k, vectors)),
-              column = weft_k_mul(k, weft_k_rem(k, position, weft_k_extent(k, vectors)), lanes);
-    weft_kval each = weft_k_add(k, weft_k_splat(k, column, LANES), weft_k_iota(k, k->capability->index_dtype, LANES));
-    weft_kval mask = weft_k_lt(k, each, weft_k_extent(k, side->pitch));
-    weft_kval value = weft_k_load(k, from, weft_k_add(k, weft_k_mul(k, row, weft_k_extent(k, side->pitch)), column),
-                                  LANES, mask, WEFT_KNONE);
-    int64_t known = weft_dim_divisor(dims, side->pitch);
-    if (!k->failed) k->instrs[value].align_bytes = known % 4 == 0 ? 8 : known % 2 == 0 ? 4 : 2;
-    weft_k_store(k, to, weft_k_mul(k, position, lanes), WEFT_KNONE, value);
-    if (!k->failed) k->instrs[k->instr_count - 1].align_bytes = 16;
-    weft_k_end(k);
-    return k;
-}
-
-static weft_status plan_packing(weft_hopper *h, weft_kernel_plan *plan) {
-    weft_dim_table *dims = h->request->graph->dims;
-    const weft_product *p = &h->product;
-    const weft_product_side *sides[2] = {&p->a, &p->b};
-    int *temps[2] = {&h->packed_a, &h->packed_b}, count = 0;
-    for (int i = 0; i < 2; i++) *temps[i] = divides(h->request->graph, sides[i]->pitch, 8) ? -1 : count++;
-    WEFT_TRY(weft_plan_init(h->request, count + 1, count, plan), "building %s", h->request->name);
-    for (int i = 0; i < 2; i++) {
-        if (*temps[i] < 0) continue;
-        weft_dim free = i == 0 ? p->m : p->n,
-                 rows = weft_dim_multiply(dims, p->batch, sides[i]->k_contiguous ? free : p->k);
-        weft_dim bytes = weft_dim_multiply(dims, weft_dim_multiply(dims, rows, padded(dims, sides[i]->pitch)), 2);
-        plan->temps[*temps[i]] = (weft_plan_temp){.bytes = bytes, .persistent = true, .operand = sides[i]->operand};
-        weft_kernel *kernel = pack_kernel(h, sides[i], *temps[i], rows, i == 0 ? "_rows_a" : "_rows_b");
-        if (!kernel) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "building %s", h->request->name);
-        WEFT_TRY(weft_kernel_verify(kernel), "building %s", h->request->name);
-        WEFT_TRY(weft_plan_set(h->request, plan, *temps[i], kernel), "building %s", h->request->name);
-        plan->launches[*temps[i]].packs = true;
-    }
-    return NULL;
-}
-
 static weft_status build(const weft_build_request *request, weft_kernel_plan *out_plan) {
     const weft_schedule *s = request->schedule;
     weft_index_context index;
@@ -313,10 +293,15 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
     if (!weft_product_find(request->graph, request->fusion, &h.product, &reason))
         return WEFT_STATUS(WEFT_INTERNAL, "matmul-hopper: %s", reason);
     if (h.bn < 64 || h.bn % 64) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "matmul-hopper: tiles of %d columns", h.bn);
+    if (!unit_of(request->capability, h.product.dtype, &h.unit))
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "matmul-hopper: operands of type %s",
+                           weft_dtype_name(h.product.dtype));
+    h.element_bytes = weft_dtype_bits(h.product.dtype) / 8, h.bk = HOPPER_ROW_BYTES / h.element_bytes;
+    h.promote = s->promote > 0;
     choose_store(&h);
     WEFT_TRY(check_schedule(&h), "building %s", request->name);
-    h.a_bytes = h.bm * HOPPER_BK * 2, h.b_bytes = h.bn * HOPPER_BK * 2, h.stage_bytes = h.a_bytes + h.b_bytes;
-    WEFT_TRY(plan_packing(&h, out_plan), "building %s", request->name);
+    h.a_bytes = h.bm * HOPPER_ROW_BYTES, h.b_bytes = h.bn * HOPPER_ROW_BYTES, h.stage_bytes = h.a_bytes + h.b_bytes;
+    WEFT_TRY(weft_hopper_plan_packing(&h, out_plan), "building %s", request->name);
     h.k = weft_plan_kernel(request, "");
     if (!h.k) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "building %s", request->name);
     h.k->threads = 128 * (1 + h.consumers);

@@ -1,16 +1,18 @@
-/* What the two files of the Hopper matmul share. Shapes: A tile bm x 64, B tile bn x 64 per stage (64 = bk elements of
-   16 bits, 128 bytes); a consumer warpgroup owns 64 x bn of the output and sends it in chunks of 64 x 64. */
+/* What the two files of the Hopper matmul share. Shapes: A tile bm x bk, B tile bn x bk per stage, where bk elements
+   are 128 bytes (128 of 8 bits, 64 of 16, 32 of f32); a consumer warpgroup owns 64 x bn of the output and sends it in
+   chunks of 64 x 64. */
 #ifndef WEFT_CODEGEN_BUILDERS_MATMUL_HOPPER_H
 #define WEFT_CODEGEN_BUILDERS_MATMUL_HOPPER_H
 
 #include "codegen/builders/index.h"
 #include "codegen/builders/product.h"
+#include "codegen/kernel/matrix.h"
 #include "codegen/tile/epilogue.h"
 #include "codegen/tile/layout.h"
 #include "codegen/tile/raster.h"
 #include "codegen/tile/ring.h"
 
-enum { HOPPER_BK = 64, HOPPER_CHUNK_BYTES = 64 * 128, HOPPER_BOX_BYTES = 64 * 128, HOPPER_OUTS_MAX = 3 };
+enum { HOPPER_ROW_BYTES = 128, HOPPER_CHUNK_BYTES = 64 * 128, HOPPER_BOX_BYTES = 64 * 128, HOPPER_OUTS_MAX = 3 };
 
 /* How a result leaves. */
 typedef enum weft_hopper_store {
@@ -24,11 +26,14 @@ typedef struct weft_hopper {
     weft_product product;
     weft_kernel *k;
     weft_index_context *index;
-    int bm, bn, consumers, cluster, stages, group, outs;
+    int bm, bn, bk, consumers, cluster, stages, group, outs;
+    int element_bytes; /* of an operand */
+    weft_async_type unit;
+    bool promote; /* sums of one stage are added to f32 sums outside of the matrix unit */
     int a_bytes, b_bytes, stage_bytes;
     weft_hopper_store store;
     int companion;          /* operand whose tiles arrive in the output's staging; -1 */
-    int packed_a, packed_b; /* temporary that holds the operand with padded rows; -1 = the operand itself */
+    int packed_a, packed_b; /* temporary with a copy of the operand, rows padded; -1 = the operand itself */
     weft_dtype out_dtype;
     /* objects of the kernel */
     weft_kval map_a, map_b, map_out, map_companion;
@@ -41,6 +46,11 @@ typedef struct weft_hopper {
 
 /* Emits the body of h->k: everything after the arguments. */
 weft_status weft_hopper_emit(weft_hopper *h);
+/* The launches that copy operands which tensor copies or the unit cannot take as they lie; sets h->packed_* and, where
+   a copy turned it, h->product. The plan has one more launch: the product. */
+weft_status weft_hopper_plan_packing(weft_hopper *h, weft_kernel_plan *plan) WEFT_MUST_USE;
+/* Elements from one row of such a copy to the next. */
+weft_dim weft_hopper_padded(const weft_hopper *h, weft_dim pitch);
 /* Shared memory of a configuration. */
 int64_t weft_hopper_shared_bytes(int bm, int bn, int stages, int consumers, int outs);
 

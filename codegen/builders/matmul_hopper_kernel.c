@@ -43,7 +43,7 @@ static void load_b(weft_hopper *h, weft_kval slot, weft_kval at, weft_kval k0, w
         load_tile(h, to, h->map_b, slot, k0, n, place.batch, all);
         return;
     }
-    int rows = HOPPER_BK / h->cluster;
+    int rows = h->bk / h->cluster;
     for (int box = 0; box < h->bn / 64; box++) {
         weft_kval to =
             plus(h, at, plus(h, times(h, h->rank, 128 * rows), index_of(h, (int64_t)box * HOPPER_BOX_BYTES)));
@@ -58,7 +58,7 @@ static void emit_producer(weft_hopper *h) {
     weft_kval tile = weft_k_for(k, h->first, h->raster.tiles, h->stride, 0);
     weft_tile_place place = weft_raster_place(k, &h->raster, tile);
     weft_kval step = weft_k_for(k, index_of(h, 0), h->steps, index_of(h, 1), 0);
-    weft_kval slot = weft_ring_slot(k, &ring), at = times(h, slot, h->stage_bytes), k0 = times(h, step, HOPPER_BK);
+    weft_kval slot = weft_ring_slot(k, &ring), at = times(h, slot, h->stage_bytes), k0 = times(h, step, h->bk);
     weft_ring_wait_empty(k, &ring);
     weft_ring_expect(k, &ring, h->stage_bytes);
     load_a(h, &ring, slot, at, k0, place);
@@ -219,7 +219,8 @@ static void emit_warpgroup_0(weft_hopper *h, weft_kval thread) {
 
 typedef struct consumer {
     weft_kval number, lane, warp;    /* of the warpgroup */
-    weft_kval d, fragment, packed;   /* regs: accumulators; 4 words of a companion; 4 words that leave */
+    weft_kval d, sums;               /* regs: what wgmma adds to; what the epilogue reads: d, or f32 sums beside it */
+    weft_kval fragment, packed;      /* regs: 4 words of a companion; 4 words that leave */
     weft_kval row_lane, column_lane; /* of this lane in a 64 x bn tile */
     weft_kval row_at, swizzle, half; /* where this lane's row of a 16 x 16 block lies in staging */
     weft_kval ready_phase;
@@ -238,7 +239,8 @@ static void release_slot(weft_hopper *h, const consumer *c, weft_kval held) {
     weft_k_end(k);
 }
 
-/* Moves of the descriptors, in 16-byte units, from one 16-element step of k to the next. */
+/* Moves of the descriptors, in 16-byte units, from one 32-byte step of k to the next (rows of memory along n or m: of
+   16 elements). */
 static int step_of(const weft_product_side *side) { return side->k_contiguous ? 2 : 16 * 128 / 16; }
 
 static weft_kval make_operand(weft_hopper *h, weft_kval at, const weft_product_side *side) {
@@ -247,31 +249,41 @@ static weft_kval make_operand(weft_hopper *h, weft_kval at, const weft_product_s
                             0);
 }
 
-/* d = the product of this consumer's 64 rows; every slot but the last is released inside. */
-static void emit_main_loop(weft_hopper *h, const consumer *c) {
+static int64_t unit_of(const weft_hopper *h) {
+    return weft_async_unit(h->bn, h->unit,
+                           (h->product.a.k_contiguous ? 0 : WEFT_ASYNC_A_TRANSPOSED) |
+                               (h->product.b.k_contiguous ? 0 : WEFT_ASYNC_B_TRANSPOSED));
+}
+
+/* The four operations of one stage. first: what the first one adds to: WEFT_KNONE = d, a BOOL = d when it holds;
+   with WEFT_ASYNC_FIRST nothing. */
+static void multiply_stage(weft_hopper *h, const consumer *c, weft_kval first, int first_flag) {
     weft_kernel *k = h->k;
     const weft_product *p = &h->product;
-    int64_t unit = weft_async_unit(h->bn, p->dtype == WEFT_F16 ? WEFT_ASYNC_F16 : WEFT_ASYNC_BF16,
-                                   (p->a.k_contiguous ? 0 : WEFT_ASYNC_A_TRANSPOSED) |
-                                       (p->b.k_contiguous ? 0 : WEFT_ASYNC_B_TRANSPOSED));
-    weft_kval held = weft_k_var(k, index_of(h, 0));
-    weft_kval step = weft_k_for(k, index_of(h, 0), h->steps, index_of(h, 1), 0);
-    weft_kval slot = weft_ring_slot(k, &c->ring), at = times(h, slot, h->stage_bytes),
-              later = weft_k_ne(k, step, index_of(h, 0));
+    weft_kval at = times(h, weft_ring_slot(k, &c->ring), h->stage_bytes);
     weft_kval a = make_operand(h, plus(h, at, times(h, c->number, 64 * 128)), &p->a),
               b = make_operand(h, plus(h, at, index_of(h, h->a_bytes)), &p->b);
     weft_ring_wait_full(k, &c->ring);
     weft_k_effect(k, WEFT_K_mma_fence, 0, NULL, 0, 0);
-    for (int q = 0; q < HOPPER_BK / 16; q++) {
+    for (int q = 0; q < HOPPER_ROW_BYTES / 32; q++) {
         weft_kval operands[6] = {c->d,
                                  index_of(h, 0),
                                  weft_k_add(k, a, weft_k_integer(k, WEFT_U64, (int64_t)q * step_of(&p->a))),
                                  index_of(h, 0),
                                  weft_k_add(k, b, weft_k_integer(k, WEFT_U64, (int64_t)q * step_of(&p->b))),
-                                 q ? WEFT_KNONE : later};
-        weft_k_effect(k, WEFT_K_mma_async, 6, operands, unit, 0);
+                                 q ? WEFT_KNONE : first};
+        weft_k_effect(k, WEFT_K_mma_async, 6, operands, unit_of(h) | (q ? 0 : first_flag), 0);
     }
     weft_k_effect(k, WEFT_K_mma_commit, 0, NULL, 0, 0);
+}
+
+/* d = the product of this consumer's 64 rows; every slot but the last is released inside. */
+static void emit_main_loop(weft_hopper *h, const consumer *c) {
+    weft_kernel *k = h->k;
+    weft_kval held = weft_k_var(k, index_of(h, 0));
+    weft_kval step = weft_k_for(k, index_of(h, 0), h->steps, index_of(h, 1), 0);
+    weft_kval slot = weft_ring_slot(k, &c->ring), later = weft_k_ne(k, step, index_of(h, 0));
+    multiply_stage(h, c, later, 0);
     weft_k_effect(k, WEFT_K_mma_wait, 0, NULL, 1, 0);
     weft_k_if(k, later);
     release_slot(h, c, held);
@@ -283,6 +295,24 @@ static void emit_main_loop(weft_hopper *h, const consumer *c) {
     release_slot(h, c, held);
 }
 
+/* The same with the sums of each stage taken out of the unit: while one consumer adds, the other multiplies. */
+static void emit_promoting_loop(weft_hopper *h, const consumer *c) {
+    weft_kernel *k = h->k;
+    for (int r = 0; r < h->bn / 2; r++)
+        weft_k_set_at(k, c->sums, index_of(h, r), weft_k_constant_lanes(k, WEFT_F32, 0, 1));
+    (void)weft_k_for(k, index_of(h, 0), h->steps, index_of(h, 1), 0);
+    weft_kval held = weft_k_var(k, weft_ring_slot(k, &c->ring));
+    multiply_stage(h, c, WEFT_KNONE, WEFT_ASYNC_FIRST);
+    weft_k_effect(k, WEFT_K_mma_wait, 1, &c->d, 0, 0);
+    release_slot(h, c, held);
+    weft_ring_advance(k, &c->ring);
+    for (int r = 0; r < h->bn / 2; r++) {
+        weft_kval at = index_of(h, r);
+        weft_k_set_at(k, c->sums, at, weft_k_add(k, weft_k_get_at(k, c->sums, at), weft_k_get_at(k, c->d, at)));
+    }
+    weft_k_end(k);
+}
+
 /* -- epilogue */
 
 static weft_kval pair_of(weft_kernel *k, weft_kval x, weft_kval y) {
@@ -290,7 +320,8 @@ static weft_kval pair_of(weft_kernel *k, weft_kval x, weft_kval y) {
 }
 
 static weft_kval sums_at(weft_hopper *h, const consumer *c, int reg) {
-    return pair_of(h->k, weft_k_get_at(h->k, c->d, index_of(h, reg)), weft_k_get_at(h->k, c->d, index_of(h, reg + 1)));
+    return pair_of(h->k, weft_k_get_at(h->k, c->sums, index_of(h, reg)),
+                   weft_k_get_at(h->k, c->sums, index_of(h, reg + 1)));
 }
 
 static weft_kval unpack(weft_hopper *h, weft_kval word, int half) {
@@ -464,6 +495,7 @@ static void emit_consumer(weft_hopper *h, weft_kval thread) {
     c.swizzle = weft_k_and(k, c.lane, index_of(h, 7));
     c.half = weft_k_div(k, c.lane, index_of(h, 16));
     c.d = weft_k_regs(k, WEFT_F32, 1, h->bn / 2);
+    c.sums = h->promote ? weft_k_regs(k, WEFT_F32, 1, h->bn / 2) : c.d;
     c.fragment = weft_k_regs(k, WEFT_U32, 1, 4);
     c.packed = weft_k_regs(k, WEFT_U32, 1, 4);
     c.ready_phase = weft_k_var(k, weft_k_integer(k, WEFT_U32, 0));
@@ -478,7 +510,10 @@ static void emit_consumer(weft_hopper *h, weft_kval thread) {
         place_columns(h, &c, place, 0, &places);
         hoist_rows(&c, &places);
     }
-    emit_main_loop(h, &c);
+    if (h->promote)
+        emit_promoting_loop(h, &c);
+    else
+        emit_main_loop(h, &c);
     if (h->store != HOPPER_STORE_DIRECT)
         send_through_staging(h, &c, place, &places);
     else
@@ -523,7 +558,7 @@ weft_status weft_hopper_emit(weft_hopper *h) {
                              : index_of(h, 0);
     h->first = weft_k_div(k, block, index_of(h, h->cluster));
     h->stride = weft_k_div(k, grid, index_of(h, h->cluster));
-    h->steps = weft_k_extent(k, weft_dim_divide_ceil(k->dims, h->product.k, HOPPER_BK));
+    h->steps = weft_k_extent(k, weft_dim_divide_ceil(k->dims, h->product.k, h->bk));
     h->raster =
         weft_raster_create(k, h->product.m, h->product.n, h->product.batch, h->bm * h->cluster, h->bn, h->group);
     emit_barriers(h, thread);

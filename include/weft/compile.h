@@ -11,6 +11,15 @@
 extern "C" {
 #endif
 
+/* What matrix products may give up for speed, or'ed. Nothing else is affected, and nothing changes on targets whose
+   units have no such mode. */
+typedef enum weft_relax {
+    WEFT_RELAX_NONE = 0,
+    WEFT_RELAX_F32_PRODUCTS = 1, /* operands of f32 products and convolutions keep 10 bits of fraction (tf32) */
+    WEFT_RELAX_F8_SUMS = 2       /* sums of 8-bit float products stay in the unit's adder, about 14 bits, over all of k;
+                                    default: they move into f32 every 128 elements */
+} weft_relax;
+
 typedef struct weft_compile_options {
     size_t struct_bytes;
     const char *targets;  /* default "cpu": comma-separated; cpu = cpu:x86-64-v3 and cpu:x86-64-v4 in artifacts, the
@@ -21,8 +30,9 @@ typedef struct weft_compile_options {
     /* progress: called with 0..total from one thread; may be NULL */
     void (*progress)(void *self, int done, int total, const char *what);
     void *progress_self;
+    uint32_t relax; /* weft_relax; default: none */
 } weft_compile_options;
-#define WEFT_COMPILE_OPTIONS_INIT {sizeof(weft_compile_options), 0, 0, 0, false, 0, 0}
+#define WEFT_COMPILE_OPTIONS_INIT {sizeof(weft_compile_options), 0, 0, 0, false, 0, 0, WEFT_RELAX_NONE}
 
 /* Compiles for the host and loads. */
 WEFT_API weft_status weft_compile(weft_graph *graph, const weft_compile_options *options,

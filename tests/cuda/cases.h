@@ -4,16 +4,23 @@
 
 #include "weft/graph.h"
 
-/* matmul        m n k order epilogue dtype   D = A B, order "nt" = 1: A [m, k], B [n, k]; "nn" = 0: B [k, n];
-                                              "tn" = 2: A [k, m], B [k, n]; epilogue 0 none, 1 scale[m] bias[n] gelu
-   residual[m, n]; dtype 0 bf16, 1 f16 softmax       rows columns dtype           along columns layer_norm    rows
-   columns dtype           with scale and bias rms_norm      rows columns dtype cross_entropy rows columns bf16 logits,
-   i64 labels pointwise     elements                     f32: (a * b + c) * sigmoid(a) sum           elements f32, all
+/* matmul        m n k order epilogue dtype   D = A B, order "nt" = 1: A [m, k], B [n, k]; "nn" = 0: B [k, n]; "tn" =
+                                              2: A [k, m], B [k, n]; epilogue 0 none, 1 scale[m] bias[n] gelu
+                                              residual[m, n], 2 two scalars, result bf16; dtype 0 bf16, 1 f16, 2 f32,
+                                              3 f8e4m3fn, + 8: compiled with every relaxation
+   softmax       rows columns dtype           along columns
+   layer_norm    rows columns dtype           with scale and bias
+   rms_norm      rows columns dtype
+   cross_entropy rows columns                 bf16 logits, i64 labels
+   pointwise     elements                     f32: (a * b + c) * sigmoid(a)
+   sum           elements                     f32, all
    copy          elements                     f32: -a
    attention     b h hkv t s d causal dtype
    convolution   n c o size kernel stride pad groups   f32, 2-d, with bias and relu
    Returns a status when the name or a number is wrong. */
 weft_status weft_bench_graph(weft_context *context, const char *name, int count, const int64_t *numbers,
                              weft_graph **out_graph) WEFT_MUST_USE;
+/* Is the case to be compiled with everything that weft_relax names? */
+bool weft_bench_relaxed(const char *name, const int64_t *numbers);
 
 #endif
