@@ -1,9 +1,9 @@
 #!/bin/bash
 # Builds Weft on a CUDA machine (no LLVM, ONNX or Check needed) and tries whole programs there: `weft doctor`, every op
 # against the interpreter (`weft selftest cuda`), the real models that bench/prepare_gpu_models.py packed into .carry/models,
-# and running out of memory. Ends with a short table.
+# running out of memory, and vision transformers beside torch.compile. Ends with a short table.
 # usage: bench/gpu_models.sh [--out FOLDER] [--models FOLDER] [--seconds N of selftest] [--part NAME]...
-#        parts: selftest models faults
+#        parts: selftest models faults vit
 set -u
 cd "$(dirname "$0")/.."
 out=${OUT:-build/gpu-models}; models=.carry/models; seconds=120; parts=""
@@ -16,12 +16,12 @@ while [ $# -gt 0 ]; do
     *) echo "usage: bench/gpu_models.sh [--out FOLDER] [--models FOLDER] [--seconds N] [--part NAME]..."; exit 2 ;;
   esac
 done
-parts=${parts:-selftest models faults}
+parts=${parts:-selftest models faults vit}
 mkdir -p "$out"
 { nvidia-smi --query-gpu=name,driver_version,clocks.sm,power.limit --format=csv,noheader; cmake --version | head -1; cc --version | head -1; git log -1 --format=%h; } > "$out/machine.txt" 2>&1
 cat "$out/machine.txt"
 cmake -S . -B build/gpu -G Ninja -DCMAKE_BUILD_TYPE=Release -DWEFT_LLVM=OFF -DWEFT_ONNX=OFF -DWEFT_TESTS=OFF -DWEFT_WERROR=OFF > "$out/build-models.log" 2>&1 &&
-  cmake --build build/gpu --target weft-command weft_gpu_faults >> "$out/build-models.log" 2>&1 || { tail -40 "$out/build-models.log"; echo "build failed"; exit 1; }
+  cmake --build build/gpu --target weft-command weft_gpu_faults weft_gpu_vit >> "$out/build-models.log" 2>&1 || { tail -40 "$out/build-models.log"; echo "build failed"; exit 1; }
 # NVRTC and the driver's library may lie outside of the loader's path
 for folder in /usr/local/cuda/lib64 /usr/local/cuda/lib /usr/local/nvidia/lib64; do [ -d $folder ] && LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}:$folder; done
 export LD_LIBRARY_PATH
@@ -36,6 +36,10 @@ fi
 if has faults; then
   timeout 60 build/gpu/bench/weft_gpu_faults > "$out/faults.log" 2>&1 || code=1
   cat "$out/faults.log"; grep -E "^faults:" "$out/faults.log" >> "$table"
+fi
+if has vit; then
+  PYTHONUNBUFFERED=1 timeout 400 python3 bench/gpu_vit.py build/gpu/bench/weft_gpu_vit "$out/vit.json" > "$out/vit.log" 2>&1 || code=1
+  cat "$out/vit.log"; grep -E "^vit" "$out/vit.log" | cut -c1-330 >> "$table"
 fi
 if has selftest; then
   WEFT_CACHE= timeout $((seconds + 60)) $weft selftest cuda --seconds "$seconds" > "$out/selftest.log" 2>&1 || code=1

@@ -36,6 +36,18 @@ WEFT_API weft_value *weft_nn_bert(weft_graph *g, weft_safetensors *weights, cons
 /* Mean of hidden states over real tokens, scaled to length 1: the sentence embedding of all-MiniLM. */
 WEFT_API weft_value *weft_nn_mean_pool(weft_graph *g, weft_value *hidden, weft_value *mask);
 
+/* A vision transformer (Dosovitskiy et al. 2021) from a safetensors file with the reference names (timm, I-JEPA), all
+   of one dtype, that of the images. */
+typedef struct weft_nn_vit_options {
+    int layers, heads;
+    double epsilon; /* of the layer norms; 1e-6 in the reference */
+    bool mean_pool; /* classify the mean of the tokens, not the first */
+} weft_nn_vit_options;
+/* images [B, C, height, width], multiples of the patch's side -> logits [B, classes] when the file has head.weight,
+   else normalised tokens [B, T, D]. */
+WEFT_API weft_value *weft_nn_vit(weft_graph *g, weft_safetensors *weights, const weft_nn_vit_options *options,
+                                 weft_value *images);
+
 #ifdef __cplusplus
 }
 #endif

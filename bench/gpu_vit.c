@@ -1,0 +1,173 @@
+/* weft_gpu_vit: a vision transformer from a safetensors file, built through the public API, compiled and timed on one
+   device. One JSON line: seconds of the compile, milliseconds on the device and as a round trip, planned memory.
+
+   weft_gpu_vit WEIGHTS LAYERS HEADS BATCH SIDE --device cuda:0 [--input x.npy] [--output y.npy] [--runs N]
+   weft_gpu_vit WEIGHTS LAYERS HEADS BATCH SIDE --save FILE.weft --target cuda:sm_90a
+
+   Images come as f32 and are converted to the dtype of the weights; logits leave as f32. Read next: gpu_vit.py. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/session.h"
+#include "weft/compile.h"
+#include "weft/nn.h"
+#include "weft/npy.h"
+#include "weft/ops.h"
+
+enum { RUNS_MAX = 1000 };
+
+typedef struct options {
+    int layers, heads, runs;
+    int64_t batch, side;
+    const char *device, *target, *save, *input, *output;
+} options;
+
+static double seconds_now(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *samples, int count) {
+    qsort(samples, (size_t)count, sizeof *samples, by_value);
+    return samples[count / 2];
+}
+
+static weft_status build(weft_context *context, weft_safetensors *weights, const options *o, weft_graph **out_graph) {
+    weft_tensor *kernel;
+    int index = weft_safetensors_find(weights, "patch_embed.proj.weight");
+    if (index < 0) return WEFT_STATUS(WEFT_NOT_FOUND, "no patch_embed.proj.weight");
+    WEFT_TRY(weft_safetensors_get(weights, index, &kernel), "weights");
+    weft_dtype dtype = weft_tensor_dtype(kernel);
+    weft_tensor_release(kernel);
+    WEFT_TRY(weft_graph_create(context, "vit", out_graph), "graph");
+    weft_graph *g = *out_graph;
+    weft_nn_vit_options model = {.layers = o->layers, .heads = o->heads, .epsilon = 1e-6};
+    weft_dim shape[4] = {o->batch, 3, o->side, o->side};
+    weft_value *images = weft_convert(g, weft_graph_input(g, "images", WEFT_F32, 4, shape), dtype);
+    weft_graph_output(g, "logits", weft_convert(g, weft_nn_vit(g, weights, &model, images), WEFT_F32));
+    return weft_graph_verify(g);
+}
+
+static weft_status make_input(weft_context *context, const options *o, weft_tensor **out) {
+    if (o->input) return weft_npy_read(context, o->input, out);
+    WEFT_TRY(weft_tensor_create(context, WEFT_F32, 4, (int64_t[]){o->batch, 3, o->side, o->side}, out), "input");
+    float *data = weft_tensor_data(*out);
+    uint32_t state = 1;
+    for (int64_t i = 0; i < weft_tensor_element_count(*out); i++) {
+        state = state * 1664525u + 1013904223u;
+        data[i] = (float)(state >> 8) / 8388608.0f - 1.0f;
+    }
+    return NULL;
+}
+
+/* Calls that time the device, then calls that time the round trip. */
+static weft_status time_calls(weft_session *session, weft_tensor *input, weft_tensor **output, int runs,
+                              double *out_device, double *out_round) {
+    static double device[RUNS_MAX], round[RUNS_MAX];
+    for (int i = -4; i < runs; i++) {
+        session->timed = i >= 0;
+        WEFT_TRY(weft_session_call(session, 1, &input, 1, output), "call %d", i);
+        if (i >= 0) device[i] = session->device_ns * 1e-6;
+    }
+    session->timed = false;
+    for (int i = 0; i < runs; i++) {
+        double start = seconds_now();
+        WEFT_TRY(weft_session_call(session, 1, &input, 1, output), "call %d", i);
+        round[i] = (seconds_now() - start) * 1e3;
+    }
+    *out_device = median(device, runs), *out_round = median(round, runs);
+    return NULL;
+}
+
+static weft_status run(weft_context *context, weft_graph *graph, const options *o) {
+    weft_compile_options compile = WEFT_COMPILE_OPTIONS_INIT;
+    weft_program *program = NULL;
+    weft_session *session = NULL;
+    weft_tensor *input = NULL, *output = NULL;
+    double start = seconds_now(), compiled = 0, device = 0, round = 0;
+    int64_t temporaries = 0, constants = 0;
+    compile.targets = o->device;
+    weft_status status = weft_compile(graph, &compile, &program);
+    compiled = seconds_now() - start;
+    if (!status) status = make_input(context, o, &input);
+    const int64_t shape[4] = {o->batch, 3, o->side, o->side}, *shapes[1] = {shape};
+    if (!status) status = weft_program_memory(program, 1, shapes, &temporaries, &constants);
+    if (!status) status = weft_session_create(program, &session);
+    if (!status) status = time_calls(session, input, &output, o->runs, &device, &round);
+    if (!status && o->output) status = weft_npy_write(context, o->output, output);
+    if (!status)
+        printf("{\"compile_s\": %.3f, \"device_ms\": %.4f, \"round_trip_ms\": %.4f, \"images_per_s\": %.1f, "
+               "\"temporary_bytes\": %lld, \"weight_bytes\": %lld}\n",
+               compiled, device, round, device > 0 ? (double)o->batch / device * 1e3 : 0.0, (long long)temporaries,
+               (long long)constants);
+    weft_tensor_release(input), weft_tensor_release(output);
+    weft_session_release(session);
+    weft_program_release(program);
+    return status;
+}
+
+static weft_status save(weft_graph *graph, const options *o) {
+    weft_compile_options compile = WEFT_COMPILE_OPTIONS_INIT;
+    compile.targets = o->target;
+    return weft_compile_file(graph, &compile, o->save);
+}
+
+static bool parse(int count, char **arguments, options *o) {
+    *o = (options){.runs = 20, .device = "cuda:0", .target = "cuda:sm_90a"};
+    if (count < 6) return false;
+    o->layers = atoi(arguments[2]), o->heads = atoi(arguments[3]);
+    o->batch = atoll(arguments[4]), o->side = atoll(arguments[5]);
+    for (int i = 6; i + 1 < count; i += 2) {
+        const char *name = arguments[i], *value = arguments[i + 1];
+        if (!strcmp(name, "--device"))
+            o->device = value;
+        else if (!strcmp(name, "--target"))
+            o->target = value;
+        else if (!strcmp(name, "--save"))
+            o->save = value;
+        else if (!strcmp(name, "--input"))
+            o->input = value;
+        else if (!strcmp(name, "--output"))
+            o->output = value;
+        else if (!strcmp(name, "--runs"))
+            o->runs = atoi(value);
+        else
+            return false;
+    }
+    return o->layers > 0 && o->heads > 0 && o->batch > 0 && o->side > 0 && o->runs > 0 && o->runs <= RUNS_MAX;
+}
+
+int main(int count, char **arguments) {
+    options o;
+    if (!parse(count, arguments, &o)) {
+        fprintf(stderr, "usage: weft_gpu_vit WEIGHTS LAYERS HEADS BATCH SIDE [--device D] [--input F] [--output F]"
+                        " [--runs N] [--save F] [--target T]\n");
+        return 2;
+    }
+    weft_context *context = NULL;
+    weft_safetensors *weights = NULL;
+    weft_graph *graph = NULL;
+    weft_status status = weft_context_create(NULL, &context);
+    if (!status) status = weft_safetensors_open(context, arguments[1], &weights);
+    if (!status) status = build(context, weights, &o, &graph);
+    if (!status) status = o.save ? save(graph, &o) : run(context, graph, &o);
+    if (status) {
+        char text[4000];
+        (void)weft_status_format(status, text, sizeof text);
+        fprintf(stderr, "%s\n", text);
+    }
+    int code = status ? 1 : 0;
+    weft_status_release(status);
+    weft_graph_release(graph);
+    weft_safetensors_release(weights);
+    weft_context_release(context);
+    return code;
+}
