@@ -179,6 +179,7 @@ static weft_status lower_node(weft_lowering *l, const weft_node *node) {
     case WEFT_OP_yield: return NULL; /* constants get their place at the first use */
     case WEFT_OP_fusion: return weft_lower_fusion(l, node);
     case WEFT_OP_reshape: return lower_alias(l, node, node->operands[0], &node->results[0]);
+    case WEFT_OP_stop_gradient:
     case WEFT_OP_optimization_barrier:
         for (int i = 0; i < node->operand_count; i++)
             WEFT_TRY(lower_alias(l, node, node->operands[i], &node->results[i]), "barrier");

@@ -19,7 +19,7 @@ weft_region *weft_region_create(weft_graph *graph) {
     weft_block *block = weft_graph_allocate(graph, 1, sizeof *block);
     if (!region || !block) return NULL;
     *block = (weft_block){.graph = graph, .region = region};
-    *region = (weft_region){.graph = graph, .block = block};
+    *region = (weft_region){.graph = graph, .block = block, .outer = graph->insertion};
     return region;
 }
 
@@ -385,7 +385,7 @@ weft_status weft_graph_finish(weft_graph *graph) {
         weft_node_remove(last);
     }
     weft_location location = graph->location;
-    graph->location = (weft_location){NULL, 0};
+    graph->location = (weft_location){.name = NULL};
     weft_place old = weft_graph_place_end(graph, block);
     weft_node *yield =
         weft_node_create(graph, WEFT_OP_yield, (int)graph->output_count, graph->outputs, 0, NULL, 0, NULL);

@@ -117,6 +117,8 @@ struct weft_value {
 typedef struct weft_location {
     const char *name; /* the ONNX node's name, or the C file; NULL = unknown */
     int line;         /* 0 for imported nodes */
+    int scope;        /* rematerialisation scope of weft_remat_begin; 0 = none (passes/diff/remat.h) */
+    bool derivative;  /* made by a transform from a node of this place */
 } weft_location;
 
 struct weft_node {
@@ -145,9 +147,24 @@ struct weft_block {
 
 struct weft_region {
     weft_graph *graph;
-    weft_node *parent; /* NULL for the graph's body */
+    weft_node *parent; /* NULL for the graph's body and while the region is being built */
     weft_block *block; /* exactly one: control flow is structured */
+    weft_block *outer; /* the block of the insertion point when it was made; NULL for the body */
 };
+/* The block around the one of a region, also while that is being built; NULL for the body. */
+static inline weft_block *weft_block_around(const weft_block *block) {
+    return block->region->parent ? block->region->parent->block : block->region->outer;
+}
+
+/* What a derivative may keep of the nodes made between weft_remat_begin and _end; see weft/transform.h. */
+typedef struct weft_remat_scope {
+    int id, parent; /* parent 0 = none */
+    int save;       /* weft_save */
+    int name_count;
+    const char *const *names;
+    int64_t budget_bytes;
+    struct weft_remat_scope *next; /* made before */
+} weft_remat_scope;
 
 typedef struct weft_state_value {
     const char *name;
@@ -181,9 +198,10 @@ struct weft_graph {
     size_t guard_count, guard_capacity;
     weft_guard *guards; /* facts about extents that node types rely on: weft_graph_assume_equal */
     size_t tensor_count, tensor_capacity;
-    weft_tensor **tensors; /* retained, released with the graph */
-    bool out_of_memory;    /* sticky: weft_graph_verify reports it */
-    weft_value poison;     /* what a failed op returns; never an operand */
+    weft_tensor **tensors;          /* retained, released with the graph */
+    weft_remat_scope *remat_scopes; /* newest first; location.scope names the current one */
+    bool out_of_memory;             /* sticky: weft_graph_verify reports it */
+    weft_value poison;              /* what a failed op returns; never an operand */
 };
 
 /* Zeroed arena memory; NULL sets out_of_memory. */

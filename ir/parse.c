@@ -353,7 +353,7 @@ static bool parse_result_types(parser *parse, const weft_node *node) {
 }
 
 static bool parse_location(parser *parse, weft_location *out_location) {
-    *out_location = (weft_location){NULL, 0};
+    *out_location = (weft_location){.name = NULL};
     if (!weft_lexer_take(&parse->lexer, "at")) return true;
     const char *name;
     int64_t line = 0;
@@ -361,7 +361,7 @@ static bool parse_location(parser *parse, weft_location *out_location) {
     if (weft_lexer_take(&parse->lexer, ":") && !weft_lexer_integer(&parse->lexer, &line)) return false;
     if (line < 0 || line > INT32_MAX)
         return weft_lexer_fail(&parse->lexer, WEFT_INVALID_DATA, "line %lld", (long long)line);
-    *out_location = (weft_location){weft_graph_copy_string(parse->graph, name), (int)line};
+    *out_location = (weft_location){.name = weft_graph_copy_string(parse->graph, name), .line = (int)line};
     return out_location->name ? true : weft_lexer_fail(&parse->lexer, WEFT_OUT_OF_MEMORY, "a location");
 }
 

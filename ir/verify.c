@@ -151,7 +151,7 @@ static void check_block(verifier *verify, const weft_block *block, const weft_no
 
 static void check_outputs(verifier *verify) {
     weft_graph *graph = verify->graph;
-    graph->location = (weft_location){NULL, 0};
+    graph->location = (weft_location){.name = NULL};
     const weft_node *yield = graph->body->block->last;
     if (!yield || yield->op != WEFT_OP_yield) return; /* reported by check_block */
     bool equal = (size_t)yield->operand_count == graph->output_count;

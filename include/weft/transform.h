@@ -1,30 +1,114 @@
-/* Transforms of graphs: derivatives.
+/* Transforms of functions: derivatives, rematerialisation, functions with a derivative of their own.
 
-   Both functions append ordinary nodes to the graph, so they nest: a gradient may be differentiated again, and compiled
-   like everything else.
+   A function is what lies between values that exist: a transform takes its results and its inputs, both values of the
+   graph, and builds the transformed function at the insertion point as ordinary nodes. Nothing that exists changes, so
+   transforms nest in any order: the gradient of a Hessian-vector product is three calls. An input may be any value, not
+   only an input of the graph: results are taken as functions of it with what lies behind it left out. What a transform
+   leaves without use is dead code, which the compiler drops.
+
+       weft_value *y = model(g, x, w);                      // values as usual
+       weft_gradient(g, loss, NULL, 1, &w, &dw);            // d loss / d w
+       weft_hvp(g, loss, 1, &w, &v, &hv);                   // its Hessian times v
+       weft_apply(g, 1, &y, 1, &x, &x2, &y2);               // the same model at other inputs
+
    Shapes: a tangent and a gradient have the shape and dtype of their value. Dtypes: floats; values of other types have
-   no derivative (zero). Accumulation: sums of contributions in the value's dtype. Errors: an op without a derivative
-   records a problem of the graph with its reason; weft_graph_verify returns it. Threading: thread-compatible, as the
-   graph. Source: forward mode as Pearlmutter 1994; reverse mode as the transpose of the linearised program (Radul,
-   Paszke, Frostig, Johnson, Maclaurin 2022). */
+   no derivative (zero). Accumulation: sums of contributions in the value's dtype. A value and its gradient share their
+   nodes; there is no joint call for both. A read of a state is a value like others: the gradient with respect to it is
+   the one with respect to the state at that point, and reads after an update depend on what was put there.
+   Errors: an op without a derivative records a problem of the graph with its reason (docs/ops.md);
+   weft_graph_verify returns it. Ownership: values belong to the graph; arrays are read during the call. Threading:
+   thread-compatible, as the graph. Source: forward mode as Pearlmutter 1994; reverse mode as the transpose of the
+   linearised program (Radul, Paszke, Frostig, Johnson, Maclaurin 2022). */
 #ifndef WEFT_TRANSFORM_H
 #define WEFT_TRANSFORM_H
 
 #include "weft/graph.h"
+#include "weft/ops.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Directional derivative: the tangent of `value` when inputs[i] moves along tangents[i]. inputs are values of the graph
-   that `value` may depend on. */
+/* -- functions */
+
+/* An argument to build a function on before its real argument exists. Used as it is, it is zero. */
+WEFT_API weft_value *weft_placeholder(weft_graph *graph, weft_dtype dtype, int rank, const weft_dim *shape);
+WEFT_API weft_value *weft_placeholder_like(weft_graph *graph, weft_value *like);
+/* Calls the function inputs -> values at other arguments, of the inputs' types. */
+WEFT_API void weft_apply(weft_graph *graph, int value_count, weft_value *const *values, int input_count,
+                         weft_value *const *inputs, weft_value *const *arguments, weft_value **out_values);
+
+/* -- first derivatives */
+
+/* Directional derivative: the tangent of `value` when inputs[i] moves along tangents[i]. */
 WEFT_API weft_value *weft_jvp(weft_graph *graph, weft_value *value, int count, weft_value *const *inputs,
                               weft_value *const *tangents);
-
-/* Vector-Jacobian products: out_gradients[i] = (d value / d inputs[i])^T cotangent. For a loss, cotangent NULL = ones.
- */
+WEFT_API void weft_jvp_many(weft_graph *graph, int value_count, weft_value *const *values, int count,
+                            weft_value *const *inputs, weft_value *const *tangents, weft_value **out_tangents);
+/* The derivative at this point as a linear function out_directions -> out_tangents, to be called with weft_apply as
+   often as wanted without the work of the values, or transposed. The directions are placeholders. */
+WEFT_API void weft_linearize(weft_graph *graph, int value_count, weft_value *const *values, int count,
+                             weft_value *const *inputs, weft_value **out_directions, weft_value **out_tangents);
+/* For values that are linear in inputs: out_cotangents = transpose(inputs -> values) applied to cotangents. */
+WEFT_API void weft_linear_transpose(weft_graph *graph, int value_count, weft_value *const *values,
+                                    weft_value *const *cotangents, int count, weft_value *const *inputs,
+                                    weft_value **out_cotangents);
+/* Vector-Jacobian products: out_gradients[i] = sum over j of (d values[j] / d inputs[i])^T cotangents[j]. cotangents
+   NULL, or one of them: ones. */
+WEFT_API void weft_vjp(weft_graph *graph, int value_count, weft_value *const *values, weft_value *const *cotangents,
+                       int count, weft_value *const *inputs, weft_value **out_gradients);
+/* The same for one value; for a loss, cotangent NULL. */
 WEFT_API void weft_gradient(weft_graph *graph, weft_value *value, weft_value *cotangent, int count,
                             weft_value *const *inputs, weft_value **out_gradients);
+
+/* -- second derivatives of a scalar (of the sum of value's elements otherwise) */
+
+/* Hessian times vectors, forward over reverse. */
+WEFT_API void weft_hvp(weft_graph *graph, weft_value *value, int count, weft_value *const *inputs,
+                       weft_value *const *vectors, weft_value **out_products);
+/* Vectors times Hessian, reverse over reverse: the same numbers for twice differentiable functions. */
+WEFT_API void weft_vhp(weft_graph *graph, weft_value *value, int count, weft_value *const *inputs,
+                       weft_value *const *vectors, weft_value **out_products);
+
+/* -- what derivatives may keep: nodes made between begin and end (which nest) form a scope. The reverse part computes
+   values of the scope anew, from what entered it and what the policy keeps, instead of holding them in memory from the
+   forward part: the same nodes on the same values, so equal bits. */
+typedef enum weft_save {
+    WEFT_SAVE_NOTHING,
+    WEFT_SAVE_EVERYTHING,
+    WEFT_SAVE_PRODUCTS,      /* results of dot_general, convolution, attention */
+    WEFT_SAVE_NAMED,         /* values that weft_save_name gave one of `names` */
+    WEFT_SAVE_WITHIN_BUDGET, /* as much as fits budget_bytes: elementwise values are dropped first, then reductions,
+                                then products, larger ones first. Extents without a bound count at their minimum. */
+} weft_save;
+typedef struct weft_remat_options {
+    size_t struct_bytes;
+    weft_save save;
+    int name_count;
+    const char *const *names;
+    int64_t budget_bytes;
+} weft_remat_options;
+#define WEFT_REMAT_OPTIONS_INIT {sizeof(weft_remat_options), WEFT_SAVE_NOTHING, 0, 0, 0}
+/* options NULL: nothing is kept. */
+WEFT_API void weft_remat_begin(weft_graph *graph, const weft_remat_options *options);
+WEFT_API void weft_remat_end(weft_graph *graph);
+/* Names the result of a node. Returns it. */
+WEFT_API weft_value *weft_save_name(weft_graph *graph, weft_value *value, const char *name);
+
+/* -- functions with a derivative of their own */
+
+/* x, as a constant to every derivative. */
+WEFT_API weft_value *weft_stop_gradient(weft_graph *graph, weft_value *x);
+/* outputs = body(inputs), with this forward rule: rule(inputs, a tangent for each float input) -> a tangent for each
+   float output. It must be linear in the tangents; gradients are its transpose. Values that body or rule use besides
+   their arguments must not depend on what is differentiated: that is a problem of the graph. */
+WEFT_API void weft_custom_jvp(weft_graph *graph, int input_count, weft_value *const *inputs, weft_body body,
+                              weft_body rule, void *self, int output_count, weft_value **outputs);
+/* The same with a reverse rule: rule(inputs, outputs, a cotangent for each float output) -> a cotangent for each float
+   input. Any function may stand there (clipped or replaced gradients). Forward mode has no rule then: gradients of
+   gradients differentiate the rule itself. */
+WEFT_API void weft_custom_vjp(weft_graph *graph, int input_count, weft_value *const *inputs, weft_body body,
+                              weft_body rule, void *self, int output_count, weft_value **outputs);
 
 #ifdef __cplusplus
 }

@@ -133,6 +133,68 @@ bool weft_infer_fusion(weft_infer *infer) {
     return true;
 }
 
+/* region's yield from `first` on has the types of the operands (results: of region 0's yield) that are floats. */
+static bool yields_floats(weft_infer *infer, int region, int count, const weft_value *const *values, const char *what) {
+    const weft_node *yield = region_yield(infer, region);
+    int at = 0;
+    for (int i = 0; i < count; i++) {
+        if (!weft_dtype_is_float(values[i]->type.dtype)) continue;
+        if (at >= yield->operand_count || !same_type(infer, &values[i]->type, &yield->operands[at]->type))
+            return weft_infer_fail(infer, "region %d must yield %s for %s %d", region,
+                                   weft_infer_type_text(infer, &values[i]->type), what, i);
+        at++;
+    }
+    if (at == yield->operand_count) return true;
+    return weft_infer_fail(infer, "region %d yields %d values for %d float %ss", region, yield->operand_count, at,
+                           what);
+}
+
+/* Arguments of region 1 from *at on are the types of values, of the floats among them on request. */
+static bool takes(weft_infer *infer, int *at, int count, const weft_value *const *values, bool floats) {
+    const weft_block *block = infer->node->regions[1]->block;
+    for (int i = 0; i < count; i++) {
+        if (floats && !weft_dtype_is_float(values[i]->type.dtype)) continue;
+        if (*at >= block->argument_count || !same_type(infer, &values[i]->type, &block->arguments[*at]->type))
+            return weft_infer_fail(infer, "argument %d of region 1 must be %s", *at,
+                                   weft_infer_type_text(infer, &values[i]->type));
+        ++*at;
+    }
+    return true;
+}
+
+bool weft_infer_custom_gradient(weft_infer *infer) {
+    const weft_node *node = infer->node;
+    if (!weft_infer_word(infer, WEFT_ATTR_kind, "forward reverse linear")) return false;
+    const char *kind = weft_infer_attribute(infer, WEFT_ATTR_kind)->as.string;
+    bool linear = *kind == 'l', reverse = *kind == 'r';
+    if (!weft_infer_regions(infer, linear ? 1 : 2)) return false;
+    const weft_value *const *x = (const weft_value *const *)node->operands;
+    if (linear) {
+        const weft_block *block = node->regions[0]->block;
+        if (!yields_floats(infer, 0, node->operand_count, x, "operand")) return false;
+        for (int i = 0; i < block->argument_count; i++)
+            if (!weft_infer_emit_type(infer, &block->arguments[i]->type)) return false;
+        return true;
+    }
+    if (!arguments_are_operands(infer, 0)) return false;
+    const weft_node *yield = region_yield(infer, 0);
+    const weft_value *const *y = (const weft_value *const *)yield->operands;
+    int at = 0;
+    if (!takes(infer, &at, node->operand_count, x, false) ||
+        (reverse && !takes(infer, &at, yield->operand_count, y, false)) ||
+        !(reverse ? takes(infer, &at, yield->operand_count, y, true) : takes(infer, &at, node->operand_count, x, true)))
+        return false;
+    if (at != node->regions[1]->block->argument_count)
+        return weft_infer_fail(infer, "region 1 has %d arguments, it takes %d", node->regions[1]->block->argument_count,
+                               at);
+    if (!(reverse ? yields_floats(infer, 1, node->operand_count, x, "operand")
+                  : yields_floats(infer, 1, yield->operand_count, y, "result")))
+        return false;
+    for (int i = 0; i < yield->operand_count; i++)
+        if (!weft_infer_emit_type(infer, &yield->operands[i]->type)) return false;
+    return true;
+}
+
 bool weft_infer_yield(weft_infer *infer) {
     (void)infer;
     return true;

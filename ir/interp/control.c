@@ -76,6 +76,13 @@ weft_status weft_interpret_fusion(weft_interpreter *interpreter, const weft_node
     return weft_interpret_block(interpreter, node->regions[0]->block, inputs, node->result_count, results);
 }
 
+weft_status weft_interpret_custom_gradient(weft_interpreter *interpreter, const weft_node *node,
+                                           weft_tensor *const *inputs, weft_tensor **results) {
+    if (node->region_count == 1)
+        return WEFT_STATUS(WEFT_UNSUPPORTED, "a function with a gradient of its own has no forward derivative");
+    return weft_interpret_block(interpreter, node->regions[0]->block, inputs, node->result_count, results);
+}
+
 /* Slice `trip` of axis 0 as a tensor of its own. */
 static weft_status take_slice(const weft_interpreter *interpreter, const weft_tensor *x, int64_t trip,
                               weft_tensor **out) {

@@ -119,6 +119,10 @@ static weft_value *gradient_in_kernel(weft_transpose_rule *rule) {
 }
 
 void weft_transpose_convolution(weft_transpose_rule *rule) {
+    if (rule->linear[0] && rule->linear[1]) {
+        weft_graph_problem(rule->graph, "convolution of two values that depend on the inputs is not linear");
+        return;
+    }
     if (rule->linear[0]) rule->out_cotangents[0] = gradient_in_input(rule);
     if (rule->linear[1]) rule->out_cotangents[1] = gradient_in_kernel(rule);
 }

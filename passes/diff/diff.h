@@ -1,28 +1,33 @@
 /* Differentiation of graphs.
 
-   forward.c pushes tangents through nodes (jvp hooks); reverse.c runs forward into a region of its own, moves what does
-   not depend on tangents out of it (partial evaluation), and transposes what is left, node by node from the end
-   (transpose hooks). Rules are in one file per family, beside each other: elementwise.c movement.c reduce.c dot.c
-   attention.c convolution.c gather.c sort.c. A tangent or cotangent NULL is zero. */
+   forward.c pushes tangents through nodes (jvp hooks); gradient.c runs forward into a region of its own and transposes
+   the linear part of it, node by node from the end (reverse.c, transpose hooks), moving the rest out when it is needed
+   (partial evaluation). Rules are in one file per family, beside each other: elementwise.c movement.c reduce.c dot.c
+   attention.c convolution.c gather.c sort.c control.c custom.c. A tangent or cotangent NULL is zero. */
 #ifndef WEFT_PASSES_DIFF_H
 #define WEFT_PASSES_DIFF_H
 
 #include "ir/emit.h"
+#include "passes/function/function.h"
 
 typedef struct weft_jvp_rule {
     weft_graph *graph;
     const weft_node *node;
-    weft_value *const *tangents; /* by operand; NULL = zero; at least one is not */
+    weft_value *const *tangents; /* by operand; NULL = zero; at least one, or a captured value's, is not */
     weft_value **out_tangents;   /* by result; NULL at entry */
     bool declined;               /* set by the hook of a derived op: take the decomposition */
+    weft_value_map *all;         /* value -> tangent of everything so far, for captured values */
+    bool linearize;              /* what does not depend on tangents will be moved out: keep it apart (control.c) */
 } weft_jvp_rule;
 
+struct weft_reversal;
 typedef struct weft_transpose_rule {
     weft_graph *graph;
     const weft_node *node;         /* linear in some operands */
     const bool *linear;            /* by operand */
     weft_value *const *cotangents; /* by result; NULL = zero; at least one is not */
     weft_value **out_cotangents;   /* by operand, for linear ones; NULL at entry */
+    struct weft_reversal *reverse; /* for captured values: weft_reversal_is_linear, weft_reversal_add */
 } weft_transpose_rule;
 
 typedef void (*weft_jvp_hook)(weft_jvp_rule *rule);
@@ -46,9 +51,11 @@ typedef void (*weft_transpose_hook)(weft_transpose_rule *rule);
 weft_jvp_hook weft_jvp_get(weft_op op, const char **out_reason);
 weft_transpose_hook weft_transpose_get(weft_op op, const char **out_reason);
 
-/* Tangents of everything `value` needs; map: value -> tangent, seeded with the inputs'. New nodes go to the insertion
-   point. Returns the tangent of value, NULL = zero. */
-weft_value *weft_diff_forward(weft_graph *graph, weft_value *value, weft_value_map *tangents);
+/* Pushes tangents through nodes in their order; map: value -> tangent, seeded. New nodes go to the insertion point. */
+void weft_diff_push(weft_graph *graph, weft_node *const *nodes, size_t count, weft_value_map *tangents, bool linearize);
+/* Seeds the map; a problem where an input is no float or types differ. */
+void weft_diff_seed(weft_graph *graph, weft_value_map *map, int count, weft_value *const *inputs,
+                    weft_value *const *tangents);
 
 /* x + y where NULL is zero. */
 weft_value *weft_diff_sum(weft_graph *graph, weft_value *x, weft_value *y);

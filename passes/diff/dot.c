@@ -58,6 +58,10 @@ static weft_value *gradient_in(weft_transpose_rule *rule, int side) {
 }
 
 void weft_transpose_dot_general(weft_transpose_rule *rule) {
+    if (rule->linear[0] && rule->linear[1]) {
+        weft_graph_problem(rule->graph, "dot_general of two values that depend on the inputs is not linear");
+        return;
+    }
     for (int side = 0; side < 2; side++)
         if (rule->linear[side]) rule->out_cotangents[side] = gradient_in(rule, side);
 }

@@ -158,13 +158,26 @@ void weft_transpose_sub(weft_transpose_rule *rule) {
     if (rule->linear[1]) rule->out_cotangents[1] = neg(rule->graph, rule->cotangents[0]);
 }
 
+/* Two linear operands: a public linear_transpose of what is not linear. */
+static bool is_bilinear(weft_transpose_rule *rule) {
+    if (!rule->linear[0] || !rule->linear[1]) return false;
+    weft_graph_problem(rule->graph, "%s of two values that depend on the inputs is not linear",
+                       weft_op_get(rule->node->op)->name);
+    return true;
+}
+
 void weft_transpose_mul(weft_transpose_rule *rule) {
+    if (is_bilinear(rule)) return;
     for (int i = 0; i < 2; i++)
         if (rule->linear[i])
             rule->out_cotangents[i] = mul(rule->graph, rule->cotangents[0], rule->node->operands[1 - i]);
 }
 
 void weft_transpose_div(weft_transpose_rule *rule) {
+    if (rule->linear[1]) {
+        weft_graph_problem(rule->graph, "div is not linear in its divisor");
+        return;
+    }
     rule->out_cotangents[0] = divide(rule->graph, rule->cotangents[0], rule->node->operands[1]);
 }
 

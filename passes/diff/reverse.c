@@ -1,9 +1,7 @@
-/* Reverse mode: linearise into a region of its own, move what is not linear out, transpose the rest. */
-#include "passes/diff/diff.h"
+/* Transposing linear nodes from the end. Read next: gradient.c. */
+#include "passes/diff/reverse.h"
 
-#include "weft/transform.h"
-
-enum { OPERANDS_MAX = 256 };
+#include "passes/diff/remat.h"
 
 weft_transpose_hook weft_transpose_get(weft_op op, const char **out_reason) {
     static const weft_transpose_hook hooks[] = {
@@ -27,103 +25,112 @@ weft_transpose_hook weft_transpose_get(weft_op op, const char **out_reason) {
     return hooks[op];
 }
 
-typedef struct reverse {
-    weft_graph *graph;
-    weft_region *linear;    /* arguments: tangents of the inputs */
-    weft_value_map linears; /* value of the linear region -> itself */
-    weft_value_map cotangents;
-    weft_place place; /* where the results go */
-} reverse;
-
-static bool is_linear(const reverse *r, const weft_value *value) {
-    return weft_value_map_find(&r->linears, value) != NULL;
+void weft_reversal_init(weft_reversal *r, weft_graph *graph, const weft_block *scratch) {
+    *r = (weft_reversal){.graph = graph, .scratch = scratch};
+    weft_value_map_init(graph->context->allocator, &r->linears);
+    weft_value_map_init(graph->context->allocator, &r->cotangents);
 }
 
-/* Nodes that no tangent reaches go to the surrounding block; what is left is linear. */
-static void move_constants(reverse *r) {
-    weft_node *next;
-    for (weft_node *node = r->linear->block->first; node; node = next) {
-        next = node->next;
-        bool linear = false;
-        for (int i = 0; i < node->operand_count; i++) linear |= is_linear(r, node->operands[i]);
-        if (!linear)
-            weft_node_move(node, r->place);
-        else
-            for (int i = 0; i < node->result_count; i++)
-                if (!weft_value_map_put(&r->linears, &node->results[i], &node->results[i]))
-                    r->graph->out_of_memory = true;
-    }
+void weft_reversal_deinit(weft_reversal *r) {
+    weft_value_map_deinit(&r->cotangents);
+    weft_value_map_deinit(&r->linears);
 }
 
-static void add_cotangent(reverse *r, const weft_value *to, weft_value *cotangent) {
-    weft_value *sum = weft_diff_sum(r->graph, weft_value_map_find(&r->cotangents, to), cotangent);
+void weft_reversal_mark(weft_reversal *r, const weft_value *value) {
+    if (!weft_value_map_put(&r->linears, value, (weft_value *)r->graph)) r->graph->out_of_memory = true;
+}
+
+bool weft_reversal_is_linear(const weft_reversal *r, const weft_value *value) {
+    return weft_value_map_find(&r->linears, value) || (r->outer && weft_reversal_is_linear(r->outer, value));
+}
+
+bool weft_reversal_is_linear_node(const weft_reversal *r, const weft_node *node) {
+    for (int i = 0; i < node->operand_count; i++)
+        if (weft_reversal_is_linear(r, node->operands[i])) return true;
+    if (!node->region_count) return false;
+    weft_value_list captures = {0};
+    bool linear = false;
+    weft_node_captures(r->graph, node, &captures);
+    for (size_t i = 0; i < captures.count; i++) linear |= weft_reversal_is_linear(r, captures.values[i]);
+    weft_value_list_deinit(r->graph, &captures);
+    return linear;
+}
+
+void weft_reversal_classify(weft_reversal *r, weft_node *const *nodes, size_t count) {
+    for (size_t n = 0; n < count; n++)
+        if (weft_reversal_is_linear_node(r, nodes[n]))
+            for (int i = 0; i < nodes[n]->result_count; i++) weft_reversal_mark(r, &nodes[n]->results[i]);
+}
+
+weft_value *weft_reversal_find(const weft_reversal *r, const weft_value *value) {
+    return weft_value_map_find(&r->cotangents, value);
+}
+
+void weft_reversal_add(weft_reversal *r, const weft_value *to, weft_value *cotangent) {
+    weft_value *sum = weft_diff_sum(r->graph, weft_reversal_find(r, to), cotangent);
     if (sum && !weft_value_map_put(&r->cotangents, to, sum)) r->graph->out_of_memory = true;
 }
 
-static void transpose_node(reverse *r, const weft_node *node) {
-    weft_value *in[OPERANDS_MAX] = {0}, *out[OPERANDS_MAX] = {0};
-    bool linear[OPERANDS_MAX], any = false;
+/* -- what a linear node needs that is not linear */
+
+static weft_value *materialise(weft_reversal *r, weft_value *value, int scope);
+
+/* Operands of the node and of what is in its regions. */
+static void materialise_node(weft_reversal *r, weft_node *node) {
+    for (int i = 0; i < node->operand_count; i++)
+        if (!weft_reversal_is_linear(r, node->operands[i]))
+            weft_node_set_operand(node, i, materialise(r, node->operands[i], node->location.scope));
+    for (int k = 0; k < node->region_count; k++)
+        for (weft_node *inner = node->regions[k]->block->first; inner; inner = inner->next) materialise_node(r, inner);
+}
+
+/* The value where the insertion point can see it: nodes of the scratch block come out of it, with what they need.
+   scope: the rematerialisation scope of who needs it. */
+static weft_value *materialise(weft_reversal *r, weft_value *value, int scope) {
+    weft_node *node = value->node;
+    if (node && node->block == r->scratch) {
+        weft_remat *remat = r->remat;
+        if (remat && weft_remat_keeps(remat, value, scope)) r->remat = NULL; /* CSE joins it with the forward part's */
+        materialise_node(r, node);
+        r->remat = remat;
+        weft_node_move(node, (weft_place){r->graph->insertion, r->graph->insert_before});
+        return value;
+    }
+    return r->remat && !weft_value_is_inside(value, r->scratch) ? weft_remat_value(r->remat, value, scope) : value;
+}
+
+/* -- nodes */
+
+static void transpose_node(weft_reversal *r, weft_node *node) {
+    weft_graph *g = r->graph;
+    weft_value **in = weft_graph_allocate(g, (size_t)node->result_count + 1, sizeof *in),
+               **out = weft_graph_allocate(g, (size_t)node->operand_count + 1, sizeof *out);
+    bool *linear = weft_graph_allocate(g, (size_t)node->operand_count + 1, sizeof *linear), any = false;
     const char *reason;
+    if (!in || !out || !linear) return;
     for (int i = 0; i < node->result_count; i++) {
-        in[i] = weft_value_map_find(&r->cotangents, &node->results[i]);
+        in[i] = weft_reversal_find(r, &node->results[i]);
         any |= in[i] != NULL;
     }
     if (!any) return;
-    for (int i = 0; i < node->operand_count; i++) linear[i] = is_linear(r, node->operands[i]);
+    for (int i = 0; i < node->operand_count; i++) linear[i] = weft_reversal_is_linear(r, node->operands[i]);
     weft_transpose_hook hook = weft_transpose_get(node->op, &reason);
-    r->graph->location = node->location;
+    g->location = node->location;
+    g->location.derivative = true;
     if (!hook) {
-        weft_graph_problem(r->graph, "%s has no transpose: %s", weft_op_get(node->op)->name, reason);
+        weft_graph_problem(g, "%s has no transpose: %s", weft_op_get(node->op)->name, reason);
         return;
     }
+    if (r->scratch) materialise_node(r, node);
     weft_transpose_rule rule = {
-        .graph = r->graph, .node = node, .linear = linear, .cotangents = in, .out_cotangents = out};
+        .graph = g, .node = node, .linear = linear, .cotangents = in, .out_cotangents = out, .reverse = r};
     hook(&rule);
     for (int i = 0; i < node->operand_count; i++)
-        if (linear[i] && out[i]) add_cotangent(r, node->operands[i], out[i]);
+        if (linear[i] && out[i]) weft_reversal_add(r, node->operands[i], out[i]);
 }
 
-/* The region was scratch: its uses of outer values must go. */
-static void discard(weft_region *region) {
-    while (region->block->last) weft_node_remove(region->block->last);
-}
-
-void weft_gradient(weft_graph *graph, weft_value *value, weft_value *cotangent, int count, weft_value *const *inputs,
-                   weft_value **out_gradients) {
-    reverse r = {.graph = graph, .linear = weft_region_create(graph)};
-    weft_value_map tangents;
-    weft_location location = graph->location;
-    weft_value_map_init(graph->context->allocator, &tangents);
-    weft_value_map_init(graph->context->allocator, &r.linears);
-    weft_value_map_init(graph->context->allocator, &r.cotangents);
-    for (int i = 0; i < count; i++) out_gradients[i] = NULL;
-    if (!r.linear) graph->out_of_memory = true;
-    for (int i = 0; r.linear && i < count; i++) {
-        if (!weft_dtype_is_float(inputs[i]->type.dtype)) {
-            weft_graph_problem(graph, "input %d of a gradient is %s; only floats have gradients", i,
-                               weft_dtype_name(inputs[i]->type.dtype));
-            continue;
-        }
-        out_gradients[i] = weft_block_add_argument(r.linear->block, &inputs[i]->type, NULL); /* for now: the tangent */
-        if (!out_gradients[i] || !weft_value_map_put(&tangents, inputs[i], out_gradients[i]) ||
-            !weft_value_map_put(&r.linears, out_gradients[i], out_gradients[i]))
-            graph->out_of_memory = true;
-    }
-    if (r.linear && !graph->out_of_memory) {
-        r.place = weft_graph_place_end(graph, r.linear->block);
-        weft_value *tangent = weft_diff_forward(graph, value, &tangents);
-        weft_graph_place(graph, r.place);
-        move_constants(&r);
-        if (tangent) add_cotangent(&r, tangent, cotangent ? cotangent : weft_emit_splat_like(graph, 1, value));
-        for (const weft_node *node = r.linear->block->last; node; node = node->previous) transpose_node(&r, node);
-        discard(r.linear);
-    }
-    for (int i = 0; i < count; i++) {
-        weft_value *found = out_gradients[i] ? weft_value_map_find(&r.cotangents, out_gradients[i]) : NULL;
-        out_gradients[i] = found ? found : weft_diff_zeros(graph, inputs[i]);
-    }
-    graph->location = location;
-    weft_value_map_deinit(&r.cotangents);
-    weft_value_map_deinit(&r.linears);
-    weft_value_map_deinit(&tangents);
+void weft_reversal_run(weft_reversal *r, weft_node *const *nodes, size_t count) {
+    weft_location location = r->graph->location;
+    for (size_t i = count; i-- > 0 && !r->graph->out_of_memory;) transpose_node(r, nodes[i]);
+    r->graph->location = location;
 }

@@ -1,13 +1,12 @@
 /* Rewrites of control flow. */
 #include "passes/simplify/simplify.h"
 
-/* cond with a known predicate: its branch in its place */
-weft_value *weft_rewrite_cond_known(weft_graph *graph, weft_node *node) {
-    const weft_tensor *predicate = weft_splat(node->operands[0]);
-    if (!predicate || node->result_count == 0) return NULL;
-    const weft_block *block = node->regions[weft_splat_is(node->operands[0], 1) ? 0 : 1]->block;
+/* A region's nodes in the place of the node, with its operands for the region's arguments if it has any. */
+static weft_value *inline_region(weft_graph *graph, weft_node *node, const weft_block *block) {
     weft_value_map map;
     weft_value_map_init(graph->context->allocator, &map);
+    for (int i = 0; i < block->argument_count; i++)
+        if (!weft_value_map_put(&map, block->arguments[i], node->operands[i])) graph->out_of_memory = true;
     for (const weft_node *inner = block->first; inner && inner->op != WEFT_OP_yield; inner = inner->next)
         if (!weft_node_clone(graph, inner, &map)) break;
     weft_value *first = NULL;
@@ -21,4 +20,22 @@ weft_value *weft_rewrite_cond_known(weft_graph *graph, weft_node *node) {
     }
     weft_value_map_deinit(&map);
     return first;
+}
+
+/* cond with a known predicate: its branch in its place */
+weft_value *weft_rewrite_cond_known(weft_graph *graph, weft_node *node) {
+    const weft_tensor *predicate = weft_splat(node->operands[0]);
+    if (!predicate || node->result_count == 0) return NULL;
+    return inline_region(graph, node, node->regions[weft_splat_is(node->operands[0], 1) ? 0 : 1]->block);
+}
+
+/* after differentiation only the function itself counts */
+weft_value *weft_rewrite_custom_gradient_inline(weft_graph *graph, weft_node *node) {
+    if (node->region_count != 2 || node->result_count == 0) return NULL;
+    return inline_region(graph, node, node->regions[0]->block);
+}
+
+weft_value *weft_rewrite_stop_gradient_identity(weft_graph *graph, weft_node *node) {
+    (void)graph;
+    return node->operands[0];
 }

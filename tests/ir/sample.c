@@ -513,6 +513,26 @@ static weft_node *scan(sample *s) {
     return weft_node_create(s->graph, s->op, 2, operands, 3, attributes, 1, &region);
 }
 
+/* x + y with a derivative of its own: forward (tx + ty) or reverse (c, c) */
+static weft_node *custom_gradient(sample *s) {
+    if (!is_float(s->dtype) || s->variant > 2) return NULL;
+    weft_value *x[2] = {usual(s, s->dtype), usual(s, s->dtype)};
+    weft_region *regions[2] = {weft_region_create(s->graph), weft_region_create(s->graph)};
+    if (!regions[0] || !regions[1]) return NULL;
+    weft_value *a[2][4];
+    for (int r = 0; r < 2; r++)
+        for (int i = 0; i < 2 + 2 * r; i++) a[r][i] = weft_block_add_argument(regions[r]->block, &x[0]->type, NULL);
+    weft_place old = weft_graph_place_end(s->graph, regions[0]->block);
+    weft_value *result = weft_emit_binary(s->graph, WEFT_OP_add, a[0][0], a[0][1]);
+    yield(s, 1, &result);
+    weft_graph_place_end(s->graph, regions[1]->block);
+    weft_value *sum = weft_emit_binary(s->graph, WEFT_OP_add, a[1][2], a[1][3]), *both[2] = {a[1][3], a[1][3]};
+    yield(s, s->variant == 1 ? 2 : 1, s->variant == 1 ? both : &sum);
+    weft_graph_place(s->graph, old);
+    weft_attribute kind = weft_attr_string(WEFT_ATTR_kind, s->variant == 1 ? "reverse" : "forward");
+    return weft_node_create(s->graph, s->op, 2, x, 1, &kind, 2, regions);
+}
+
 static weft_node *fusion(sample *s) {
     if ((!is_number(s->dtype) && !is_complex(s->dtype)) || s->variant > 2) return NULL;
     weft_value *x[2] = {usual(s, s->dtype), usual(s, s->dtype)};
@@ -708,6 +728,8 @@ static weft_node *sample_node(sample *s) {
     case WEFT_OP_scan: return scan(s);
     case WEFT_OP_fusion: return fusion(s);
     case WEFT_OP_yield: return NULL; /* the end of every region above */
+    case WEFT_OP_stop_gradient: return unary(s, true);
+    case WEFT_OP_custom_gradient: return custom_gradient(s);
     case WEFT_OP_state_read:
     case WEFT_OP_state_update: return state(s);
     case WEFT_OP_optimization_barrier: return s->variant == 0 ? unary(s, true) : binary(s, true);
