@@ -392,13 +392,16 @@ static void (*const makers[])(generator *) = {make_unary,    make_binary,   make
 static void make_inputs(generator *g) {
     static const weft_dtype types[] = {WEFT_F32, WEFT_F32, WEFT_F32,  WEFT_F32, WEFT_I64,
                                        WEFT_I32, WEFT_F16, WEFT_BF16, WEFT_F64, WEFT_U8};
-    int inputs = 2 + below(g, 3);
-    bool bound = false;
+    int inputs = 2 + below(g, 3), side = 2 + below(g, 4);
+    bool bound = false, square = chance(g, 20);
     for (int i = 0; i < inputs; i++) {
         weft_dim shape[4];
         int rank = below(g, 5);
         for (int d = 0; d < rank; d++) shape[d] = rank == 4 ? 1 + below(g, 7) : 1 + below(g, chance(g, 20) ? 35 : 9);
         if (g->symbol && rank > 0 && chance(g, 75)) shape[0] = g->symbol, bound = true;
+        if (square && rank > 2 && weft_dim_is_number(shape[0])) shape[0] = side;
+        if (square) /* axes that only a wrong rewrite confuses */
+            for (int d = 1; d < rank; d++) shape[d] = rank < 3 ? shape[0] : side;
         char name[16];
         snprintf(name, sizeof name, "x%d", i);
         cli_fuzz_add(g, weft_graph_input(g->graph, name, types[below(g, 10)], rank, shape), true, 0);

@@ -125,11 +125,7 @@ static form form_after_broadcast(const weft_node *reduce, const weft_node *view,
     const weft_attribute *axes = weft_node_attribute(view, WEFT_ATTR_axes);
     if (after == FORM_OTHER || after == FORM_REDUCED) return FORM_OTHER;
     int rank = weft_operand_type(reduce, 0)->rank, at = 0;
-    if (before == FORM_KEPT || before == FORM_FULL) {
-        for (int i = 0; i < axes->count; i++)
-            if (axes->as.ints[i] != i) return FORM_OTHER;
-        return axes->count == rank ? after : FORM_OTHER;
-    }
+    if (before == FORM_KEPT || before == FORM_FULL) return after; /* as many axes, increasing: each keeps its place */
     for (int i = 0; i < rank; i++) {
         if (is_reduced_axis(reduce, i)) continue;
         if (at >= axes->count || axes->as.ints[at++] != i) return FORM_OTHER;

@@ -1,7 +1,6 @@
 #!/bin/bash
 # Seeded faults in passes and decompositions must be caught. Each line of list.txt changes one source file; that file alone
-# is compiled, the tests of passes, of ir/ for its own files, of the interpreter and the fuzzer are relinked with its object before the library, and
-# run. Prints `caught N of M` and the survivors.
+# is compiled, the tests that answer for it and the fuzzer are relinked with its object before the library, and run. Prints `caught N of M` and the survivors.
 #   usage: tests/mutants/run.sh [BUILD_FOLDER] [SEEDS] [FIRST_LINE] [LAST_LINE]     (default: build/release, 150 seeds; 0 = no fuzzing)
 set -u
 top=$(cd "$(dirname "$0")/../.." && pwd)
@@ -29,16 +28,18 @@ while IFS='|' read -r file expression; do
     echo "list.txt: does not compile: $file|$expression"; head -3 "$work/compile.log"; exit 2
   fi
   by=
-  link test-passes $(objects tests/CMakeFiles/test-passes.dir) "$build/tests/libweft-sample.a"
-  timeout 120 "$work/test-passes" > /dev/null 2>&1 || by=passes
-  if [ -z "$by" ] && [ "${file#ir/}" != "$file" ]; then
-    link test-ir $(objects tests/CMakeFiles/test-ir.dir) "$build/tests/libweft-sample.a"
-    timeout 120 "$work/test-ir" > /dev/null 2>&1 || by=ir
-  fi
-  if [ -z "$by" ]; then
-    link test-interp $(objects tests/CMakeFiles/test-interp.dir) "$build/tests/libweft-sample.a"
-    timeout 120 "$work/test-interp" > /dev/null 2>&1 || by=interp
-  fi
+  case $file in
+    passes/diff/*) tests="diff passes" ;;
+    compile/*) tests="compile" ;;
+    base/*|ir/guard.c) tests="dim ir passes compile" ;;
+    ir/*) tests="passes ir interp" ;;
+    *) tests="passes interp" ;;
+  esac
+  for test in $tests; do
+    [ -z "$by" ] || break
+    link test-$test $(objects tests/CMakeFiles/test-$test.dir) "$build/tests/libweft-sample.a"
+    timeout 120 "$work/test-$test" > /dev/null 2>&1 || by=$test
+  done
   if [ -z "$by" ] && [ "$seeds" -gt 0 ]; then
     link weft $(objects cli/CMakeFiles/weft-command.dir)
     timeout 300 "$work/weft" fuzz --count "$seeds" --seed 1 > /dev/null 2>&1 || by=fuzz

@@ -264,6 +264,116 @@ static const golden goldens[] = {
      "%2 = convolution %0, %1 {stride = [1], low = [2], high = [2], dilation = [1], base_dilation = [2], groups = 1, dtype = f32} : f32[2, 4, 11]\noutput \"y\" %2\n",
      "input %0 \"x\" : f32[2, 3, 5]\ninput %1 \"w\" : f32[4, 3, 3]\n"
      "%2 = convolution %0, %1 {stride = [1], low = [2], high = [2], dilation = [1], base_dilation = [2], groups = 1, dtype = f32} : f32[2, 4, 11]\noutput \"y\" %2\n"},
+    {"concats along one axis, and along two", "simplify",
+     "input %0 \"x\" : f32[2, 2]\ninput %1 \"z\" : f32[2, 2]\n%2 = concat %0, %1 {axis = 0} : f32[4, 2]\n"
+     "%3 = concat %2, %0 {axis = 0} : f32[6, 2]\n%4 = concat %1, %0 {axis = 0} : f32[4, 2]\n"
+     "%5 = concat %4, %4 {axis = 1} : f32[4, 4]\noutput \"a\" %3\noutput \"b\" %5\n",
+     "input %0 \"x\" : f32[2, 2]\n"
+     "input %1 \"z\" : f32[2, 2]\n"
+     "%2 = concat %0, %1, %0 {axis = 0} : f32[6, 2]\n"
+     "%3 = concat %1, %0 {axis = 0} : f32[4, 2]\n"
+     "%4 = concat %3, %3 {axis = 1} : f32[4, 4]\n"
+     "output \"a\" %2\n"
+     "output \"b\" %4\n"},
+    {"a mean over one axis and a variance over the other are no norm", "simplify,raise,simplify",
+     "input %0 \"x\" : f32[3, 3]\n%1 = constant {value = dense f32[] [3]} : f32[]\n"
+     "%2 = broadcast %1 {shape = [3], axes = []} : f32[3]\n%3 = reduce %0 {axes = [0], kind = \"sum\"} : f32[3]\n"
+     "%4 = div %3, %2 : f32[3]\n%5 = broadcast %4 {shape = [3, 3], axes = [1]} : f32[3, 3]\n"
+     "%6 = sub %0, %5 : f32[3, 3]\n%7 = mul %6, %6 : f32[3, 3]\n%8 = reduce %7 {axes = [1], kind = \"sum\"} : f32[3]\n"
+     "%9 = div %8, %2 : f32[3]\n%10 = constant {value = dense f32[] [0.5]} : f32[]\n"
+     "%11 = broadcast %10 {shape = [3], axes = []} : f32[3]\n%12 = add %9, %11 : f32[3]\n%13 = sqrt %12 : f32[3]\n"
+     "%14 = broadcast %13 {shape = [3, 3], axes = [0]} : f32[3, 3]\n%15 = div %6, %14 : f32[3, 3]\noutput \"y\" %15\n",
+     "input %0 \"x\" : f32[3, 3]\n"
+     "%1 = constant {value = dense f32[] [3]} : f32[]\n"
+     "%2 = broadcast %1 {shape = [3], axes = []} : f32[3]\n"
+     "%3 = reduce %0 {axes = [0], kind = \"sum\"} : f32[3]\n"
+     "%4 = div %3, %2 : f32[3]\n"
+     "%5 = broadcast %4 {shape = [3, 3], axes = [1]} : f32[3, 3]\n"
+     "%6 = sub %0, %5 : f32[3, 3]\n"
+     "%7 = rms_norm %6 {axes = [1], epsilon = 0.5} : f32[3, 3]\n"
+     "output \"y\" %7\n"},
+    {"reductions of a square over different axes are two groups", "fuse",
+     "input %0 \"x\" : f32[3, 3]\n%1 = exp %0 : f32[3, 3]\n%2 = reduce %1 {axes = [0], kind = \"sum\"} : f32[3]\n"
+     "%3 = broadcast %2 {shape = [3, 3], axes = [1]} : f32[3, 3]\n%4 = sub %1, %3 : f32[3, 3]\n"
+     "%5 = reduce %4 {axes = [1], kind = \"sum\"} : f32[3]\noutput \"y\" %5\n",
+     "input %0 \"x\" : f32[3, 3]\n"
+     "%1 = fusion %0 {anchor = \"reduce\"} { (%2 \"x\" : f32[3, 3])\n"
+     "%3 = exp %2 : f32[3, 3]\n"
+     "%4 = reduce %3 {axes = [0], kind = \"sum\"} : f32[3]\n"
+     "%5 = broadcast %4 {shape = [3, 3], axes = [1]} : f32[3, 3]\n"
+     "%6 = sub %3, %5 : f32[3, 3]\n"
+     "yield %6\n"
+     "} : f32[3, 3]\n"
+     "%7 = fusion %1 {anchor = \"reduce\"} { (%8 : f32[3, 3])\n"
+     "%9 = reduce %8 {axes = [1], kind = \"sum\"} : f32[3]\n"
+     "yield %9\n"
+     "} : f32[3]\n"
+     "output \"y\" %7\n"},
+    {"results of two shapes are two groups", "fuse",
+     X_IN "%1 = exp %0 : f32[2, 3]\n%2 = broadcast %1 {shape = [4, 2, 3], axes = [1, 2]} : f32[4, 2, 3]\n"
+          "%3 = neg %2 : f32[4, 2, 3]\noutput \"a\" %1\noutput \"b\" %3\n",
+     "input %0 \"x\" : f32[2, 3]\n"
+     "%1 = fusion %0 {anchor = \"pointwise\"} { (%2 \"x\" : f32[2, 3])\n"
+     "%3 = exp %2 : f32[2, 3]\n"
+     "yield %3\n"
+     "} : f32[2, 3]\n"
+     "%4 = fusion %1 {anchor = \"pointwise\"} { (%5 : f32[2, 3])\n"
+     "%6 = broadcast %5 {shape = [4, 2, 3], axes = [1, 2]} : f32[4, 2, 3]\n"
+     "%7 = neg %6 : f32[4, 2, 3]\n"
+     "yield %7\n"
+     "} : f32[4, 2, 3]\n"
+     "output \"a\" %1\n"
+     "output \"b\" %4\n"},
+    {"a transpose of equal extents stays", "simplify",
+     "input %0 \"x\" : f32[2, 3, 3]\n%1 = transpose %0 {permutation = [0, 2, 1]} : f32[2, 3, 3]\noutput \"y\" %1\n",
+     "input %0 \"x\" : f32[2, 3, 3]\n"
+     "%1 = transpose %0 {permutation = [0, 2, 1]} : f32[2, 3, 3]\n"
+     "output \"y\" %1\n"},
+    {"three turns of a cube are one", "simplify",
+     "input %0 \"x\" : f32[3, 3, 3]\n%1 = transpose %0 {permutation = [1, 2, 0]} : f32[3, 3, 3]\n"
+     "%2 = transpose %1 {permutation = [0, 2, 1]} : f32[3, 3, 3]\noutput \"y\" %2\n",
+     "input %0 \"x\" : f32[3, 3, 3]\n"
+     "%1 = transpose %0 {permutation = [1, 0, 2]} : f32[3, 3, 3]\n"
+     "output \"y\" %1\n"},
+    {"a shift by padding stays", "simplify",
+     "input %0 \"x\" : f32[4]\n%1 = constant {value = dense f32[] [0]} : f32[]\n"
+     "%2 = pad %0, %1 {low = [1], high = [-1], interior = [0]} : f32[4]\noutput \"y\" %2\n",
+     "input %0 \"x\" : f32[4]\n"
+     "%1 = constant {value = dense f32[] [0]} : f32[]\n"
+     "%2 = pad %0, %1 {low = [1], high = [-1], interior = [0]} : f32[4]\n"
+     "output \"y\" %2\n"},
+    {"counts along two axes are two values", "simplify",
+     "input %0 \"x\" : i32[3, 3]\n%1 = cumulative %0 {axis = 0, kind = \"sum\", exclusive = 0, reverse = 0} : i32[3, 3]\n"
+     "%2 = cumulative %0 {axis = 1, kind = \"sum\", exclusive = 0, reverse = 0} : i32[3, 3]\n"
+     "%3 = cumulative %0 {axis = 1, kind = \"sum\", exclusive = 0, reverse = 1} : i32[3, 3]\n"
+     "output \"a\" %1\noutput \"b\" %2\noutput \"c\" %3\n",
+     "input %0 \"x\" : i32[3, 3]\n"
+     "%1 = cumulative %0 {axis = 0, kind = \"sum\", exclusive = 0, reverse = 0} : i32[3, 3]\n"
+     "%2 = cumulative %0 {axis = 1, kind = \"sum\", exclusive = 0, reverse = 0} : i32[3, 3]\n"
+     "%3 = cumulative %0 {axis = 1, kind = \"sum\", exclusive = 0, reverse = 1} : i32[3, 3]\n"
+     "output \"a\" %1\n"
+     "output \"b\" %2\n"
+     "output \"c\" %3\n"},
+    {"a broadcast of a row: the kept axis is the row's", "simplify",
+     "input %0 \"x\" : f32[1, 3]\n%1 = broadcast %0 {shape = [3, 2, 3], axes = [0, 2]} : f32[3, 2, 3]\noutput \"y\" %1\n",
+     "input %0 \"x\" : f32[1, 3]\n"
+     "%1 = reshape %0 {shape = [3]} : f32[3]\n"
+     "%2 = broadcast %1 {shape = [3, 2, 3], axes = [2]} : f32[3, 2, 3]\n"
+     "output \"y\" %2\n"},
+    {"a sum spread over the wrong axis of a square is another group", "fuse",
+     "input %0 \"x\" : f32[3, 3]\n%1 = reduce %0 {axes = [1], kind = \"sum\"} : f32[3]\n"
+     "%2 = broadcast %1 {shape = [3, 3], axes = [1]} : f32[3, 3]\n%3 = sub %0, %2 : f32[3, 3]\noutput \"y\" %3\n",
+     "input %0 \"x\" : f32[3, 3]\n"
+     "%1 = fusion %0 {anchor = \"reduce\"} { (%2 \"x\" : f32[3, 3])\n"
+     "%3 = reduce %2 {axes = [1], kind = \"sum\"} : f32[3]\n"
+     "yield %3\n"
+     "} : f32[3]\n"
+     "%4 = fusion %0, %1 {anchor = \"pointwise\"} { (%5 \"x\" : f32[3, 3], %6 : f32[3])\n"
+     "%7 = broadcast %6 {shape = [3, 3], axes = [1]} : f32[3, 3]\n"
+     "%8 = sub %5, %7 : f32[3, 3]\n"
+     "yield %8\n"
+     "} : f32[3, 3]\n"
+     "output \"y\" %4\n"},
 };
 
 static weft_context *context;

@@ -208,9 +208,10 @@ static void grow(generator *g) {
 }
 
 static void generate(generator *g, bool symbolic) {
-    weft_dim b = symbolic ? weft_graph_symbol(g->graph, "B", 1, 8, 1) : 2;
+    bool square = pick(g, 4) == 0; /* axes that only a wrong rewrite confuses */
+    weft_dim b = symbolic ? weft_graph_symbol(g->graph, "B", 1, 8, 1) : square ? 4 : 2;
     g->pool[g->count++] = weft_graph_input(g->graph, "x", WEFT_F32, 2, (weft_dim[]){b, 4});
-    g->pool[g->count++] = weft_graph_input(g->graph, "y", WEFT_F32, 2, (weft_dim[]){4, 3});
+    g->pool[g->count++] = weft_graph_input(g->graph, "y", WEFT_F32, 2, (weft_dim[]){4, square ? 4 : 3});
     g->pool[g->count++] = weft_graph_input(g->graph, "z", WEFT_F32, 1, (weft_dim[]){4});
     g->pool[g->count++] = weft_graph_input(g->graph, "i", WEFT_I32, 2, (weft_dim[]){b, 4});
     int nodes = 10 + pick(g, 40);
