@@ -38,5 +38,7 @@ typedef struct weft_convolution {
 /* false with a reason: not a form that the CPU builder takes. */
 bool weft_convolution_find(const weft_build_request *request, weft_convolution *out_convolution,
                            const char **out_reason);
+/* Every op between the convolution and the results keeps positions; other ops feed operands of the epilogue. */
+bool weft_convolution_keeps_positions(const weft_graph *graph, const weft_node *fusion, const weft_node *convolution);
 
 #endif

@@ -2,6 +2,7 @@
    positions, k runs over input channels and taps; batches are images times groups. x is read where it lies: padding,
    stride, dilation and base dilation (transposed convolutions) are tests and index arithmetic in the fetch. Read next:
    simt.h. */
+#include "codegen/builders/convolution.h"
 #include "codegen/builders/matmul.h"
 #include "codegen/builders/plan.h"
 #include "codegen/builders/simt.h"
@@ -43,9 +44,8 @@ static bool find_problem(const weft_graph *graph, const weft_node *fusion, probl
     return true;
 }
 
-/* Every op between the convolution and the results keeps positions; other ops feed operands of the epilogue. */
-static bool epilogue_fits(const weft_graph *graph, const weft_node *fusion, const problem *p) {
-    const weft_value *reached[64] = {&p->node->results[0]};
+bool weft_convolution_keeps_positions(const weft_graph *graph, const weft_node *fusion, const weft_node *convolution) {
+    const weft_value *reached[64] = {&convolution->results[0]};
     int count = 1;
     for (const weft_node *node = weft_fusion_block(fusion)->first; node; node = node->next) {
         bool depends = false;
@@ -57,7 +57,7 @@ static bool epilogue_fits(const weft_graph *graph, const weft_node *fusion, cons
         reached[count++] = &node->results[0];
     }
     weft_dim elements = 1;
-    const weft_type *y = &p->node->results[0].type;
+    const weft_type *y = &convolution->results[0].type;
     for (int i = 0; i < y->rank; i++) elements = weft_dim_multiply(graph->dims, elements, y->dims[i]);
     for (int i = 0; i < fusion->result_count; i++) {
         const weft_type *type = &weft_fusion_yield(fusion, i)->type;
@@ -81,7 +81,7 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
     weft_dim_bounds(graph->dims, weft_dim_multiply(graph->dims, p.inputs, p.taps), &low, &high);
     if (low < 1) return false;
     *out_reason = "the epilogue moves elements of the result";
-    if (!epilogue_fits(graph, fusion, &p)) return false;
+    if (!weft_convolution_keeps_positions(graph, fusion, p.node)) return false;
     *out_reason = NULL;
     return true;
 }

@@ -225,6 +225,8 @@ static void check_target(harness *h, const weft_node *fusion, const weft_capabil
     weft_schedule schedule = {0};
     weft_build_request request = {h->graph, fusion, &schedule, capability, &arena, "kernel", h->threads};
     ck_assert_int_ge(builder->propose(&request, 1, &schedule), 1);
+    if (h->gpu_builder && strcmp(capability->target, "cpu"))
+        ck_assert_str_eq(schedule.builder ? schedule.builder : "", h->gpu_builder);
     weft_kernel_plan plan;
     require(builder->build(&request, &plan), h, "build");
     memory m = {0};

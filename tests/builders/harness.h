@@ -19,8 +19,9 @@ typedef struct harness {
     bool special;        /* infinities, NaN and extremes among the inputs */
     bool may_refuse;     /* a capability without a builder is fine */
     int threads;
-    bool native;      /* run compiled code too, where this build and this CPU can */
-    const char *note; /* printed with a failure */
+    bool native;             /* run compiled code too, where this build and this CPU can */
+    const char *gpu_builder; /* not NULL: schedules on GPUs must name it */
+    const char *note;        /* printed with a failure */
 } harness;
 
 /* Compiled code is slow to make: only some dtypes of a sweep run it, all with WEFT_TEST_NATIVE=all in the environment.
@@ -36,6 +37,7 @@ extern const char *const harness_targets[3][2];
 Suite *elementwise_suite(void);
 Suite *movement_suite(void);
 Suite *reduce_suite(void);
+Suite *convolution_suite(void);
 Suite *single_suite(void);
 
 #endif
