@@ -4,7 +4,8 @@
    "weights_bytes", "graph": entry or null, "targets": [{"target", "arch", "code": entry, "program": {...}}]}.
 
    kernels/<target>/<arch>.<ext> is code, weights.bin the constants: both start at multiples of 64 KiB, so they are used
-   in place from the mapped file. graph.wir is the text of the graph, re-lowered where no code fits.
+   in place from the mapped file. graph.wir is the text of the graph that the programs were made from, re-lowered where
+   no code fits.
 
    Several targets share one weights entry; each program's CONSTANT offsets count from its start.
    Used by compile/ (writer), runtime/artifact.c (loader) and tools. */

@@ -114,7 +114,7 @@ static void check_older(checks *c, weft_device *device) {
     weft_program *program = NULL;
     weft_session *session = NULL;
     weft_status status = weft_unit_compile(c->graph, NULL, weft_capability_find("cuda", "sm_80"), &options, &unit);
-    if (!status) status = weft_unit_load(unit, device, &program);
+    if (!status) status = weft_unit_load(unit, device, NULL, &program);
     if (!status) status = weft_session_create(program, &session);
     if (status)
         check_status(c, "code for sm_80 on this card", WEFT_OK, NULL, status);

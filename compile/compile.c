@@ -2,6 +2,7 @@
 #include "weft/compile.h"
 
 #include "base/artifact.h"
+#include "base/tensor.h"
 #include "codegen/target.h"
 #include "compile/relower.h"
 #include "compile/unit.h"
@@ -27,13 +28,13 @@ static weft_status capability_of(const weft_device *device, const weft_capabilit
 }
 
 static weft_status compile_and_load(weft_graph *graph, const weft_dim *replacement, const weft_compile_options *options,
-                                    weft_device *device, weft_program **out_program) {
+                                    weft_device *device, weft_weight_pool *pool, weft_program **out_program) {
     const weft_capability *capability;
     weft_unit *unit;
     WEFT_TRY(capability_of(device, &capability), "compiling %s", graph->name);
     WEFT_TRY(weft_unit_compile(graph, replacement, capability, options, &unit), "compiling %s for %s", graph->name,
              capability->arch);
-    return weft_unit_load(unit, device, out_program);
+    return weft_unit_load(unit, device, pool, out_program);
 }
 
 weft_status weft_compile(weft_graph *graph, const weft_compile_options *options, weft_program **out_program) {
@@ -42,7 +43,7 @@ weft_status weft_compile(weft_graph *graph, const weft_compile_options *options,
     weft_device *device;
     WEFT_TRY(weft_graph_verify(graph), "compiling %s", graph->name);
     WEFT_TRY(weft_device_open(graph->context, o.targets, &device), "compiling %s", graph->name);
-    weft_status status = compile_and_load(graph, NULL, &o, device, out_program);
+    weft_status status = compile_and_load(graph, NULL, &o, device, NULL, out_program);
     weft_device_release(device);
     return status;
 }
@@ -84,68 +85,105 @@ static weft_status parse_targets(const char *text, const weft_capability **out, 
     return *out_count ? NULL : WEFT_STATUS(WEFT_INVALID_ARGUMENT, "no target is given");
 }
 
+/* Offsets count from the start of what all units share, instead of the unit's own constants. */
+static weft_status share_constants(weft_unit *unit, weft_constants *constants) {
+    size_t bytes = (size_t)unit->program->buffer_count * sizeof *unit->program->buffers;
+    weft_buffer *buffers = weft_arena_copy(&unit->arena, unit->program->buffers, bytes);
+    if (!buffers) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "constants for %s", unit->capability->arch);
+    for (int i = 0; i < unit->program->buffer_count; i++) {
+        const weft_tensor *tensor = unit->constants[i];
+        int64_t offset;
+        if (!tensor) continue;
+        WEFT_TRY(weft_constants_add(constants, tensor->data, tensor->bytes, &offset), "constants for %s",
+                 unit->capability->arch);
+        buffers[i].offset = offset;
+    }
+    unit->program->buffers = buffers;
+    unit->program->weights_bytes = constants->bytes;
+    return NULL;
+}
+
+static weft_status write_content(weft_graph *graph, const char *path, const weft_constants *constants,
+                                 weft_artifact_content *content) {
+    weft_allocator allocator = graph->context->allocator;
+    void *weights = weft_allocate(allocator, (size_t)constants->bytes + 1);
+    if (!weights) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%lld bytes of weights", (long long)constants->bytes);
+    weft_constants_write(constants, weights);
+    content->weights = weights;
+    content->weights_bytes = (uint64_t)constants->bytes;
+    weft_status status = weft_artifact_write(allocator, path, content);
+    weft_free(allocator, weights, (size_t)constants->bytes + 1);
+    return status;
+}
+
 static weft_status write_artifact(weft_graph *graph, const weft_compile_options *options, const char *path, int count,
                                   weft_unit *const *units) {
     weft_artifact_target targets[TARGETS_MAX];
-    const weft_unit *largest = units[0];
-    for (int i = 0; i < count; i++) {
+    weft_artifact_content content = {.name = graph->name, .target_count = count, .targets = targets};
+    weft_constants constants;
+    weft_text text;
+    weft_status status = NULL;
+    weft_constants_init(graph->context->allocator, &constants);
+    weft_text_init(graph->context->allocator, &text);
+    for (int i = 0; i < count && !status; i++) {
+        status = share_constants(units[i], &constants);
         targets[i] = (weft_artifact_target){.program = units[i]->program,
                                             .arch = units[i]->capability->arch,
                                             .code = units[i]->image,
                                             .code_bytes = units[i]->image_bytes};
-        if (units[i]->program->weights_bytes != largest->program->weights_bytes ||
-            memcmp(units[i]->weights, largest->weights, (size_t)largest->program->weights_bytes) != 0)
-            return WEFT_STATUS(WEFT_INTERNAL, "targets disagree on the layout of weights");
     }
-    weft_artifact_content content = {.name = graph->name,
-                                     .target_count = count,
-                                     .targets = targets,
-                                     .weights = largest->weights,
-                                     .weights_bytes = (uint64_t)largest->program->weights_bytes};
-    if (options->no_graph) return weft_artifact_write(graph->context->allocator, path, &content);
-    weft_graph_text text;
-    weft_status status = weft_graph_text_make(graph, largest, &text);
-    content.graph = weft_text_string(&text.text), content.graph_bytes = text.text.length;
-    content.weights = text.weights, content.weights_bytes = text.weights_bytes;
-    if (!status) status = weft_artifact_write(graph->context->allocator, path, &content);
-    weft_graph_text_deinit(&text);
+    if (!status && !options->no_graph) {
+        status = weft_graph_text_make(graph, &constants, &text);
+        content.graph = weft_text_string(&text), content.graph_bytes = text.length;
+    }
+    if (!status) status = write_content(graph, path, &constants, &content);
+    weft_text_deinit(&text);
+    weft_constants_deinit(&constants);
+    return status;
+}
+
+static weft_status compile_targets(weft_graph *graph, const weft_compile_options *options, const char *path, int count,
+                                   const weft_capability *const *records) {
+    weft_unit *units[TARGETS_MAX] = {0};
+    weft_status status = NULL;
+    for (int i = 0; i < count && !status; i++) {
+        status = weft_unit_compile(graph, NULL, records[i], options, &units[i]);
+        if (status) status = weft_status_annotate(status, __FILE__, __LINE__, "compiling for %s", records[i]->arch);
+    }
+    if (!status) status = write_artifact(graph, options, path, count, units);
+    for (int i = 0; i < count; i++) weft_unit_release(units[i]);
     return status;
 }
 
 weft_status weft_compile_file(weft_graph *graph, const weft_compile_options *options, const char *path) {
     weft_compile_options o = with_defaults(options);
     const weft_capability *records[TARGETS_MAX];
-    weft_unit *units[TARGETS_MAX] = {0};
+    weft_graph *prepared;
     int count;
     WEFT_TRY(weft_graph_verify(graph), "compiling %s", graph->name);
     WEFT_TRY(parse_targets(o.targets, records, &count), "compiling %s", graph->name);
-    weft_status status = NULL;
-    for (int i = 0; i < count && !status; i++) {
-        status = weft_unit_compile(graph, NULL, records[i], &o, &units[i]);
-        if (status)
-            status =
-                weft_status_annotate(status, __FILE__, __LINE__, "compiling %s for %s", graph->name, records[i]->arch);
-    }
-    if (!status) status = write_artifact(graph, &o, path, count, units);
-    for (int i = 0; i < count; i++) weft_unit_release(units[i]);
-    return status;
+    WEFT_TRY(weft_unit_prepare(graph, &o, &prepared, &o.pipeline), "compiling %s", graph->name);
+    weft_status status = compile_targets(prepared, &o, path, count, records);
+    weft_graph_release(prepared);
+    return weft_status_annotate(status, __FILE__, __LINE__, "compiling %s", graph->name);
 }
 
 /* -- just in time */
 
 struct weft_function {
-    weft_graph *graph;
+    weft_graph *graph; /* behind the portable passes: what programs have in common is made once */
     weft_compile_options options;
     weft_arena arena;
     weft_program_data *signature;
     weft_device *device;
+    weft_weight_pool *pool;
     weft_jit *jit;
     char targets[64];
 };
 
 static weft_status compile_fixed(void *self, const int64_t *fixed, weft_program **out_program) {
     weft_function *function = self;
-    return compile_and_load(function->graph, fixed, &function->options, function->device, out_program);
+    return compile_and_load(function->graph, fixed, &function->options, function->device, function->pool, out_program);
 }
 
 void weft_function_release(weft_function *function) {
@@ -153,12 +191,27 @@ void weft_function_release(weft_function *function) {
     weft_context *context = function->graph->context;
     weft_context_retain(context);
     weft_jit_release(function->jit);
+    weft_weight_pool_release(function->pool);
     if (function->device) weft_device_release(function->device);
     if (function->signature) weft_dim_table_release(function->signature->dims);
     weft_arena_deinit(&function->arena);
     weft_graph_release(function->graph);
     weft_free(context->allocator, function, sizeof *function);
     weft_context_release(context);
+}
+
+/* The passes may leave symbols and guards as they are only: a program is compiled for the signature's symbols, and the
+   signature's guards are those that no other program can meet. */
+static weft_status prepare_function(weft_function *f) {
+    weft_graph *prepared;
+    const char *rest;
+    WEFT_TRY(weft_unit_prepare(f->graph, &f->options, &prepared, &rest), "passes");
+    bool same = prepared->guard_count == f->graph->guard_count &&
+                weft_dim_symbol_count(prepared->dims) == weft_dim_symbol_count(f->graph->dims);
+    weft_graph *dropped = same ? f->graph : prepared;
+    if (same) f->graph = prepared;
+    weft_graph_release(dropped);
+    return NULL;
 }
 
 static weft_status start_function(weft_function *f) {
@@ -176,6 +229,8 @@ static weft_status start_function(weft_function *f) {
     weft_program_data *signature;
     WEFT_TRY(weft_lower_signature(f->graph, &f->arena, &signature), "preparing %s", f->graph->name);
     f->signature = signature;
+    WEFT_TRY(weft_weight_pool_create(f->graph->context, f->device, &f->pool), "preparing %s", f->graph->name);
+    WEFT_TRY(prepare_function(f), "preparing %s", f->graph->name);
     weft_jit_options options = {
         .context = f->graph->context, .signature = signature, .compile = compile_fixed, .compile_self = f};
     return weft_jit_create(&options, &f->jit);

@@ -80,15 +80,15 @@ static int bound_buffer(const weft_lowering *l, const weft_value *value) {
     return (int)(uintptr_t)weft_map_find(&l->buffers, &value, sizeof value) - 1;
 }
 
+/* Of the buffer that is added next. */
 static weft_status place_weight(weft_lowering *l, weft_tensor *tensor, int64_t *out_offset) {
-    int64_t offset = (l->weights_bytes + 63) & ~(int64_t)63;
-    if (!WEFT_ARRAY_RESERVE(l->allocator, l->weights, l->weight_capacity, (size_t)l->weight_count + 1) ||
-        !WEFT_ARRAY_RESERVE(l->allocator, l->weight_offsets, l->weight_offset_capacity, (size_t)l->weight_count + 1))
+    size_t before = l->weight_capacity;
+    if (!WEFT_ARRAY_RESERVE(l->allocator, l->weights, l->weight_capacity, (size_t)l->buffer_count + 1))
         return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "placing a constant");
-    l->weights[l->weight_count] = tensor;
-    l->weight_offsets[l->weight_count++] = offset;
-    l->weights_bytes = offset + (int64_t)weft_tensor_bytes(tensor);
-    *out_offset = offset;
+    for (size_t i = before; i < l->weight_capacity; i++) l->weights[i] = NULL;
+    l->weights[l->buffer_count] = tensor;
+    *out_offset = (l->weights_bytes + 63) & ~(int64_t)63;
+    l->weights_bytes = *out_offset + (int64_t)weft_tensor_bytes(tensor);
     return NULL;
 }
 
@@ -369,7 +369,6 @@ static void stop(weft_lowering *l, weft_status failed) {
     weft_free(l->allocator, l->kernels, l->kernel_capacity * sizeof *l->kernels);
     weft_free(l->allocator, l->kernel_records, l->kernel_record_capacity * sizeof *l->kernel_records);
     weft_free(l->allocator, l->weights, l->weight_capacity * sizeof *l->weights);
-    weft_free(l->allocator, l->weight_offsets, l->weight_offset_capacity * sizeof *l->weight_offsets);
     weft_map_deinit(&l->buffers);
     weft_map_deinit(&l->plans);
     weft_map_deinit(&l->constants);
@@ -384,15 +383,14 @@ static weft_status lower_all(weft_lowering *l, weft_program_data *p, weft_lowere
     end_lifetimes(l);
     WEFT_TRY(freeze(l, p), "lowering %s", l->graph->name);
     p->target = l->capability->target;
-    size_t kernels = (size_t)l->kernel_count, weights = (size_t)l->weight_count;
+    size_t buffers = (size_t)l->buffer_count, held = l->weight_capacity < buffers ? l->weight_capacity : buffers;
     *out_lowered = (weft_lowered){
         .program = p,
-        .weight_count = l->weight_count,
-        .kernels = weft_arena_copy(l->kernel_arena, l->kernels, kernels * sizeof *l->kernels),
-        .weights = weft_arena_copy(l->kernel_arena, l->weights, weights * sizeof *l->weights),
-        .weight_offsets = weft_arena_copy(l->kernel_arena, l->weight_offsets, weights * sizeof *l->weight_offsets)};
-    if (!out_lowered->kernels || !out_lowered->weights || !out_lowered->weight_offsets)
+        .kernels = weft_arena_copy(l->kernel_arena, l->kernels, (size_t)l->kernel_count * sizeof *l->kernels),
+        .weights = weft_arena_allocate_array(l->kernel_arena, buffers + 1, sizeof *l->weights)};
+    if (!out_lowered->kernels || !out_lowered->weights)
         return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "lowering %s", l->graph->name);
+    if (held) memcpy(out_lowered->weights, l->weights, held * sizeof *l->weights);
     return NULL;
 }
 
@@ -424,11 +422,4 @@ weft_status weft_lower_signature(weft_graph *graph, weft_arena *arena, weft_prog
     if (!status) status = freeze(&l, *out_program);
     stop(&l, status);
     return status;
-}
-
-void weft_lowered_weights(const weft_lowered *lowered, void *out_weights) {
-    for (int i = 0; i < lowered->weight_count; i++) {
-        const weft_tensor *tensor = lowered->weights[i];
-        memcpy((char *)out_weights + lowered->weight_offsets[i], weft_tensor_data(tensor), weft_tensor_bytes(tensor));
-    }
 }

@@ -41,10 +41,8 @@ typedef struct weft_lowering {
     weft_program_kernel *kernel_records;
     int kernel_count;
     size_t kernel_capacity, kernel_record_capacity;
-    weft_tensor **weights; /* by constant, in order of offset; borrowed from the graph */
-    int64_t *weight_offsets;
-    int weight_count;
-    size_t weight_capacity, weight_offset_capacity;
+    weft_tensor **weights; /* by buffer, NULL for those without; borrowed from the graph */
+    size_t weight_capacity;
     int64_t weights_bytes;
     int plan_count;
 } weft_lowering;
@@ -52,9 +50,7 @@ typedef struct weft_lowering {
 typedef struct weft_lowered {
     weft_program_data *program; /* in the arena */
     weft_kernel **kernels;      /* program->kernel_count; in the kernel arena */
-    weft_tensor **weights;
-    const int64_t *weight_offsets;
-    int weight_count;
+    weft_tensor **weights;      /* by buffer: what a constant holds, a state starts with; else NULL; borrowed */
 } weft_lowered;
 
 /* graph: after the pass fuse. arena: the program's. kernel_arena: may go once the kernels are compiled. */
@@ -62,8 +58,6 @@ weft_status weft_lower(weft_graph *graph, const weft_capability *capability, int
                        weft_arena *kernel_arena, weft_lowered *out_lowered) WEFT_MUST_USE;
 /* Ports and symbols of a graph, no steps: what the JIT needs to know. */
 weft_status weft_lower_signature(weft_graph *graph, weft_arena *arena, weft_program_data **out_program) WEFT_MUST_USE;
-/* Copies the weights to their offsets. */
-void weft_lowered_weights(const weft_lowered *lowered, void *out_weights);
 
 /* Between the files of the lowering. */
 weft_status weft_lower_block(weft_lowering *l, const weft_block *block) WEFT_MUST_USE;

@@ -11,52 +11,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_BYTES = 512, ALIGN = 64 };
+enum { KEY_BYTES = 512 };
 
 /* -- writing */
 
 typedef struct writer {
-    weft_graph_text *out;
-    const weft_program_data *program;
+    weft_constants *constants;
     bool out_of_memory;
     char key[KEY_BYTES];
 } writer;
 
-/* Where the program keeps these bytes; -1 when it does not. */
-static int64_t find_in_program(const writer *w, const weft_tensor *tensor) {
-    for (int i = 0; i < w->program->buffer_count; i++) {
-        const weft_buffer *buffer = &w->program->buffers[i];
-        if (buffer->kind != WEFT_BUFFER_CONSTANT || !weft_dim_is_number(buffer->offset)) continue;
-        if ((uint64_t)buffer->offset + tensor->bytes > (uint64_t)w->program->weights_bytes) continue;
-        if (memcmp((const char *)w->out->weights + buffer->offset, tensor->data, tensor->bytes) == 0)
-            return buffer->offset;
-    }
-    return -1;
-}
-
-static int64_t append(writer *w, const weft_tensor *tensor) {
-    weft_graph_text *out = w->out;
-    size_t offset = (out->weights_bytes + ALIGN - 1) / ALIGN * ALIGN, need;
-    char *bytes = out->weights;
-    if (!weft_size_add(offset, tensor->bytes, &need) ||
-        !WEFT_ARRAY_RESERVE(out->allocator, bytes, out->weights_capacity, need)) {
-        w->out_of_memory = true;
-        return -1;
-    }
-    out->weights = bytes;
-    memset(bytes + out->weights_bytes, 0, offset - out->weights_bytes);
-    memcpy(bytes + offset, tensor->data, tensor->bytes);
-    out->weights_bytes = need;
-    return (int64_t)offset;
-}
-
 /* NULL = the text has the elements. */
 static const char *put(void *self, weft_tensor *tensor) {
     writer *w = self;
+    int64_t offset;
     if (!tensor->packed || tensor->device || w->out_of_memory) return NULL;
-    int64_t offset = find_in_program(w, tensor);
-    if (offset < 0) offset = append(w, tensor);
-    if (offset < 0) return NULL;
+    weft_status status = weft_constants_add(w->constants, tensor->data, tensor->bytes, &offset);
+    if (status) {
+        weft_status_release(status);
+        w->out_of_memory = true;
+        return NULL;
+    }
     int used = snprintf(w->key, sizeof w->key, "%s ", weft_dtype_name(tensor->dtype));
     for (int i = 0; i < tensor->rank; i++)
         used +=
@@ -65,27 +40,12 @@ static const char *put(void *self, weft_tensor *tensor) {
     return w->key;
 }
 
-weft_status weft_graph_text_make(weft_graph *graph, const weft_unit *unit, weft_graph_text *out_text) {
-    weft_graph_text *out = out_text;
-    *out = (weft_graph_text){.allocator = graph->context->allocator};
-    weft_text_init(out->allocator, &out->text);
-    size_t bytes = (size_t)unit->program->weights_bytes;
-    char *weights = NULL;
-    if (!WEFT_ARRAY_RESERVE(out->allocator, weights, out->weights_capacity, bytes + 1))
-        return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "the graph's constants");
-    if (bytes) memcpy(weights, unit->weights, bytes);
-    out->weights = weights;
-    out->weights_bytes = bytes;
-    writer w = {.out = out, .program = unit->program};
+weft_status weft_graph_text_make(weft_graph *graph, weft_constants *constants, weft_text *text) {
+    writer w = {.constants = constants};
     weft_tensor_source source = {.self = &w, .put = put};
-    WEFT_TRY(weft_print(graph, &(weft_print_options){.tensors = &source, .locations = true}, &out->text), "graph.wir");
+    WEFT_TRY(weft_print(graph, &(weft_print_options){.tensors = &source, .locations = true}, text), "graph.wir");
     if (w.out_of_memory) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "the graph's constants");
     return NULL;
-}
-
-void weft_graph_text_deinit(weft_graph_text *text) {
-    weft_text_deinit(&text->text);
-    weft_free(text->allocator, text->weights, text->weights_capacity);
 }
 
 /* -- reading */

@@ -1,6 +1,7 @@
 /* The compiler on one screen: copy, pipeline, lower, generate. */
 #include "compile/unit.h"
 
+#include "base/tensor.h"
 #include "ir/verify.h"
 #include "passes/pass.h"
 
@@ -8,6 +9,35 @@
 
 static void report(const weft_compile_options *options, int done, int total, const char *what) {
     if (options->progress) options->progress(options->progress_self, done, total, what);
+}
+
+enum { ALIGN = 64 };
+
+/* The tensor itself where kernels can read it in place, else a copy. */
+static weft_status hold(weft_context *context, weft_tensor *tensor, weft_tensor **out_tensor) {
+    if (tensor->packed && (uintptr_t)tensor->data % ALIGN == 0) {
+        weft_tensor_retain(tensor);
+        *out_tensor = tensor;
+        return NULL;
+    }
+    WEFT_TRY(weft_tensor_create_uncleared(context, tensor->dtype, tensor->rank, tensor->shape, out_tensor),
+             "copying a constant");
+    weft_tensor_pack(tensor, (*out_tensor)->data);
+    return NULL;
+}
+
+static weft_status hold_constants(weft_unit *unit, const weft_lowered *lowered) {
+    size_t count = (size_t)unit->program->buffer_count;
+    unit->constants = weft_arena_allocate_array(&unit->arena, count + 1, sizeof *unit->constants);
+    unit->constant_data = weft_arena_allocate_array(&unit->arena, count + 1, sizeof *unit->constant_data);
+    if (!unit->constants || !unit->constant_data)
+        return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "holding the constants of %s", unit->program->name);
+    for (size_t i = 0; i < count; i++) {
+        if (!lowered->weights[i]) continue;
+        WEFT_TRY(hold(unit->context, lowered->weights[i], &unit->constants[i]), "constants of %s", unit->program->name);
+        unit->constant_data[i] = unit->constants[i]->data;
+    }
+    return NULL;
 }
 
 static weft_status generate(weft_unit *unit, const weft_lowered *lowered, const weft_compile_options *options) {
@@ -19,12 +49,7 @@ static weft_status generate(weft_unit *unit, const weft_lowered *lowered, const 
              "generating %d kernels for %s", unit->program->kernel_count, unit->capability->arch);
     unit->image = image.data;
     unit->image_bytes = image.bytes;
-    unit->weights = weft_allocate(unit->context->allocator, (size_t)unit->program->weights_bytes + 1);
-    if (!unit->weights)
-        return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for %lld bytes of weights",
-                           (long long)unit->program->weights_bytes);
-    weft_lowered_weights(lowered, unit->weights);
-    return NULL;
+    return hold_constants(unit, lowered);
 }
 
 static weft_status compile_copy(weft_unit *unit, weft_graph *copy, const weft_compile_options *options) {
@@ -49,6 +74,28 @@ static weft_status compile_copy(weft_unit *unit, weft_graph *copy, const weft_co
     if (!status) report(options, 4, 4, "done");
     weft_arena_deinit(&kernels);
     return status;
+}
+
+weft_status weft_unit_prepare(weft_graph *graph, const weft_compile_options *options, weft_graph **out_graph,
+                              const char **out_rest) {
+    const char *pipeline = options->pipeline ? options->pipeline : weft_pipeline_standard;
+    weft_arena arena;
+    weft_arena_init(graph->context->allocator, &arena);
+    size_t bytes = weft_pipeline_portable(pipeline);
+    char *front = weft_arena_copy_string(&arena, pipeline, bytes);
+    *out_graph = NULL;
+    *out_rest = pipeline + bytes + (pipeline[bytes] == ',');
+    weft_status status =
+        front ? weft_graph_clone(graph, NULL, out_graph) : WEFT_STATUS(WEFT_OUT_OF_MEMORY, "preparing %s", graph->name);
+    if (!status) status = weft_graph_finish(*out_graph);
+    if (!status) status = weft_verify(*out_graph);
+    weft_pass_context pass = {.graph = *out_graph, .options = ""};
+    if (!status) status = weft_pipeline_run(&pass, front);
+    weft_arena_deinit(&arena);
+    if (!status) return NULL;
+    weft_graph_release(*out_graph);
+    *out_graph = NULL;
+    return weft_status_annotate(status, __FILE__, __LINE__, "preparing %s", graph->name);
 }
 
 weft_status weft_unit_compile(weft_graph *graph, const weft_dim *replacement, const weft_capability *capability,
@@ -79,10 +126,8 @@ void weft_unit_release(weft_unit *unit) {
     if (!unit) return;
     weft_context *context = unit->context;
     weft_allocator allocator = context->allocator;
-    if (unit->program) {
-        weft_free(allocator, unit->weights, (size_t)unit->program->weights_bytes + 1);
-        weft_dim_table_release(unit->program->dims);
-    }
+    for (int i = 0; unit->constants && i < unit->program->buffer_count; i++) weft_tensor_release(unit->constants[i]);
+    if (unit->program) weft_dim_table_release(unit->program->dims);
     weft_free(allocator, unit->image, unit->image_bytes);
     weft_arena_deinit(&unit->arena);
     weft_free(allocator, unit, sizeof *unit);
@@ -91,12 +136,32 @@ void weft_unit_release(weft_unit *unit) {
 
 static void release_unit(void *self) { weft_unit_release(self); }
 
-weft_status weft_unit_load(weft_unit *unit, weft_device *device, weft_program **out_program) {
+void weft_unit_weights(const weft_unit *unit, void *out_weights) {
+    for (int i = 0; i < unit->program->buffer_count; i++)
+        if (unit->constants[i])
+            memcpy((char *)out_weights + unit->program->buffers[i].offset, unit->constants[i]->data,
+                   unit->constants[i]->bytes);
+}
+
+static weft_status load(weft_unit *unit, weft_device *device, weft_weight_pool *pool, weft_program **out_program) {
     weft_program_source source = {
         .data = unit->program,
-        .weights = unit->weights,
+        .constants = unit->constant_data,
+        .pool = pool,
         .release = release_unit,
         .self = unit,
         .code = {.arch = unit->capability->arch, .data = unit->image, .bytes = unit->image_bytes}};
     return weft_program_create(unit->context, device, &source, out_program);
+}
+
+weft_status weft_unit_load(weft_unit *unit, weft_device *device, weft_weight_pool *pool, weft_program **out_program) {
+    *out_program = NULL;
+    if (pool) return load(unit, device, pool, out_program);
+    weft_status status = weft_weight_pool_create(unit->context, device, &pool);
+    if (status)
+        weft_unit_release(unit);
+    else
+        status = load(unit, device, pool, out_program);
+    weft_weight_pool_release(pool);
+    return status;
 }

@@ -13,18 +13,29 @@ typedef struct weft_unit {
     weft_program_data *program;
     const weft_capability *capability; /* &own */
     weft_capability own;               /* the target's record and what the options permit */
-    void *weights;                     /* program->weights_bytes, 64-byte aligned; NULL until asked for */
+    /* By buffer of the program: what a constant holds, a state starts with; NULL elsewhere. The graph's own tensors
+       where they are packed and aligned, so that units of one graph share them. */
+    weft_tensor **constants;
+    const void **constant_data;
     void *image;
     size_t image_bytes;
 } weft_unit;
 
+/* A copy of the graph behind the passes of the pipeline that know no target: what all units of one graph have in
+   common, their weights above all. *out_rest: the passes that are left. */
+weft_status weft_unit_prepare(weft_graph *graph, const weft_compile_options *options, weft_graph **out_graph,
+                              const char **out_rest) WEFT_MUST_USE;
 /* The whole compiler: copies the graph with symbols replaced (NULL = none), runs the pipeline, lowers, generates code.
    The graph is not changed. */
 weft_status weft_unit_compile(weft_graph *graph, const weft_dim *replacement, const weft_capability *capability,
                               const weft_compile_options *options, weft_unit **out_unit) WEFT_MUST_USE;
 void weft_unit_release(weft_unit *unit);
-/* Loads the unit on a device; the program owns it from then on, also when this fails. */
-weft_status weft_unit_load(weft_unit *unit, weft_device *device, weft_program **out_program) WEFT_MUST_USE;
+/* Copies the constants to their offsets in program->weights_bytes bytes. */
+void weft_unit_weights(const weft_unit *unit, void *out_weights);
+/* Loads the unit on a device; the program owns it from then on, also when this fails. pool: of the device; may be NULL.
+ */
+weft_status weft_unit_load(weft_unit *unit, weft_device *device, weft_weight_pool *pool,
+                           weft_program **out_program) WEFT_MUST_USE;
 
 /* Code of kernels from the disk cache, or compiled and stored there. */
 weft_status weft_cache_compile(weft_context *context, const weft_target *target, const weft_capability *capability,

@@ -17,6 +17,7 @@ typedef struct weft_pass {
     const char *name;
     const char *help;
     weft_status (*run)(weft_pass_context *context);
+    bool portable; /* knows no target: the same graph for all of them */
 } weft_pass;
 
 /* raise simplify decompose fuse ... */
@@ -26,5 +27,7 @@ const weft_pass *weft_pass_get(int index);
 /* "raise,simplify,fuse{options}": verifies after each pass in debug builds or with WEFT_VERIFY=1; WEFT_DUMP logs. */
 weft_status weft_pipeline_run(weft_pass_context *context, const char *pipeline) WEFT_MUST_USE;
 extern const char *const weft_pipeline_standard;
+/* Bytes of the front of a pipeline, without the comma behind it, whose passes are all portable. */
+size_t weft_pipeline_portable(const char *pipeline);
 
 #endif

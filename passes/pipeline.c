@@ -14,10 +14,10 @@
 const char *const weft_pipeline_standard = "simplify,raise,simplify,decompose,simplify,fuse";
 
 static const weft_pass passes[] = {
-    {"raise", "find derived ops (gelu, norms, softmax) in graphs that spell them out", weft_pass_raise},
-    {"simplify", "algebra, constant folding, common subexpressions, dead code", weft_pass_simplify},
-    {"decompose", "write out the derived ops that are left in core ops", weft_pass_decompose},
-    {"fuse", "cut the graph into groups of one kernel each", weft_pass_fuse},
+    {"raise", "find derived ops (gelu, norms, softmax) in graphs that spell them out", weft_pass_raise, true},
+    {"simplify", "algebra, constant folding, common subexpressions, dead code", weft_pass_simplify, true},
+    {"decompose", "write out the derived ops that are left in core ops", weft_pass_decompose, false},
+    {"fuse", "cut the graph into groups of one kernel each", weft_pass_fuse, false},
 };
 
 static const weft_pass *find_pass(const char *name, size_t bytes) {
@@ -30,6 +30,23 @@ const weft_pass *weft_pass_find(const char *name) { return find_pass(name, strle
 
 const weft_pass *weft_pass_get(int index) {
     return index >= 0 && (size_t)index < sizeof passes / sizeof *passes ? &passes[index] : NULL;
+}
+
+size_t weft_pipeline_portable(const char *pipeline) {
+    size_t front = 0;
+    for (const char *at = pipeline; *at;) {
+        at += strspn(at, " ");
+        size_t name = strcspn(at, ",{ ");
+        const weft_pass *pass = find_pass(at, name);
+        if (!pass || !pass->portable) break;
+        at += name;
+        if (*at == '{') at += strcspn(at, "}") + (strchr(at, '}') != NULL);
+        at += strspn(at, " ");
+        front = (size_t)(at - pipeline);
+        if (*at != ',') break;
+        at++;
+    }
+    return front;
 }
 
 static bool verifies(void) {

@@ -19,6 +19,10 @@ static void destroy(weft_program *program) {
     if (program->module) driver->unload(program->device, program->module);
     if (program->persistent) driver->free(program->device, program->persistent, (size_t)program->persistent_bytes);
     if (program->uploaded) driver->free(program->device, program->uploaded, (size_t)program->data->weights_bytes);
+    for (int i = 0; i < program->taken_count; i++)
+        if (program->constants[i]) weft_weight_pool_give_back(program->source.pool, program->source.constants[i]);
+    weft_weight_pool_release(program->source.pool);
+    weft_free(context->allocator, program->constants, (size_t)program->data->buffer_count * sizeof *program->constants);
     weft_free(context->allocator, program->persistent_offsets, offsets_bytes);
     weft_free(context->allocator, program->state_offsets, offsets_bytes);
     weft_device_release(program->device);
@@ -41,18 +45,55 @@ static weft_status lay_out(const weft_program_data *data, weft_buffer_kind kind,
     return NULL;
 }
 
-static weft_status place_weights(weft_program *program) {
+/* Only read: program_check.c sees to it that no step writes a constant. */
+static void *borrow(const void *data) {
+    void *address;
+    memcpy(&address, &data, sizeof address);
+    return address;
+}
+
+static bool lies_in_weights(const weft_buffer *buffer) {
+    return buffer->kind == WEFT_BUFFER_CONSTANT || (buffer->kind == WEFT_BUFFER_STATE && buffer->offset >= 0);
+}
+
+/* The weights in one piece: on a device with memory of its own, one copy. */
+static weft_status place_piece(weft_program *program) {
+    const weft_program_data *data = program->data;
     const weft_driver *driver = program->device->driver;
-    size_t bytes = (size_t)program->data->weights_bytes;
-    if (driver->host_memory || !bytes) {
-        memcpy(&program->weights, &program->source.weights, sizeof program->weights); /* read only: program_check.c */
-        return NULL;
+    size_t bytes = (size_t)data->weights_bytes;
+    char *base = borrow(program->source.weights);
+    if (!driver->host_memory && bytes) {
+        WEFT_TRY(driver->allocate(program->device, bytes, &program->uploaded), "weights of %s, %zu bytes", data->name,
+                 bytes);
+        base = program->uploaded;
+        WEFT_TRY(driver->upload(program->device, base, program->source.weights, bytes), "weights of %s", data->name);
     }
-    WEFT_TRY(driver->allocate(program->device, bytes, &program->uploaded), "weights of %s, %zu bytes",
-             program->data->name, bytes);
-    program->weights = program->uploaded;
-    WEFT_TRY(driver->upload(program->device, program->weights, program->source.weights, bytes), "weights of %s",
-             program->data->name);
+    for (int i = 0; i < data->buffer_count && base; i++)
+        if (lies_in_weights(&data->buffers[i])) program->constants[i] = base + data->buffers[i].offset;
+    return NULL;
+}
+
+static weft_status place_weights(weft_program *program) {
+    const weft_program_data *data = program->data;
+    const void *const *from = program->source.constants;
+    weft_weight_pool *pool = program->source.pool;
+    program->constants =
+        weft_allocate(program->context->allocator, (size_t)data->buffer_count * sizeof *program->constants);
+    if (!program->constants) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for program %s", data->name);
+    if (!from) return place_piece(program);
+    bool host = program->device->driver->host_memory;
+    if (!host && !pool) return WEFT_STATUS(WEFT_INTERNAL, "program %s has constants, but no pool", data->name);
+    for (int i = 0; i < data->buffer_count; i++) {
+        size_t bytes = (size_t)data->buffers[i].bytes;
+        if (lies_in_weights(&data->buffers[i]) && from[i]) {
+            if (host)
+                program->constants[i] = borrow(from[i]);
+            else if (bytes)
+                WEFT_TRY(weft_weight_pool_take(pool, from[i], bytes, &program->constants[i]), "buffer %d of %s", i,
+                         data->name);
+        }
+        if (!host) program->taken_count = i + 1;
+    }
     return NULL;
 }
 
@@ -66,7 +107,7 @@ static weft_status run_load_region(weft_program *program) {
         const weft_buffer *buffer = &data->buffers[i];
         bool known = buffer->kind == WEFT_BUFFER_CONSTANT || buffer->kind == WEFT_BUFFER_PERSISTENT;
         frame.sizes[i] = known ? buffer->bytes : 0; /* others do not exist here, whatever inputs would make them */
-        if (buffer->kind == WEFT_BUFFER_CONSTANT) frame.addresses[i] = (char *)program->weights + buffer->offset;
+        if (buffer->kind == WEFT_BUFFER_CONSTANT) frame.addresses[i] = program->constants[i];
         if (buffer->kind == WEFT_BUFFER_PERSISTENT)
             frame.addresses[i] = (char *)program->persistent + program->persistent_offsets[i];
     }
@@ -126,6 +167,7 @@ weft_status weft_program_create(weft_context *context, weft_device *device, cons
     program->device = device;
     atomic_fetch_add(&device->references, 1);
     program->source = *source;
+    weft_weight_pool_retain(program->source.pool);
     program->data = source->data;
     const char *arch = source->code.arch ? source->code.arch : "";
     size_t length = strlen(arch);

@@ -3,12 +3,15 @@
 #define WEFT_RUNTIME_PROGRAM_H
 
 #include "runtime/driver.h"
+#include "runtime/weight_pool.h"
 #include "weft/runtime.h"
 
 /* Owner of what a program's data, weights and code point into. */
 typedef struct weft_program_source {
     const weft_program_data *data;
-    const void *weights; /* data->weights_bytes */
+    const void *weights;          /* data->weights_bytes in one piece; or NULL, and */
+    const void *const *constants; /* by buffer: the bytes of a constant, the initial value of a state; NULL elsewhere */
+    weft_weight_pool *pool;       /* of `constants`, where the device has memory of its own; the program retains it */
     weft_binary code;
     void (*release)(void *self); /* frees all of it, NULL = static */
     void *self;
@@ -25,8 +28,10 @@ struct weft_program {
     weft_program_source source;
     const weft_program_data *data; /* source.data */
     weft_module *module;
-    void *weights;    /* device address; source.weights itself where the driver's memory is the host's */
-    void *uploaded;   /* owned copy of the weights, or NULL */
+    void *
+        *constants;  /* by buffer: device address of what the source has; the source's own where memory is the host's */
+    void *uploaded;  /* owned copy of source.weights, or NULL */
+    int taken_count; /* of the buffers from the front, those that the pool has given */
     void *persistent; /* all PERSISTENT buffers */
     int64_t persistent_bytes;
     int64_t *persistent_offsets; /* per buffer */

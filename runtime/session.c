@@ -62,9 +62,8 @@ static weft_status init_states(weft_session *session) {
         size_t bytes = (size_t)buffer->bytes;
         if (buffer->kind != WEFT_BUFFER_STATE || !bytes) continue;
         void *to = (char *)session->states + program->state_offsets[i];
-        status = buffer->offset >= 0
-                     ? driver->copy(program->device, to, (const char *)program->weights + buffer->offset, bytes)
-                     : driver->upload(program->device, to, zeros, bytes);
+        status = buffer->offset >= 0 ? driver->copy(program->device, to, program->constants[i], bytes)
+                                     : driver->upload(program->device, to, zeros, bytes);
     }
     weft_status waited = driver->synchronise(program->device); /* uploads read zeros */
     weft_free(program->context->allocator, zeros, zero_bytes);
@@ -79,7 +78,7 @@ static void init_addresses(weft_session *session) {
     for (int i = 0; i < program->data->buffer_count; i++) {
         const weft_buffer *buffer = &program->data->buffers[i];
         void **address = &session->frame.addresses[i];
-        if (buffer->kind == WEFT_BUFFER_CONSTANT) *address = (char *)program->weights + buffer->offset;
+        if (buffer->kind == WEFT_BUFFER_CONSTANT) *address = program->constants[i];
         if (buffer->kind == WEFT_BUFFER_PERSISTENT)
             *address = (char *)program->persistent + program->persistent_offsets[i];
         if (buffer->kind == WEFT_BUFFER_STATE) *address = (char *)session->states + program->state_offsets[i];

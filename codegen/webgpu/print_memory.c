@@ -373,7 +373,8 @@ static void print_atomic(weft_wgsl_printer *p, weft_kval id, const weft_kinstr *
     if (weft_dtype_bits(elem) == 64) weft_wgsl_fail(p, WEFT_UNSUPPORTED, "atomics of 64 bits");
     bool defines = instr->type.kind == WEFT_KIND_VALUE;
     if (elem != WEFT_F32) {
-        name prefix = weft_wgsl_format(defines ? "let v%d: %s = " : "", id, weft_wgsl_type(elem));
+        name prefix = {0};
+        if (defines) prefix = weft_wgsl_format("let v%d: %s = ", id, weft_wgsl_type(elem));
         weft_wgsl_line(p, "%satomic%s(&%s, %s);", prefix.text, kinds[instr->i], at.text, value.text);
         return;
     }

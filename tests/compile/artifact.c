@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/artifact.h"
 #include "base/file.h"
 #include "tests/compile/testing.h"
 
@@ -251,6 +252,54 @@ START_TEST(test_full_disk) {
 }
 END_TEST
 
+/* A convolution whose factors go into its weights, for targets of two kinds, with a graph that can be compiled again:
+   the weights are in the file once, as they are used. */
+START_TEST(test_weights_once) {
+    enum { CHANNELS = 64, WEIGHTS = CHANNELS * CHANNELS * 9 };
+    weft_tensor *tensors[2], *inputs[TEST_PORTS] = {0}, *a[TEST_PORTS] = {0}, *b[TEST_PORTS] = {0};
+    weft_dim shape[4] = {1, CHANNELS, 5, 5}, axis[1] = {1};
+    assert_fine(weft_graph_create(context, "folded", &graph));
+    for (int i = 0; i < 2; i++) {
+        assert_fine(
+            weft_tensor_create(context, WEFT_F32, i ? 1 : 4, (int64_t[]){CHANNELS, CHANNELS, 3, 3}, &tensors[i]));
+        float *numbers = weft_tensor_data(tensors[i]);
+        for (int k = 0; k < (i ? CHANNELS : WEIGHTS); k++) numbers[k] = (float)(k % 23) / 16 - 0.5f;
+    }
+    weft_convolution_options convolution = WEFT_CONVOLUTION_OPTIONS_INIT;
+    convolution.low = convolution.high = (weft_dim[]){1, 1};
+    weft_value *y = weft_convolution(graph, weft_graph_input(graph, "x", WEFT_F32, 4, shape),
+                                     weft_graph_parameter(graph, "w", tensors[0]), &convolution),
+               *scale = weft_broadcast(graph, weft_graph_parameter(graph, "scale", tensors[1]), 4, shape, axis);
+    weft_graph_output(graph, "y", weft_mul(graph, y, scale));
+    for (int i = 0; i < 2; i++) weft_tensor_release(tensors[i]);
+
+    weft_compile_options options = WEFT_COMPILE_OPTIONS_INIT;
+    options.targets = "cpu,webgpu";
+    assert_fine(weft_compile_file(graph, &options, path));
+    weft_file file;
+    weft_arena arena;
+    weft_artifact artifact;
+    weft_arena_init(weft_allocator_system(), &arena);
+    assert_fine(weft_file_map(path, &file));
+    assert_fine(weft_artifact_open(&arena, file.data, file.bytes, &artifact));
+    ck_assert_int_eq(artifact.target_count, 3);
+    ck_assert_ptr_nonnull(artifact.graph);
+    ck_assert_uint_ge(artifact.weights->bytes, WEIGHTS * 4);
+    ck_assert_uint_lt(artifact.weights->bytes, WEIGHTS * 4 + 1024);
+    weft_arena_deinit(&arena);
+    weft_file_unmap(&file);
+
+    assert_fine(test_inputs(context, graph, 1, inputs));
+    assert_fine(load_and_call(true, inputs, a));
+    test_compare(graph, inputs, a);
+    assert_fine(compile_again_and_call(inputs, b));
+    test_same_bits(1, a, b);
+    test_release(inputs);
+    test_release(a);
+    test_release(b);
+}
+END_TEST
+
 Suite *artifact_suite(void) {
     Suite *suite = suite_create("artifact");
     TCase *tests = tcase_create("artifact");
@@ -261,6 +310,7 @@ Suite *artifact_suite(void) {
     tcase_add_test(tests, test_each_cpu_variant);
     tcase_add_test(tests, test_damaged);
     tcase_add_test(tests, test_bad_paths);
+    tcase_add_test(tests, test_weights_once);
     tcase_add_test(tests, test_full_disk);
     suite_add_tcase(suite, tests);
     return suite;

@@ -131,6 +131,44 @@ START_TEST(test_wrong_targets) {
 }
 END_TEST
 
+/* Programs of one function read the graph's own constants: a second one takes no second copy. */
+START_TEST(test_weights_are_shared) {
+    enum { ROWS = 20000, COLUMNS = 32 }; /* 2.5 MB */
+    const long table_bytes = (long)ROWS * COLUMNS * 4;
+    test_allocator counter = {.left = -1};
+    weft_context *own;
+    weft_tensor *table, *ids, *output = NULL;
+    assert_fine(test_context(&counter, NULL, "", &own));
+    assert_fine(weft_tensor_create(own, WEFT_F32, 2, (int64_t[]){ROWS, COLUMNS}, &table));
+    float *rows = weft_tensor_data(table);
+    for (int i = 0; i < ROWS * COLUMNS; i++) rows[i] = (float)i;
+    assert_fine(weft_graph_create(own, "rows", &graph));
+    weft_value *x = weft_graph_input(graph, "x", WEFT_I32, 1, (weft_dim[]){WEFT_DIM_ANY});
+    weft_graph_output(graph, "y", weft_embedding(graph, weft_graph_parameter(graph, "table", table), x));
+    weft_tensor_release(table);
+    assert_fine(weft_function_create(graph, NULL, &function));
+    long before = atomic_load(&counter.live_bytes);
+    for (int64_t count = 1; count < 3; count++) {
+        assert_fine(weft_tensor_create(own, WEFT_I32, 1, &count, &ids));
+        ((int32_t *)weft_tensor_data(ids))[count - 1] = ROWS - 7;
+        assert_fine(weft_function_call(function, 1, &ids, 1, &output));
+        const float *y = weft_tensor_data(output);
+        for (int i = 0; i < COLUMNS; i++)
+            ck_assert_float_eq(y[(count - 1) * COLUMNS + i], (float)((ROWS - 7) * COLUMNS + i));
+        weft_tensor_release(output);
+        output = NULL;
+        weft_tensor_release(ids);
+        ck_assert_int_eq(weft_function_compile_count(function), (int)count);
+        ck_assert_int_lt(atomic_load(&counter.live_bytes) - before, table_bytes / 2);
+    }
+    weft_function_release(function);
+    weft_graph_release(graph);
+    weft_context_release(own);
+    function = NULL, graph = NULL;
+    ck_assert_int_eq(atomic_load(&counter.live_bytes), 0);
+}
+END_TEST
+
 Suite *jit_suite(void) {
     Suite *suite = suite_create("jit");
     TCase *tests = tcase_create("jit");
@@ -141,6 +179,7 @@ Suite *jit_suite(void) {
     tcase_add_test(tests, test_refused);
     tcase_add_test(tests, test_options_are_copied);
     tcase_add_test(tests, test_wrong_targets);
+    tcase_add_test(tests, test_weights_are_shared);
     suite_add_tcase(suite, tests);
     return suite;
 }

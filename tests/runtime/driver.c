@@ -252,6 +252,39 @@ START_TEST(launches) {
 }
 END_TEST
 
+/* Two programs with one pool: the device has each weight once, until the last of them goes. */
+START_TEST(pool) {
+    static float weights[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    weft_context *context;
+    weft_device *device;
+    weft_weight_pool *shared;
+    weft_program *programs[2];
+    maker m;
+    assert_fine(weft_context_create(NULL, &context));
+    assert_fine(weft_device_open(context, "null", &device));
+    assert_fine(weft_weight_pool_create(context, device, &shared));
+    make_affine(&m, weft_allocator_system());
+    const void *constants[16] = {0};
+    for (int i = 0; i < m.data.buffer_count; i++)
+        if (m.data.buffers[i].kind == WEFT_BUFFER_CONSTANT) constants[i] = weights;
+    weft_program_source source = {.data = &m.data, .constants = constants, .pool = shared, .code = test_image()};
+    for (int i = 0; i < 2; i++) {
+        assert_fine(weft_program_create(context, device, &source, &programs[i]));
+        ck_assert_int_eq(weft_weight_pool_bytes(shared), sizeof weights);
+    }
+    weft_program_release(programs[0]);
+    ck_assert_int_eq(weft_weight_pool_bytes(shared), sizeof weights);
+    weft_program_release(programs[1]);
+    ck_assert_int_eq(weft_weight_pool_bytes(shared), 0);
+    source.pool = NULL;
+    assert_fails(weft_program_create(context, device, &source, &programs[0]), WEFT_INTERNAL, "pool");
+    weft_weight_pool_release(shared);
+    weft_device_release(device);
+    weft_context_release(context);
+    maker_deinit(&m);
+}
+END_TEST
+
 Suite *suite_driver(void) {
     Suite *suite = suite_create("driver");
     TCase *conformance = tcase_create("conformance"), *devices = tcase_create("devices"), *cpu = tcase_create("cpu");
@@ -261,6 +294,7 @@ Suite *suite_driver(void) {
     tcase_add_loop_test(conformance, launches, 0, count);
     tcase_add_test(devices, names);
     tcase_add_test(devices, report);
+    tcase_add_test(devices, pool);
     tcase_add_test(cpu, forced_variant);
     tcase_add_test(cpu, images);
     tcase_add_test(cpu, damaged_images);

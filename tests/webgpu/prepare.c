@@ -68,7 +68,7 @@ static void pack(web_case *c, const weft_unit *unit, weft_tensor *const *inputs,
     for (int i = 0; i < count; i++) bytes += (inputs[i]->bytes + 63) / 64 * 64;
     out->data = calloc(1, bytes + 1);
     ck_assert_ptr_nonnull(out->data);
-    memcpy(out->data, unit->weights, (size_t)unit->program->weights_bytes);
+    weft_unit_weights(unit, out->data);
     for (int i = 0; i < count; i++) {
         const char *name = weft_graph_input_name(c->graph, i);
         weft_text_append(&text, "%s{\"name\": ", i ? ", " : "");
