@@ -7,12 +7,40 @@
 #ifndef WEFT_NN_H
 #define WEFT_NN_H
 
-#include "weft/ops.h"
+#include "weft/optim.h"
 #include "weft/safetensors.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* -- the parameters of a model, in order of declaration: states in training, constants in inference */
+typedef struct weft_parameters weft_parameters;
+typedef struct weft_parameters_options {
+    size_t struct_bytes;
+    uint64_t seed;             /* of initial values: equal seed and name, equal values, whatever else is declared */
+    weft_dtype dtype;          /* default f32; f64 */
+    weft_safetensors *weights; /* initial values by name instead; a missing or unfitting one is a problem. Borrowed */
+    bool constant;             /* constants instead of states: inference */
+    bool decay_vectors;        /* decay_scale is 1 for all; default: 0 for those of rank below 2 (biases, norms) */
+} weft_parameters_options;
+#define WEFT_PARAMETERS_OPTIONS_INIT {sizeof(weft_parameters_options), 0, (weft_dtype)0, 0, false, false}
+/* options may be NULL. The graph must outlive the parameters. */
+WEFT_API weft_status weft_parameters_create(weft_context *context, weft_graph *g,
+                                            const weft_parameters_options *options,
+                                            weft_parameters **out_parameters) WEFT_MUST_USE;
+WEFT_API void weft_parameters_release(weft_parameters *parameters);
+
+typedef enum weft_init_kind { WEFT_INIT_ZEROS, WEFT_INIT_ONES, WEFT_INIT_NORMAL, WEFT_INIT_UNIFORM } weft_init_kind;
+/* Declares one and returns its value. scale: standard deviation (normal), half width (uniform in [-scale, scale)). */
+WEFT_API weft_value *weft_parameters_add(weft_parameters *parameters, const char *name, weft_init_kind init,
+                                         double scale, int rank, const int64_t *shape);
+WEFT_API weft_graph *weft_parameters_graph(const weft_parameters *parameters);
+WEFT_API int weft_parameters_count(const weft_parameters *parameters);
+/* For weft_optim_update and its relatives; borrowed, valid until the next weft_parameters_add. */
+WEFT_API weft_parameter *weft_parameters_list(weft_parameters *parameters);
+/* Sets the gradient of every parameter. */
+WEFT_API void weft_parameters_gradient(weft_parameters *parameters, weft_value *loss);
 
 /* x [..., I] times weight [O, I] transposed, plus bias [O] (NULL = none). */
 WEFT_API weft_value *weft_nn_linear(weft_graph *g, weft_value *x, weft_value *weight, weft_value *bias);
@@ -47,6 +75,18 @@ typedef struct weft_nn_vit_options {
    else normalised tokens [B, T, D]. */
 WEFT_API weft_value *weft_nn_vit(weft_graph *g, weft_safetensors *weights, const weft_nn_vit_options *options,
                                  weft_value *images);
+
+/* A GPT: tokens [B, T] i64 -> logits [B, T, vocabulary]. Pre-norm blocks, learned positions, one projection for query, key
+   and value, exact GELU, output weights tied to the embedding. Names and initial values as nanoGPT:
+   transformer.wte.weight, transformer.h.N.attn.c_attn.weight ([3 D, D]), ... Source: Radford et al. 2019. */
+typedef struct weft_nn_gpt_options {
+    size_t struct_bytes;
+    int layers, heads;
+    int64_t width, vocabulary, context;
+    bool bias; /* of linear layers and norms */
+} weft_nn_gpt_options;
+#define WEFT_NN_GPT_OPTIONS_INIT {sizeof(weft_nn_gpt_options), 0, 0, 0, 0, 0, false}
+WEFT_API weft_value *weft_nn_gpt(weft_parameters *parameters, const weft_nn_gpt_options *options, weft_value *tokens);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,87 @@
+/* GPT (Radford et al. 2019) with the names and initial values of nanoGPT: normal with deviation 0.02, projections onto the
+   residual stream 0.02 / sqrt(2 layers). B batch, T tokens, D width, H heads, V vocabulary. */
+#include "weft/nn.h"
+
+#include <math.h>
+#include <stdio.h>
+
+typedef struct gpt {
+    weft_graph *g;
+    weft_parameters *p;
+    const weft_nn_gpt_options *o;
+    int layer;
+} gpt;
+
+static const double deviation = 0.02;
+
+static weft_value *parameter(const gpt *m, const char *name, weft_init_kind init, double scale, int rank,
+                             const int64_t *shape) {
+    char full[160];
+    if (m->layer >= 0)
+        snprintf(full, sizeof full, "transformer.h.%d.%s", m->layer, name);
+    else
+        snprintf(full, sizeof full, "transformer.%s", name);
+    return weft_parameters_add(m->p, full, init, scale, rank, shape);
+}
+
+static weft_value *norm(const gpt *m, const char *name, weft_value *x) {
+    char weight[64], bias[64];
+    int64_t last[1] = {-1}, shape[1] = {m->o->width};
+    snprintf(weight, sizeof weight, "%s.weight", name);
+    snprintf(bias, sizeof bias, "%s.bias", name);
+    weft_value *scale = parameter(m, weight, WEFT_INIT_ONES, 0, 1, shape);
+    weft_value *shift = m->o->bias ? parameter(m, bias, WEFT_INIT_ZEROS, 0, 1, shape) : NULL;
+    return weft_layer_norm(m->g, x, scale, shift, 1, last, 1e-5);
+}
+
+static weft_value *linear(const gpt *m, const char *name, weft_value *x, int64_t outputs, int64_t inputs,
+                          double scale) {
+    char weight[64], bias[64];
+    snprintf(weight, sizeof weight, "%s.weight", name);
+    snprintf(bias, sizeof bias, "%s.bias", name);
+    weft_value *w = parameter(m, weight, WEFT_INIT_NORMAL, scale, 2, (int64_t[]){outputs, inputs});
+    weft_value *b = m->o->bias ? parameter(m, bias, WEFT_INIT_ZEROS, 0, 1, &outputs) : NULL;
+    return weft_nn_linear(m->g, x, w, b);
+}
+
+/* Part `index` of qkv [B, T, 3 D] as [B, H, T, D / H]. */
+static weft_value *head_part(const gpt *m, weft_value *qkv, int index) {
+    int64_t width = m->o->width, order[4] = {0, 2, 1, 3};
+    weft_value *part = weft_slice_axis(m->g, qkv, 2, index * width, (index + 1) * width);
+    weft_dim shape[4] = {weft_value_dim(qkv, 0), weft_value_dim(qkv, 1), m->o->heads, width / m->o->heads};
+    return weft_transpose(m->g, weft_reshape(m->g, part, 4, shape), order);
+}
+
+static weft_value *attention(const gpt *m, weft_value *x, double residual_scale) {
+    int64_t width = m->o->width, order[4] = {0, 2, 1, 3};
+    weft_value *qkv = linear(m, "attn.c_attn", x, 3 * width, width, deviation);
+    weft_attention_options options = WEFT_ATTENTION_OPTIONS_INIT;
+    options.causal = true;
+    weft_value *mixed =
+        weft_attention(m->g, head_part(m, qkv, 0), head_part(m, qkv, 1), head_part(m, qkv, 2), NULL, &options);
+    weft_dim shape[3] = {weft_value_dim(x, 0), weft_value_dim(x, 1), width};
+    mixed = weft_reshape(m->g, weft_transpose(m->g, mixed, order), 3, shape);
+    return linear(m, "attn.c_proj", mixed, width, width, residual_scale);
+}
+
+static weft_value *block(const gpt *m, weft_value *x) {
+    int64_t width = m->o->width;
+    double residual_scale = deviation / sqrt(2.0 * m->o->layers);
+    x = weft_add(m->g, x, attention(m, norm(m, "ln_1", x), residual_scale));
+    weft_value *wide = linear(m, "mlp.c_fc", norm(m, "ln_2", x), 4 * width, width, deviation);
+    weft_value *narrow = linear(m, "mlp.c_proj", weft_gelu(m->g, wide, false), width, 4 * width, residual_scale);
+    return weft_add(m->g, x, narrow);
+}
+
+weft_value *weft_nn_gpt(weft_parameters *parameters, const weft_nn_gpt_options *options, weft_value *tokens) {
+    gpt m = {weft_parameters_graph(parameters), parameters, options, -1};
+    weft_value *table = parameter(&m, "wte.weight", WEFT_INIT_NORMAL, deviation, 2,
+                                  (int64_t[]){options->vocabulary, options->width});
+    weft_value *positions =
+        parameter(&m, "wpe.weight", WEFT_INIT_NORMAL, deviation, 2, (int64_t[]){options->context, options->width});
+    weft_value *x = weft_add(m.g, weft_embedding(m.g, table, tokens),
+                             weft_slice_axis(m.g, positions, 0, 0, weft_value_dim(tokens, 1)));
+    for (m.layer = 0; m.layer < options->layers; m.layer++) x = block(&m, x);
+    m.layer = -1;
+    return weft_nn_linear(m.g, norm(&m, "ln_f", x), table, NULL);
+}

@@ -1,0 +1,159 @@
+/* The parameters of a model: where their values come from and where they live. Invariant: entry i of the list is the i-th
+   that was declared; names and initial tensors belong to the list. Initial values are drawn on the host, from a stream
+   per name, so that adding a layer leaves the others as they were. */
+#include "weft/nn.h"
+
+#include "base/arena.h"
+#include "base/context.h"
+#include "weft/transform.h"
+
+#include <math.h>
+#include <string.h>
+
+struct weft_parameters {
+    weft_graph *graph;
+    weft_context *context;
+    weft_parameters_options options;
+    weft_arena arena; /* names */
+    int count;
+    size_t capacity;
+    weft_parameter *list;
+};
+
+weft_status weft_parameters_create(weft_context *context, weft_graph *g, const weft_parameters_options *options,
+                                   weft_parameters **out_parameters) {
+    *out_parameters = NULL;
+    weft_parameters *p = weft_allocate(context->allocator, sizeof *p);
+    if (!p) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for the list of parameters");
+    p->graph = g, p->context = context;
+    if (options) p->options = *options;
+    if (p->options.dtype == WEFT_INVALID) p->options.dtype = WEFT_F32;
+    weft_arena_init(context->allocator, &p->arena);
+    weft_context_retain(context);
+    *out_parameters = p;
+    return NULL;
+}
+
+void weft_parameters_release(weft_parameters *p) {
+    if (!p) return;
+    weft_context *context = p->context;
+    weft_allocator allocator = context->allocator;
+    for (int i = 0; i < p->count; i++) weft_tensor_release(p->list[i].initial);
+    weft_free(allocator, p->list, p->capacity * sizeof *p->list);
+    weft_arena_deinit(&p->arena);
+    weft_free(allocator, p, sizeof *p);
+    weft_context_release(context);
+}
+
+/* -- initial values */
+
+/* Steele, Lea, Flood 2014 (splitmix64). */
+static uint64_t next_bits(uint64_t *state) {
+    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+/* [0, 1) */
+static double next_uniform(uint64_t *state) { return (double)(next_bits(state) >> 11) * 0x1p-53; }
+
+/* The start of a name's stream: FNV-1a of the name, mixed with the seed. */
+static uint64_t stream_of(uint64_t seed, const char *name) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (const char *at = name; *at; at++) hash = (hash ^ (unsigned char)*at) * 0x100000001b3u;
+    hash ^= next_bits(&seed);
+    return hash;
+}
+
+static double draw(weft_init_kind kind, double scale, uint64_t *state) {
+    switch (kind) {
+    case WEFT_INIT_ONES: return 1;
+    case WEFT_INIT_UNIFORM: return (2 * next_uniform(state) - 1) * scale;
+    case WEFT_INIT_NORMAL: { /* Box, Muller 1958; 1 - u lies in (0, 1] */
+        double radius = sqrt(-2 * log(1 - next_uniform(state)));
+        return scale * radius * cos(6.283185307179586 * next_uniform(state));
+    }
+    case WEFT_INIT_ZEROS: break;
+    }
+    return 0;
+}
+
+static weft_status draw_tensor(const weft_parameters *p, const char *name, weft_init_kind kind, double scale, int rank,
+                               const int64_t *shape, weft_tensor **out_tensor) {
+    WEFT_TRY(weft_tensor_create(p->context, p->options.dtype, rank, shape, out_tensor), "parameter %s", name);
+    uint64_t state = stream_of(p->options.seed, name);
+    void *data = weft_tensor_data(*out_tensor);
+    for (int64_t i = 0; i < weft_tensor_element_count(*out_tensor); i++) {
+        double value = draw(kind, scale, &state);
+        if (p->options.dtype == WEFT_F64)
+            ((double *)data)[i] = value;
+        else
+            ((float *)data)[i] = (float)value;
+    }
+    return NULL;
+}
+
+static weft_status read_tensor(const weft_parameters *p, const char *name, int rank, const int64_t *shape,
+                               weft_tensor **out_tensor) {
+    int index = weft_safetensors_find(p->options.weights, name);
+    if (index < 0) return WEFT_STATUS(WEFT_NOT_FOUND, "the weights have no tensor \"%s\"", name);
+    WEFT_TRY(weft_safetensors_get(p->options.weights, index, out_tensor), "parameter %s", name);
+    bool fits = weft_tensor_rank(*out_tensor) == rank && weft_tensor_dtype(*out_tensor) == p->options.dtype;
+    for (int i = 0; fits && i < rank; i++) fits = weft_tensor_shape(*out_tensor)[i] == shape[i];
+    if (fits) return NULL;
+    weft_tensor_release(*out_tensor);
+    *out_tensor = NULL;
+    return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "tensor \"%s\" of the weights has another dtype or shape", name);
+}
+
+/* -- declaration */
+
+static weft_status add(weft_parameters *p, const char *name, weft_init_kind init, double scale, int rank,
+                       const int64_t *shape) {
+    if (p->options.dtype != WEFT_F32 && p->options.dtype != WEFT_F64)
+        return WEFT_STATUS(WEFT_UNSUPPORTED, "parameters are f32 or f64, not %s", weft_dtype_name(p->options.dtype));
+    if (!WEFT_ARRAY_RESERVE(p->context->allocator, p->list, p->capacity, (size_t)p->count + 1))
+        return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for parameter %s", name);
+    weft_parameter entry = {.rate_scale = 1, .decay_scale = rank > 1 || p->options.decay_vectors ? 1 : 0};
+    entry.name = weft_arena_copy_string(&p->arena, name, strlen(name));
+    if (!entry.name) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for parameter %s", name);
+    WEFT_TRY(p->options.weights ? read_tensor(p, name, rank, shape, &entry.initial)
+                                : draw_tensor(p, name, init, scale, rank, shape, &entry.initial),
+             "adding a parameter");
+    if (p->options.constant) {
+        entry.value = weft_graph_parameter(p->graph, name, entry.initial);
+    } else {
+        weft_graph_state(p->graph, name, entry.initial);
+        entry.value = weft_state_read(p->graph, name);
+    }
+    p->list[p->count++] = entry;
+    return NULL;
+}
+
+weft_value *weft_parameters_add(weft_parameters *p, const char *name, weft_init_kind init, double scale, int rank,
+                                const int64_t *shape) {
+    weft_status status = add(p, name, init, scale, rank, shape);
+    if (!status) return p->list[p->count - 1].value;
+    weft_graph_report(p->graph, status);
+    return weft_full(p->graph, WEFT_F32, rank, shape, 0); /* the problem is recorded: the shape lets the rest be checked */
+}
+
+weft_graph *weft_parameters_graph(const weft_parameters *p) { return p->graph; }
+int weft_parameters_count(const weft_parameters *p) { return p->count; }
+weft_parameter *weft_parameters_list(weft_parameters *p) { return p->list; }
+
+void weft_parameters_gradient(weft_parameters *p, weft_value *loss) {
+    size_t bytes;
+    weft_value **values = weft_size_multiply((size_t)p->count * 2 + 1, sizeof(weft_value *), &bytes)
+                              ? weft_allocate(p->context->allocator, bytes)
+                              : NULL;
+    if (!values) {
+        weft_graph_report(p->graph, WEFT_STATUS(WEFT_OUT_OF_MEMORY, "gradients of %d parameters", p->count));
+        return;
+    }
+    for (int i = 0; i < p->count; i++) values[i] = p->list[i].value;
+    weft_gradient(p->graph, loss, NULL, p->count, values, values + p->count);
+    for (int i = 0; i < p->count; i++) p->list[i].gradient = values[p->count + i];
+    weft_free(p->context->allocator, values, bytes);
+}
