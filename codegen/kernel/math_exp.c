@@ -37,11 +37,15 @@ static weft_kval scale(const weft_kmath *m, weft_kval p, weft_kval n) {
     return mul(m, mul(m, p, weft_kmath_pow2(m, first)), weft_kmath_pow2(m, sub(m, n, first)));
 }
 
+/* Below the lower clamp the result is 0 and its factor is: multiplying down to 0 would underflow, which processors handle
+   in microcode, hundreds of cycles for each masked score of an attention. */
 weft_kval weft_kmath_exp_tail(const weft_kmath *m, weft_kval x, weft_kval tail) {
+    weft_kval vanishes = less(m, x, num(m, m->single ? -104 : -746));
     x = m->single ? clamp(m, x, -104, 89) : clamp(m, x, -746, 710);
     weft_kmath_reduced reduced = weft_kmath_exp_reduce(m, x);
     weft_kval r = tail == WEFT_KNONE ? reduced.r : add(m, reduced.r, tail);
-    return scale(m, add(m, weft_kmath_expm1_poly(m, r), num(m, 1)), reduced.n);
+    weft_kval factor = add(m, weft_kmath_expm1_poly(m, r), num(m, 1));
+    return scale(m, pick(m, vanishes, num(m, 0), factor), reduced.n);
 }
 
 /* 2^t = 2^n 2^f, f by the hardware with log2(e) in two pieces. n is a whole number whose power is normal, made of its
