@@ -157,6 +157,7 @@ static weft_status lower_alias(weft_lowering *l, const weft_node *node, const we
     return weft_lower_bind(l, result, from);
 }
 
+/* A value that lies in the state's memory (lower_state.c) needs no copy. */
 static weft_status lower_state(weft_lowering *l, const weft_node *node) {
     const char *name = weft_node_string(node, WEFT_ATTR_name, "");
     for (int i = 0; i < l->buffer_count; i++) {
@@ -378,6 +379,7 @@ static void stop(weft_lowering *l, weft_status failed) {
 static weft_status lower_all(weft_lowering *l, weft_program_data *p, weft_lowered *out_lowered) {
     WEFT_TRY(make_ports(l, p), "lowering %s", l->graph->name);
     WEFT_TRY(make_guards(l, p), "lowering %s", l->graph->name);
+    WEFT_TRY(weft_lower_plan_states(l), "lowering %s", l->graph->name);
     WEFT_TRY(weft_lower_block(l, l->graph->body->block), "lowering %s", l->graph->name);
     WEFT_TRY(copy_outputs(l, p), "lowering %s", l->graph->name);
     end_lifetimes(l);

@@ -1,7 +1,8 @@
 /* From a fused graph to a program: buffers, steps, kernels.
 
    lower.c walks blocks and makes buffers; lower_fusion.c asks builders for kernel plans (equal groups share one) and
-   binds them; lower_control.c makes the regions of while, cond and scan; structure.c says when two groups are equal.
+   binds them; lower_control.c makes the regions of while, cond and scan; lower_state.c decides which states change in
+   place; structure.c says when two groups are equal.
    The program refers to extents of its own table (copied expressions), so it outlives graph and kernels. */
 #ifndef WEFT_COMPILE_LOWER_H
 #define WEFT_COMPILE_LOWER_H
@@ -60,6 +61,8 @@ weft_status weft_lower(weft_graph *graph, const weft_capability *capability, int
 weft_status weft_lower_signature(weft_graph *graph, weft_arena *arena, weft_program_data **out_program) WEFT_MUST_USE;
 
 /* Between the files of the lowering. */
+/* Binds values that may lie in the memory of their state; after the ports, before the body. */
+weft_status weft_lower_plan_states(weft_lowering *l) WEFT_MUST_USE;
 weft_status weft_lower_block(weft_lowering *l, const weft_block *block) WEFT_MUST_USE;
 weft_status weft_lower_fusion(weft_lowering *l, const weft_node *node) WEFT_MUST_USE;
 weft_status weft_lower_while(weft_lowering *l, const weft_node *node) WEFT_MUST_USE;

@@ -37,8 +37,8 @@ static weft_kval scale(const weft_kmath *m, weft_kval p, weft_kval n) {
     return mul(m, mul(m, p, weft_kmath_pow2(m, first)), weft_kmath_pow2(m, sub(m, n, first)));
 }
 
-/* Below the lower clamp the result is 0 and its factor is: multiplying down to 0 would underflow, which processors handle
-   in microcode, hundreds of cycles for each masked score of an attention. */
+/* Below the lower clamp the result is 0 and its factor is: multiplying down to 0 would underflow, which processors
+   handle in microcode, hundreds of cycles for each masked score of an attention. */
 weft_kval weft_kmath_exp_tail(const weft_kmath *m, weft_kval x, weft_kval tail) {
     weft_kval vanishes = less(m, x, num(m, m->single ? -104 : -746));
     x = m->single ? clamp(m, x, -104, 89) : clamp(m, x, -746, 710);

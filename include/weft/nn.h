@@ -76,8 +76,8 @@ typedef struct weft_nn_vit_options {
 WEFT_API weft_value *weft_nn_vit(weft_graph *g, weft_safetensors *weights, const weft_nn_vit_options *options,
                                  weft_value *images);
 
-/* A GPT: tokens [B, T] i64 -> logits [B, T, vocabulary]. Pre-norm blocks, learned positions, one projection for query, key
-   and value, exact GELU, output weights tied to the embedding. Names and initial values as nanoGPT:
+/* A GPT: tokens [B, T] i64 -> logits [B, T, vocabulary]. Pre-norm blocks, learned positions, one projection for query,
+   key and value, exact GELU, output weights tied to the embedding. Names and initial values as nanoGPT:
    transformer.wte.weight, transformer.h.N.attn.c_attn.weight ([3 D, D]), ... Source: Radford et al. 2019. */
 typedef struct weft_nn_gpt_options {
     size_t struct_bytes;

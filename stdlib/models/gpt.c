@@ -1,5 +1,5 @@
-/* GPT (Radford et al. 2019) with the names and initial values of nanoGPT: normal with deviation 0.02, projections onto the
-   residual stream 0.02 / sqrt(2 layers). B batch, T tokens, D width, H heads, V vocabulary. */
+/* GPT (Radford et al. 2019) with the names and initial values of nanoGPT: normal with deviation 0.02, projections onto
+   the residual stream 0.02 / sqrt(2 layers). B batch, T tokens, D width, H heads, V vocabulary. */
 #include "weft/nn.h"
 
 #include <math.h>
@@ -75,8 +75,8 @@ static weft_value *block(const gpt *m, weft_value *x) {
 
 weft_value *weft_nn_gpt(weft_parameters *parameters, const weft_nn_gpt_options *options, weft_value *tokens) {
     gpt m = {weft_parameters_graph(parameters), parameters, options, -1};
-    weft_value *table = parameter(&m, "wte.weight", WEFT_INIT_NORMAL, deviation, 2,
-                                  (int64_t[]){options->vocabulary, options->width});
+    weft_value *table =
+        parameter(&m, "wte.weight", WEFT_INIT_NORMAL, deviation, 2, (int64_t[]){options->vocabulary, options->width});
     weft_value *positions =
         parameter(&m, "wpe.weight", WEFT_INIT_NORMAL, deviation, 2, (int64_t[]){options->context, options->width});
     weft_value *x = weft_add(m.g, weft_embedding(m.g, table, tokens),

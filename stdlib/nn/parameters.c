@@ -1,6 +1,6 @@
-/* The parameters of a model: where their values come from and where they live. Invariant: entry i of the list is the i-th
-   that was declared; names and initial tensors belong to the list. Initial values are drawn on the host, from a stream
-   per name, so that adding a layer leaves the others as they were. */
+/* The parameters of a model: where their values come from and where they live. Invariant: entry i of the list is the
+   i-th that was declared; names and initial tensors belong to the list. Initial values are drawn on the host, from a
+   stream per name, so that adding a layer leaves the others as they were. */
 #include "weft/nn.h"
 
 #include "base/arena.h"
@@ -136,7 +136,8 @@ weft_value *weft_parameters_add(weft_parameters *p, const char *name, weft_init_
     weft_status status = add(p, name, init, scale, rank, shape);
     if (!status) return p->list[p->count - 1].value;
     weft_graph_report(p->graph, status);
-    return weft_full(p->graph, WEFT_F32, rank, shape, 0); /* the problem is recorded: the shape lets the rest be checked */
+    return weft_full(p->graph, WEFT_F32, rank, shape,
+                     0); /* the problem is recorded: the shape lets the rest be checked */
 }
 
 weft_graph *weft_parameters_graph(const weft_parameters *p) { return p->graph; }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 Suite *memory_suite(void);
+Suite *states_suite(void);
 Suite *samples_suite(void);
 Suite *jit_suite(void);
 Suite *cache_suite(void);
@@ -9,6 +10,7 @@ Suite *artifact_suite(void);
 
 int main(void) {
     SRunner *runner = srunner_create(samples_suite());
+    srunner_add_suite(runner, states_suite());
     srunner_add_suite(runner, jit_suite());
     srunner_add_suite(runner, cache_suite());
     srunner_add_suite(runner, artifact_suite());
