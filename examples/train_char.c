@@ -90,24 +90,24 @@ int main(int count, char **arguments) {
         weft_value *loss = build_loss(graphs[i], parameters[i], t.vocabulary);
         if (!i) build_update(graphs[i], parameters[i], loss, steps);
         check(weft_graph_verify(graphs[i]));
-    check(weft_compile(graphs[i], NULL, &programs[i]));
-    check(weft_session_create(programs[i], &sessions[i]));
-}
-weft_tensor *in[2], *out = NULL;
-for (int i = 0; i < 2; i++) check(weft_tensor_create(context, WEFT_I64, 2, (int64_t[]){BATCH, CONTEXT}, &in[i]));
-unsigned random = 1;
-for (int step = 0; step < steps; step++) {
-    fill(&t, 0, split, &random, in);
-    check(weft_session_call(sessions[0], 2, in, 1, &out));
-    if (step % 100 == 0) printf("step %5d: loss %.4f\n", step, (double)*(float *)weft_tensor_data(out));
-}
-double sum = 0;
-check(weft_session_copy_states(sessions[0], sessions[1]));
-for (int i = 0; i < EVAL_BATCHES; i++) {
-    fill(&t, split, t.count, &random, in);
-    check(weft_session_call(sessions[1], 2, in, 1, &out));
-    sum += (double)*(float *)weft_tensor_data(out);
-}
-printf("validation loss %.4f\n", sum / EVAL_BATCHES);
-return 0;
+        check(weft_compile(graphs[i], NULL, &programs[i]));
+        check(weft_session_create(programs[i], &sessions[i]));
+    }
+    weft_tensor *in[2], *out = NULL;
+    for (int i = 0; i < 2; i++) check(weft_tensor_create(context, WEFT_I64, 2, (int64_t[]){BATCH, CONTEXT}, &in[i]));
+    unsigned random = 1;
+    for (int step = 0; step < steps; step++) {
+        fill(&t, 0, split, &random, in);
+        check(weft_session_call(sessions[0], 2, in, 1, &out));
+        if (step % 100 == 0) printf("step %5d: loss %.4f\n", step, (double)*(float *)weft_tensor_data(out));
+    }
+    double sum = 0;
+    check(weft_session_copy_states(sessions[0], sessions[1]));
+    for (int i = 0; i < EVAL_BATCHES; i++) {
+        fill(&t, split, t.count, &random, in);
+        check(weft_session_call(sessions[1], 2, in, 1, &out));
+        sum += (double)*(float *)weft_tensor_data(out);
+    }
+    printf("validation loss %.4f\n", sum / EVAL_BATCHES);
+    return 0;
 }
