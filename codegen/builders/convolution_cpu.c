@@ -337,6 +337,7 @@ static weft_status build_convolution(const weft_build_request *request, weft_ker
     if (!p.w_direct) b.w_temp = count++;
     if (!p.direct && !depthwise) b.x_temp = count++;
     set_tiles(&b);
+    if (depthwise) weft_convolution_depthwise_layout(request, &p, b.lanes);
     WEFT_TRY(weft_plan_init(request, count + 1, count, out_plan), "convolution");
     weft_dim_table *table = request->graph->dims;
     int64_t bytes = weft_dtype_bits(p.accumulate) / 8, channels = p.groups * p.group_inputs;
@@ -374,7 +375,8 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
     int64_t k = p.group_inputs * p.taps;
     weft_tile_choose(request->capability, bytes, p.group_outputs, number_or(p.line, 960), k, k * bytes, 1, &rows,
                      &vectors);
-    if (weft_convolution_is_depthwise(&p)) rows = WEFT_DEPTHWISE_LINES, vectors = 2;
+    if (weft_convolution_is_depthwise(&p))
+        rows = WEFT_DEPTHWISE_LINES, vectors = number_or(p.line, 960) > lanes ? 2 : 1;
     out_schedules[0] =
         (weft_schedule){.builder = "convolution-cpu", .vector = lanes, .tile_m = rows, .tile_n = vectors * lanes};
     return 1;

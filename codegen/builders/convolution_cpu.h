@@ -18,6 +18,7 @@ typedef struct weft_convolution_build {
     int x_temp, w_temp;             /* -1: in place, or packed inside the kernel */
     weft_kval x, w, x_base, w_base; /* of image and group */
     weft_kval image, group, line_start;
+    weft_kval weights; /* depthwise: all taps' in registers, WEFT_KNONE = loaded where they are used */
     uint32_t merge;
     weft_lane_index index[WEFT_MAX_RANK]; /* of the result */
 } weft_convolution_build;
@@ -56,6 +57,8 @@ enum { WEFT_DEPTHWISE_LINES = 4 };
 
 /* One input channel a group, few taps, at most two spatial axes. */
 bool weft_convolution_is_depthwise(const weft_convolution *p);
+/* Makes rows of the plane wide enough for whole vectors. */
+void weft_convolution_depthwise_layout(const weft_build_request *request, weft_convolution *p, int lanes);
 weft_status weft_convolution_depthwise(weft_convolution_build *b) WEFT_MUST_USE;
 
 #endif

@@ -173,9 +173,39 @@ static weft_kval shift(weft_kernel *k, weft_op op, weft_dtype dtype, weft_kval a
     return weft_k_select(k, inside, result, zero);
 }
 
-/* NaN if either is NaN; kernel max and min give b when unordered. */
+/* A quotient by a number, on CPUs, where a vector's division takes as long as a dozen products: one estimate and one
+   correction round as the division does (Markstein 1990, IBM J. Res. Dev. 34: the reciprocal is rounded correctly).
+   Exact quotients, zeros and infinities keep the estimate. Quotients below the normal numbers may differ in the last
+   place. */
+static weft_kval divide_float(weft_kernel *k, weft_kval a, weft_kval b) {
+    const double least = 0x1p-20, most = 0x1p20;
+    const weft_kinstr *divisor = weft_kernel_get(k, b);
+    if (divisor->op == WEFT_K_splat) divisor = weft_kernel_get(k, weft_koperand(k, divisor, 0));
+    weft_dtype elem = (weft_dtype)weft_ktype_of(k, a).elem;
+    int lanes = weft_ktype_of(k, a).lanes;
+    double number = divisor->op == WEFT_K_constant ? divisor->f : 0;
+    bool plain = k->capability->threads_max == 1 && lanes > 1 && (elem == WEFT_F32 || elem == WEFT_F64) &&
+                 (number < 0 ? -number : number) >= least && (number < 0 ? -number : number) <= most;
+    if (!plain) return weft_k_div(k, a, b);
+    double inverse = elem == WEFT_F32 ? (double)(1.0F / (float)number) : 1 / number;
+    weft_kval reciprocal = weft_k_constant_lanes(k, elem, inverse, lanes),
+              minus = weft_k_constant_lanes(k, elem, -number, lanes), zero = weft_k_constant_lanes(k, elem, 0, lanes);
+    weft_kval estimate = weft_k_mul(k, a, reciprocal), rest = weft_k_fma(k, estimate, minus, a);
+    weft_kval inexact = weft_k_lt(k, zero, weft_k_unary(k, WEFT_K_abs, rest));
+    return weft_k_select(k, inexact, weft_k_fma(k, rest, reciprocal, estimate), estimate);
+}
+
+static bool is_number(const weft_kernel *k, weft_kval x) {
+    const weft_kinstr *instr = weft_kernel_get(k, x);
+    if (instr->op == WEFT_K_splat) instr = weft_kernel_get(k, weft_koperand(k, instr, 0));
+    return instr->op == WEFT_K_constant && instr->f == instr->f;
+}
+
+/* NaN if either is NaN; kernel max and min give b when unordered: a number goes first, and nothing is left to check. */
 static weft_kval extreme(weft_kernel *k, weft_kop op, weft_dtype dtype, weft_kval a, weft_kval b) {
+    if (weft_dtype_is_float(dtype) && is_number(k, b)) return weft_k_binary(k, op, b, a);
     weft_kval result = weft_k_binary(k, op, a, b);
+    if (weft_dtype_is_float(dtype) && is_number(k, a)) return result;
     return weft_dtype_is_float(dtype) ? weft_k_select(k, is_nan(k, a), a, result) : result;
 }
 
@@ -186,7 +216,7 @@ static weft_kval binary_raw(weft_index_context *c, weft_op op, weft_dtype dtype,
     case WEFT_OP_add: return weft_k_add(k, a, b);
     case WEFT_OP_sub: return weft_k_sub(k, a, b);
     case WEFT_OP_mul: return weft_k_mul(k, a, b);
-    case WEFT_OP_div: return is_float ? weft_k_div(k, a, b) : divide_integer(k, dtype, a, b);
+    case WEFT_OP_div: return is_float ? divide_float(k, a, b) : divide_integer(k, dtype, a, b);
     case WEFT_OP_rem: return is_float ? weft_k_math_binary(k, op, a, b) : remainder_integer(k, dtype, a, b);
     case WEFT_OP_pow: return is_float ? weft_k_math_binary(k, op, a, b) : power_integer(k, dtype, a, b);
     case WEFT_OP_atan2: return weft_k_math_binary(k, op, a, b);

@@ -350,6 +350,16 @@ static bool print_lane(weft_cuda_printer *p, weft_kval id, const weft_kinstr *in
     case WEFT_K_insert:
         define(p, id, lane, "%s", lane == instr->i ? operand(p, instr, 1, 0).text : operand(p, instr, 0, lane).text);
         return true;
+    case WEFT_K_deal:
+    case WEFT_K_zip: {
+        int lanes = instr->type.lanes,
+            at = instr->op == WEFT_K_deal ? 2 * lane + (int)instr->i : (int)instr->i * lanes + lane;
+        if (instr->op == WEFT_K_deal)
+            define(p, id, lane, "%s", operand(p, instr, at / lanes, at % lanes).text);
+        else
+            define(p, id, lane, "%s", operand(p, instr, at % 2, at / 2).text);
+        return true;
+    }
     case WEFT_K_call: print_call(p, id, instr, lane); return true;
     case WEFT_K_shuffle_xor:
         define(p, id, lane, "shuffle_xor<%s>(%s, %d)", type, operand(p, instr, 0, lane).text, (int)instr->i);
@@ -375,7 +385,7 @@ bool weft_cuda_print_value(weft_cuda_printer *p, weft_kval id) {
         return true;
     }
     int lanes = lanes_of(p, instr);
-    bool lanewise_only = instr->op == WEFT_K_iota || instr->op == WEFT_K_extract || instr->op == WEFT_K_insert;
+    bool lanewise_only = instr->op >= WEFT_K_iota && instr->op <= WEFT_K_zip;
     if (p->scalar_body && lanewise_only && instr->type.lanes > 1)
         weft_cuda_fail(p, WEFT_UNSUPPORTED, "lanes inside a func");
     bool pairs = instr->op == WEFT_K_convert && lanes % 2 == 0 && is_half((weft_dtype)instr->type.elem) &&

@@ -164,6 +164,18 @@ weft_kval weft_k_insert(weft_kernel *k, weft_kval vector, int lane, weft_kval sc
     return weft_kernel_emit(k, WEFT_K_insert, type, 2, (weft_kval[]){vector, scalar}, lane, 0);
 }
 
+weft_kval weft_k_deal(weft_kernel *k, weft_kval a, weft_kval b, int odd) {
+    weft_ktype type = weft_ktype_of(k, a);
+    if (type.lanes == 1) return odd ? b : a;
+    return weft_kernel_emit(k, WEFT_K_deal, type, 2, (weft_kval[]){a, b}, odd, 0);
+}
+
+weft_kval weft_k_zip(weft_kernel *k, weft_kval a, weft_kval b, int high) {
+    weft_ktype type = weft_ktype_of(k, a);
+    if (type.lanes == 1) return high ? b : a;
+    return weft_kernel_emit(k, WEFT_K_zip, type, 2, (weft_kval[]){a, b}, high, 0);
+}
+
 weft_kval weft_k_reduce(weft_kernel *k, weft_kop op, weft_kval vector) {
     weft_ktype type = weft_ktype_of(k, vector);
     if (type.lanes == 1) return vector;

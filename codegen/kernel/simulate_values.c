@@ -114,6 +114,19 @@ bool weft_sim_compute(weft_sim *sim, weft_sim_thread *thread, const weft_kinstr 
         memmove(out, a, (size_t)lanes * sizeof *out);
         out[instr->i] = *weft_sim_value(sim, thread, weft_koperand(kernel, instr, 1));
         return true;
+    case WEFT_K_deal: {
+        const uint64_t *b = weft_sim_value(sim, thread, weft_koperand(kernel, instr, 1));
+        for (int n = 0; n < lanes; n++) {
+            int at = 2 * n + (int)instr->i;
+            out[n] = at < lanes ? a[at] : b[at - lanes];
+        }
+        return true;
+    }
+    case WEFT_K_zip: {
+        const uint64_t *b = weft_sim_value(sim, thread, weft_koperand(kernel, instr, 1));
+        for (int n = 0; n < lanes; n++) out[n] = (n % 2 ? b : a)[((int)instr->i * lanes + n) / 2];
+        return true;
+    }
     case WEFT_K_reduce_add:
     case WEFT_K_reduce_mul:
     case WEFT_K_reduce_min:

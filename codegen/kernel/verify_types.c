@@ -121,6 +121,13 @@ static void check_value(weft_kverify *v, weft_kval at, const weft_kinstr *instr)
                "a scalar of the vector's type");
         expect(v, at, instr->i >= 0 && instr->i < first.lanes, "no such lane");
         break;
+    case WEFT_K_deal:
+    case WEFT_K_zip:
+        expect(v, at,
+               is_value(first) && equal(first, result) && equal(type_of(v, instr, 1), first) && first.lanes % 2 == 0,
+               "two vectors of one type and an even number of lanes");
+        expect(v, at, instr->i == 0 || instr->i == 1, "half 0 or 1");
+        break;
     case WEFT_K_pack:
         expect(v, at,
                first.elem == WEFT_F32 && first.lanes == 1 && equal(first, type_of(v, instr, 1)) &&
@@ -385,6 +392,8 @@ void weft_kverify_types(weft_kverify *v, weft_kval at) {
     case WEFT_K_iota:
     case WEFT_K_extract:
     case WEFT_K_insert:
+    case WEFT_K_deal:
+    case WEFT_K_zip:
     case WEFT_K_pack:
     case WEFT_K_unpack:
     case WEFT_K_shuffle_xor:

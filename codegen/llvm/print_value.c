@@ -294,6 +294,24 @@ static void shuffle_indices(weft_text *text, int first, int count) {
     weft_text_append(text, ">\n");
 }
 
+/* deal and zip: one shuffle. */
+static void print_shuffle(weft_llvm_printer *printer, int32_t at) {
+    const weft_kinstr *instr = weft_llvm_instr(printer, at);
+    int lanes = instr->type.lanes, first = (int)instr->i;
+    weft_llvm_name type = weft_llvm_type_of(printer, at), a = weft_llvm_operand(printer, instr, 0),
+                   b = weft_llvm_operand(printer, instr, 1);
+    int id = printer->next++;
+    weft_text_append(printer->text, "  %%t%d = shufflevector %s %s, %s %s, <%d x i32> <", id, type.text, a.text,
+                     type.text, b.text, lanes);
+    for (int lane = 0; lane < lanes; lane++) {
+        int place = first * lanes + lane,
+            from = instr->op == WEFT_K_deal ? 2 * lane + first : place / 2 + place % 2 * lanes;
+        weft_text_append(printer->text, "%si32 %d", lane ? ", " : "", from);
+    }
+    weft_text_append(printer->text, ">\n");
+    weft_llvm_bind(printer, at, id);
+}
+
 static int take_lanes(weft_llvm_printer *printer, const char *type, int vector, int first, int count) {
     int id = printer->next++;
     if (count == 1) {
@@ -346,6 +364,8 @@ bool weft_llvm_print_value(weft_llvm_printer *printer, int32_t at) {
     case WEFT_K_splat:
     case WEFT_K_extract:
     case WEFT_K_insert: print_lanes(printer, at); return true;
+    case WEFT_K_deal:
+    case WEFT_K_zip: print_shuffle(printer, at); return true;
     case WEFT_K_select: print_select(printer, at); return true;
     default: break;
     }

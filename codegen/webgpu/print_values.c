@@ -308,6 +308,13 @@ static bool lane_of(weft_wgsl_printer *p, const weft_kinstr *instr, int lane, na
     case WEFT_K_iota: *out = weft_wgsl_convert(p, WEFT_U32, elem, weft_wgsl_format("%du", lane)); return true;
     case WEFT_K_extract: *out = operand(p, instr, 0, (int)instr->i); return true;
     case WEFT_K_insert: *out = operand(p, instr, lane == instr->i, lane); return true;
+    case WEFT_K_deal:
+    case WEFT_K_zip: {
+        int lanes = instr->type.lanes, first = (int)instr->i;
+        int at = op == WEFT_K_deal ? 2 * lane + first : first * lanes + lane;
+        *out = op == WEFT_K_deal ? operand(p, instr, at / lanes, at % lanes) : operand(p, instr, at % 2, at / 2);
+        return true;
+    }
     case WEFT_K_pack: *out = print_pack(p, instr); return true;
     case WEFT_K_unpack: *out = print_unpack(p, instr); return true;
     default: break;
@@ -326,7 +333,7 @@ bool weft_wgsl_print_value(weft_wgsl_printer *p, weft_kval id) {
         print_reduce(p, id, instr);
         return true;
     }
-    bool lanes_only = instr->op == WEFT_K_iota || instr->op == WEFT_K_extract || instr->op == WEFT_K_insert;
+    bool lanes_only = instr->op >= WEFT_K_iota && instr->op <= WEFT_K_zip;
     if (p->scalar_body && lanes_only && instr->type.lanes > 1)
         weft_wgsl_fail(p, WEFT_UNSUPPORTED, "lanes inside a func");
     for (int lane = 0; lane < (p->scalar_body ? 1 : instr->type.lanes); lane++) {

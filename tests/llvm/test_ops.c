@@ -236,6 +236,33 @@ START_TEST(reductions) {
 }
 END_TEST
 
+/* deal and zip are inverse to each other. */
+START_TEST(shuffles) {
+    if (!cpu_runs(arches[_i])) return;
+    bench b = bench_open(arches[_i]);
+    weft_kernel *k = weft_kernel_create(&b.arena, NULL, b.capability, "shuffles");
+    weft_kval in = weft_kernel_buffer(k, WEFT_ARGUMENT_OPERAND, 0, WEFT_F32, false, "in"),
+              out = weft_kernel_buffer(k, WEFT_ARGUMENT_RESULT, 0, WEFT_F32, true, "out");
+    weft_kval x[2], y[2];
+    for (int i = 0; i < 2; i++) x[i] = weft_k_load(k, in, weft_k_index(k, 8 * i), 8, WEFT_KNONE, WEFT_KNONE);
+    for (int i = 0; i < 2; i++) y[i] = weft_k_deal(k, x[0], x[1], i);
+    for (int i = 0; i < 2; i++) {
+        weft_k_store(k, out, weft_k_index(k, 8 * i), WEFT_KNONE, y[i]);
+        weft_k_store(k, out, weft_k_index(k, 16 + 8 * i), WEFT_KNONE, weft_k_zip(k, x[0], x[1], i));
+        weft_k_store(k, out, weft_k_index(k, 32 + 8 * i), WEFT_KNONE, weft_k_zip(k, y[0], y[1], i));
+    }
+    float data[16], result[48];
+    for (int i = 0; i < 16; i++) data[i] = (float)i;
+    run_kernel(&b, k, (void *[]){data, result}, NULL, 1);
+    for (int i = 0; i < 16; i++) {
+        ck_assert_float_eq(result[i], i < 8 ? 2 * (float)i : 2 * (float)(i - 8) + 1);
+        ck_assert_float_eq(result[16 + i], i % 2 ? 8 + (float)(i / 2) : (float)(i / 2));
+        ck_assert_float_eq(result[32 + i], (float)i);
+    }
+    bench_close(&b);
+}
+END_TEST
+
 /* splat, iota, extract, insert, select, constants. */
 START_TEST(lanes) {
     if (!cpu_runs(arches[_i])) return;
@@ -263,6 +290,7 @@ Suite *ops_suite(void) {
     tcase_add_loop_test(tests, floats, 0, 6);
     tcase_add_loop_test(tests, reductions, 0, 2);
     tcase_add_loop_test(tests, lanes, 0, 2);
+    tcase_add_loop_test(tests, shuffles, 0, 2);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
     return suite;
