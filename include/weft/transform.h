@@ -22,6 +22,8 @@
 #ifndef WEFT_TRANSFORM_H
 #define WEFT_TRANSFORM_H
 
+#include <limits.h>
+
 #include "weft/graph.h"
 #include "weft/ops.h"
 
@@ -69,6 +71,40 @@ WEFT_API void weft_hvp(weft_graph *graph, weft_value *value, int count, weft_val
 /* Vectors times Hessian, reverse over reverse: the same numbers for twice differentiable functions. */
 WEFT_API void weft_vhp(weft_graph *graph, weft_value *value, int count, weft_value *const *inputs,
                        weft_value *const *vectors, weft_value **out_products);
+
+/* Jacobian of `value` by `input`: value's shape, then input's. Forward: one column at a time in one batch, for few
+   inputs; reverse: one row at a time in one batch, for few values. */
+WEFT_API weft_value *weft_jacobian_forward(weft_graph *graph, weft_value *value, weft_value *input);
+WEFT_API weft_value *weft_jacobian_reverse(weft_graph *graph, weft_value *value, weft_value *input);
+/* Second derivatives of a scalar value: input's shape twice. Forward over reverse. */
+WEFT_API weft_value *weft_hessian(weft_graph *graph, weft_value *value, weft_value *input);
+
+/* -- batches: a function of elements becomes a function of batches of them, as one computation (every op has a rule,
+   see docs/ops.md; where no single op computes a batch, a scan goes element by element). */
+typedef enum weft_vmap_randomness {
+    WEFT_VMAP_ERROR,     /* rng_bits with one key for all elements is a problem; keys of their own are fine */
+    WEFT_VMAP_DIFFERENT, /* other bits for each element */
+    WEFT_VMAP_SAME       /* the same bits for each element */
+} weft_vmap_randomness;
+#define WEFT_VMAP_NONE INT_MIN
+typedef struct weft_vmap_options {
+    size_t struct_bytes;
+    const int
+        *in_axes; /* by input: the axis of the batch, negative from the end, WEFT_VMAP_NONE = none; NULL = all 0 */
+    const int *out_axes; /* by output; NULL = all 0 */
+    weft_vmap_randomness randomness;
+    int64_t chunk_size; /* elements at a time, in a loop; 0 = all. The batch's length must be a number, or a multiple */
+} weft_vmap_options;
+#define WEFT_VMAP_OPTIONS_INIT {sizeof(weft_vmap_options), 0, 0, WEFT_VMAP_ERROR, 0}
+/* outputs = body of every element of inputs. The body builds the function of one element; it may use outer values,
+   which are the same for every element, and call weft_vmap again. options may be NULL. */
+WEFT_API void weft_vmap(weft_graph *graph, const weft_vmap_options *options, weft_body body, void *self,
+                        int input_count, weft_value *const *inputs, int output_count, weft_value **outputs);
+/* The function inputs -> values, which exists, of every element of batches; batches[i] NULL: that input stays.
+   chunk_size is not used. Randomness is about every draw that values depend on. */
+WEFT_API void weft_vmap_values(weft_graph *graph, const weft_vmap_options *options, int value_count,
+                               weft_value *const *values, int input_count, weft_value *const *inputs,
+                               weft_value *const *batches, weft_value **out_batches);
 
 /* -- what derivatives may keep: nodes made between begin and end (which nest) form a scope. The reverse part computes
    values of the scope anew, from what entered it and what the policy keeps, instead of holding them in memory from the

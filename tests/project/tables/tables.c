@@ -7,7 +7,7 @@
 #include "ir/graph.h"
 
 typedef struct row {
-    const char *name, *class, *flags, *attributes, *jvp, *transpose;
+    const char *name, *class, *flags, *attributes, *jvp, *transpose, *batch;
     int low, high, results;
 } row;
 
@@ -15,7 +15,7 @@ typedef struct row {
 #define NONE(reason) reason
 static const row rows[] = {
 #define WEFT_OP(id, class, low, high, results, flags, attributes, infer, interpret, decompose, jvp, transpose, batch)  \
-    {#id, #class, #flags, attributes, jvp, transpose, low, high, results},
+    {#id, #class, #flags, attributes, jvp, transpose, batch, low, high, results},
 #include "ir/ops.def"
 #undef WEFT_OP
 };
@@ -57,10 +57,10 @@ static void print_ops(void) {
     printf(
         "# Operations of the graph IR\n\n"
         "Printed from `ir/ops.def`, which also states the semantics of each; `sh tests/project/docs.sh build/release --write` prints it anew.\n"
-        "An attribute with ? is optional. Derivatives: yes, or the reason why there is no hook in that column. Derived operations\n"
+        "An attribute with ? is optional. Derivatives and batching (vmap): yes, or the reason why there is no hook in that column. Derived operations\n"
         "have a decomposition into core ones (docs/add-an-op.md).\n\n"
-        "| op | class | operands | results | attributes | flags | forward derivative | transpose |\n"
-        "|---|---|---|---|---|---|---|---|\n");
+        "| op | class | operands | results | attributes | flags | forward derivative | transpose | batch |\n"
+        "|---|---|---|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const row *r = &rows[i];
         printf("| %s | %s | ", r->name, !strcmp(r->class, "CORE") ? "core" : "derived");
@@ -74,7 +74,8 @@ static void print_ops(void) {
         print_attributes(r->attributes);
         printf(" | ");
         print_flags(r->flags);
-        printf(" | %s | %s |\n", *r->jvp ? r->jvp : "yes", *r->transpose ? r->transpose : "yes");
+        printf(" | %s | %s | %s |\n", *r->jvp ? r->jvp : "yes", *r->transpose ? r->transpose : "yes",
+               *r->batch ? r->batch : "yes");
     }
 }
 
