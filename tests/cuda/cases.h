@@ -19,6 +19,7 @@
    copy          elements                     f32: -a
    attention     b h hkv t s d causal dtype
    convolution   n c o size kernel stride pad groups   f32, 2-d, with bias and relu
+   mlp           rows inputs width layers         f32, tanh between layers, one output
    Returns a status when the name or a number is wrong. */
 weft_status weft_bench_graph(weft_context *context, const char *name, int count, const int64_t *numbers,
                              weft_graph **out_graph) WEFT_MUST_USE;
