@@ -8,7 +8,7 @@
 #include "weft/dtype.h"
 
 typedef struct weft_capability {
-    const char *target;     /* cpu cuda amdgcn metal webgpu spirv */
+    const char *target;     /* cpu cuda amdgcn metal webgpu vulkan */
     const char *arch;       /* x86-64-v3, x86-64-v4, sm_80, sm_90a, gfx942, ... */
     weft_dtype index_dtype; /* of buffer indices: I64 on CPUs, I32 on GPUs */
 

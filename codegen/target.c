@@ -9,6 +9,9 @@ static const weft_target *const targets[] = {
 #endif
     &weft_target_cuda,
     &weft_target_webgpu,
+#if defined(WEFT_HAVE_SPIRV)
+    &weft_target_vulkan,
+#endif
     NULL,
 };
 

@@ -15,6 +15,7 @@ int weft_simt_propose(const weft_build_request *request, const char *name, weft_
     int count = 0;
     for (int i = 0; i < 2 && count < capacity; i++) {
         int tile = tiles[large ? i : 1 - i], bytes = weft_dtype_bits(sum) / 8, bk = tile == 128 ? 8 : 16;
+        while (bk > 4 && 2 * 2 * bk * tile * bytes > request->capability->shared_bytes) bk /= 2; /* wide sums */
         if (2 * 2 * bk * tile * bytes > request->capability->shared_bytes ||
             SIMT_THREADS > request->capability->threads_max)
             continue;

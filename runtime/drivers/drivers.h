@@ -1,9 +1,9 @@
-/* The drivers that exist. */
+/* The drivers that exist; vulkan only where its headers were found (WEFT_HAVE_VULKAN). */
 #ifndef WEFT_RUNTIME_DRIVERS_DRIVERS_H
 #define WEFT_RUNTIME_DRIVERS_DRIVERS_H
 
 #include "runtime/driver.h"
 
-extern const weft_driver weft_driver_null, weft_driver_cpu, weft_driver_cuda;
+extern const weft_driver weft_driver_null, weft_driver_cpu, weft_driver_cuda, weft_driver_vulkan;
 
 #endif

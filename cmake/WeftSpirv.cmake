@@ -1,0 +1,18 @@
+# codegen/spirv: Vulkan code, assembled and validated by SPIRV-Tools (C++ inside: its runtime is linked). Defines
+# WEFT_HAVE_SPIRV.
+set(WEFT_HAVE_SPIRV OFF)
+if(NOT WEFT_SPIRV STREQUAL OFF)
+  find_path(SPIRV_TOOLS_INCLUDE spirv-tools/libspirv.h)
+  find_library(SPIRV_TOOLS_LIBRARY NAMES SPIRV-Tools-shared SPIRV-Tools)
+  if(SPIRV_TOOLS_INCLUDE AND SPIRV_TOOLS_LIBRARY)
+    file(GLOB spirv_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/codegen/spirv/*.c)
+    target_sources(weft_codegen PRIVATE ${spirv_sources})
+    target_include_directories(weft_codegen SYSTEM PRIVATE ${SPIRV_TOOLS_INCLUDE})
+    list(APPEND WEFT_PRIVATE_LIBRARIES ${SPIRV_TOOLS_LIBRARY} stdc++)
+    target_compile_definitions(weft_codegen PRIVATE WEFT_HAVE_SPIRV=1)
+    set(WEFT_HAVE_SPIRV ON)
+  elseif(WEFT_SPIRV STREQUAL ON)
+    message(FATAL_ERROR "WEFT_SPIRV=ON but SPIRV-Tools was not found: apt-get install spirv-tools")
+  endif()
+endif()
+message(STATUS "SPIR-V code generation: ${WEFT_HAVE_SPIRV}")

@@ -1,0 +1,11 @@
+# runtime/drivers/vulkan: needs the Vulkan headers to build, the loader only to run (dlopen). Defines WEFT_HAVE_VULKAN.
+set(WEFT_HAVE_VULKAN OFF)
+find_path(VULKAN_INCLUDE vulkan/vulkan_core.h)
+if(VULKAN_INCLUDE)
+  file(GLOB vulkan_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/runtime/drivers/vulkan/*.c)
+  target_sources(weft_runtime PRIVATE ${vulkan_sources})
+  target_include_directories(weft_runtime SYSTEM PRIVATE ${VULKAN_INCLUDE})
+  target_compile_definitions(weft_runtime PRIVATE WEFT_HAVE_VULKAN=1)
+  set(WEFT_HAVE_VULKAN ON)
+endif()
+message(STATUS "Vulkan driver: ${WEFT_HAVE_VULKAN}")

@@ -1,0 +1,153 @@
+/* The command buffer, the ring that the host writes, and copies. See vulkan.h. */
+#include "runtime/drivers/vulkan/vulkan.h"
+
+#include <string.h>
+
+weft_status weft_vulkan_flush(vulkan_device *device) {
+    vulkan_api *api = &device->api;
+    device->ring_used = 0;
+    device->command_count = 0;
+    if (!device->open) return NULL;
+    device->open = false;
+    WEFT_TRY(weft_vulkan_status(device, api->EndCommandBuffer(device->commands), "vkEndCommandBuffer"), "%s",
+             device->name);
+    const VkSubmitInfo submit = {
+        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &device->commands};
+    WEFT_TRY(weft_vulkan_status(device, api->QueueSubmit(device->queue, 1, &submit, device->fence), "vkQueueSubmit"),
+             "%s", device->name);
+    WEFT_TRY(weft_vulkan_status(device, api->WaitForFences(device->device, 1, &device->fence, VK_TRUE, UINT64_MAX),
+                                "waiting for the device"),
+             "%s", device->name);
+    return weft_vulkan_status(device, api->ResetFences(device->device, 1, &device->fence), "vkResetFences");
+}
+
+weft_status weft_vulkan_begin(vulkan_device *device) {
+    if (device->lost)
+        return WEFT_STATUS(WEFT_UNAVAILABLE, "%s was lost; open it anew and load the program again", device->name);
+    if (device->command_count >= VULKAN_COMMANDS_MAX) WEFT_TRY(weft_vulkan_flush(device), "submitting commands");
+    if (!device->open) {
+        const VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+                                               .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
+        WEFT_TRY(
+            weft_vulkan_status(device, device->api.BeginCommandBuffer(device->commands, &info), "vkBeginCommandBuffer"),
+            "%s", device->name);
+        device->open = true;
+    }
+    const VkMemoryBarrier barrier = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+                                     .srcAccessMask = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT,
+                                     .dstAccessMask = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT};
+    const VkPipelineStageFlags stages = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+    if (device->command_count++ > 0)
+        device->api.CmdPipelineBarrier(device->commands, stages, stages, 0, 1, &barrier, 0, NULL, 0, NULL);
+    return NULL;
+}
+
+weft_status weft_vulkan_ring_take(vulkan_device *device, size_t bytes, size_t *out_offset) {
+    size_t size = (bytes + 15) / 16 * 16;
+    if (size > VULKAN_RING_BYTES - device->ring_used) WEFT_TRY(weft_vulkan_flush(device), "emptying the ring");
+    *out_offset = device->ring_used;
+    device->ring_used += size;
+    return NULL;
+}
+
+static weft_status find(vulkan_device *device, const void *memory, size_t bytes, const vulkan_block **out_block,
+                        uint64_t *out_offset) {
+    *out_block = weft_vulkan_block_find(device, memory, bytes);
+    if (!*out_block)
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%zu bytes at %p are no memory of vulkan:%d", bytes, memory,
+                           device->base.ordinal);
+    *out_offset = (uint64_t)(uintptr_t)memory - (*out_block)->address;
+    return NULL;
+}
+
+static weft_status record_copy(vulkan_device *device, VkBuffer from, uint64_t from_offset, VkBuffer to,
+                               uint64_t to_offset, uint64_t bytes) {
+    WEFT_TRY(weft_vulkan_begin(device), "copying");
+    const VkBufferCopy region = {from_offset, to_offset, bytes};
+    device->api.CmdCopyBuffer(device->commands, from, to, 1, &region);
+    return NULL;
+}
+
+/* Through the ring, piece by piece, in order with the commands before; straight into memory the host sees when nothing
+   is under way. */
+static weft_status upload(vulkan_device *device, void *to, const unsigned char *from, size_t bytes) {
+    const vulkan_block *block = NULL;
+    uint64_t offset = 0;
+    WEFT_TRY(find(device, to, bytes, &block, &offset), "upload");
+    if (block->mapped && device->command_count == 0) {
+        memcpy(block->mapped + offset, from, bytes);
+        return NULL;
+    }
+    for (size_t done = 0, piece; done < bytes; done += piece) {
+        size_t at = 0;
+        piece = bytes - done < VULKAN_RING_BYTES / 2 ? bytes - done : VULKAN_RING_BYTES / 2;
+        WEFT_TRY(weft_vulkan_ring_take(device, piece, &at), "upload");
+        memcpy(device->ring.mapped + at, from + done, piece);
+        WEFT_TRY(record_copy(device, device->ring.buffer, at, block->buffer, offset + done, piece), "upload");
+    }
+    return NULL;
+}
+
+static weft_status download(vulkan_device *device, unsigned char *to, const void *from, size_t bytes) {
+    const vulkan_block *block = NULL;
+    uint64_t offset = 0;
+    WEFT_TRY(find(device, from, bytes, &block, &offset), "download");
+    if (block->mapped) {
+        WEFT_TRY(weft_vulkan_flush(device), "download");
+        memcpy(to, block->mapped + offset, bytes);
+        return NULL;
+    }
+    for (size_t done = 0, piece; done < bytes; done += piece) {
+        size_t at = 0;
+        piece = bytes - done < VULKAN_RING_BYTES / 2 ? bytes - done : VULKAN_RING_BYTES / 2;
+        WEFT_TRY(weft_vulkan_ring_take(device, piece, &at), "download");
+        WEFT_TRY(record_copy(device, block->buffer, offset + done, device->ring.buffer, at, piece), "download");
+        WEFT_TRY(weft_vulkan_flush(device), "download");
+        memcpy(to + done, device->ring.mapped + at, piece);
+    }
+    return NULL;
+}
+
+static weft_status copy(vulkan_device *device, void *to, const void *from, size_t bytes) {
+    const vulkan_block *source = NULL, *target = NULL;
+    uint64_t source_offset = 0, target_offset = 0;
+    WEFT_TRY(find(device, from, bytes, &source, &source_offset), "copy");
+    WEFT_TRY(find(device, to, bytes, &target, &target_offset), "copy");
+    return record_copy(device, source->buffer, source_offset, target->buffer, target_offset, bytes);
+}
+
+weft_status weft_vulkan_upload(weft_device *base, void *to, const void *from, size_t bytes) {
+    vulkan_device *device = (vulkan_device *)base;
+    if (bytes == 0) return NULL;
+    (void)pthread_mutex_lock(&device->lock);
+    weft_status status = upload(device, to, from, bytes);
+    (void)pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+/* The host may read `to` when this returns. */
+weft_status weft_vulkan_download(weft_device *base, void *to, const void *from, size_t bytes) {
+    vulkan_device *device = (vulkan_device *)base;
+    if (bytes == 0) return NULL;
+    (void)pthread_mutex_lock(&device->lock);
+    weft_status status = download(device, to, from, bytes);
+    (void)pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+weft_status weft_vulkan_copy(weft_device *base, void *to, const void *from, size_t bytes) {
+    vulkan_device *device = (vulkan_device *)base;
+    if (bytes == 0) return NULL;
+    (void)pthread_mutex_lock(&device->lock);
+    weft_status status = copy(device, to, from, bytes);
+    (void)pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+weft_status weft_vulkan_synchronise(weft_device *base) {
+    vulkan_device *device = (vulkan_device *)base;
+    (void)pthread_mutex_lock(&device->lock);
+    weft_status status = weft_vulkan_flush(device);
+    (void)pthread_mutex_unlock(&device->lock);
+    return status;
+}
