@@ -64,6 +64,7 @@ double distance(const weft_tensor *a, const weft_tensor *b) {
 int main(void) {
     SRunner *runner = srunner_create(optim_suite());
     srunner_add_suite(runner, schedule_suite());
+    srunner_add_suite(runner, loss_suite());
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);

@@ -24,5 +24,6 @@ double distance(const weft_tensor *a, const weft_tensor *b);
 
 Suite *optim_suite(void);
 Suite *schedule_suite(void);
+Suite *loss_suite(void);
 
 #endif
