@@ -2,14 +2,16 @@
 
    A block is some channels of one image. A channel's padded plane is made in scratch, then tiles of a few lines times a
    few vectors are computed from there, every vector of x loaded once for all the lines that it is a tap of. All taps
-   are written out; their weights stay in registers where there are enough of them. The plane: borders are the same for
-   all channels of a block, so they are zeroed once and rows are copied between them, whole vectors, zeros past the
-   row's end. Invariant: what a copied row writes lies in its own row of the plane (weft_convolution_depthwise_layout).
-   Planes with holes or with rows that are left out are packed as other convolutions' are. Read next:
-   convolution_pack.c. */
+   are written out; their weights stay in registers where there are enough of them.
+
+   The plane: borders are the same for all channels of a block, so they are zeroed once and rows are copied between
+   them, whole vectors, zeros past the row's end. Of a plane that would crowd L1 there is one chunk of lines at a time.
+   Invariant: what a copied row writes lies in its own row of the plane (weft_convolution_depthwise_layout). Planes with
+   holes or with rows that are left out are packed as other convolutions' are. Read next: convolution_pack.c. */
 #include "codegen/builders/convolution_cpu.h"
 
 enum { TAPS_MAX = 49, PHASES_MAX = 4, BLOCK_ELEMENTS = 8192, CHANNELS_MAX = 16 };
+enum { CHUNK_BYTES = 20 << 10, CHUNK_LINES = 16 /* of symbolic planes */ };
 
 bool weft_convolution_is_depthwise(const weft_convolution *p) {
     return p->group_inputs == 1 && p->taps > 1 && p->taps <= TAPS_MAX && p->rank <= 2 && !p->direct;
@@ -40,6 +42,26 @@ static weft_dim phase_count(weft_dim_table *table, const weft_convolution_axis *
     return weft_dim_divide_ceil(table, left, a->phases);
 }
 
+/* Rows of the plane that some lines of outputs need. */
+static int64_t chunk_rows(const weft_convolution_axis *first, int64_t lines) {
+    return (lines - 1) * first->step + (first->subsampled ? 0 : (first->kernel - 1) * first->dilation) + 1;
+}
+
+/* Lines whose rows stay in L1: a number; all of them where that fits. */
+static int64_t chunk_lines(const weft_convolution *p) {
+    int64_t lines = CHUNK_LINES, bytes = weft_dtype_bits(p->accumulate) / 8;
+    if (!weft_dim_is_number(p->lines) || !weft_dim_is_number(p->axis[0].pitch)) return lines;
+    int64_t rows = CHUNK_BYTES / (p->axis[0].pitch * bytes), reach = chunk_rows(&p->axis[0], 1);
+    lines = rows > reach ? (rows - reach) / p->axis[0].step + 1 : 1;
+    lines = lines / WEFT_DEPTHWISE_LINES * WEFT_DEPTHWISE_LINES;
+    if (lines < WEFT_DEPTHWISE_LINES) lines = WEFT_DEPTHWISE_LINES;
+    return lines < p->lines ? lines : p->lines;
+}
+
+static bool is_chunked(const weft_convolution *p) {
+    return p->rank == 2 && copies_rows(p) && !(weft_dim_is_number(p->lines) && chunk_lines(p) >= p->lines);
+}
+
 void weft_convolution_depthwise_layout(const weft_build_request *request, weft_convolution *p, int lanes) {
     weft_dim_table *table = request->graph->dims;
     weft_convolution_axis *last = &p->axis[p->rank - 1];
@@ -53,7 +75,8 @@ void weft_convolution_depthwise_layout(const weft_build_request *request, weft_c
     p->plane = weft_dim_multiply(table, last->extent, last->phases);
     if (p->rank == 2) {
         p->axis[0].pitch = p->plane;
-        p->plane = weft_dim_multiply(table, p->plane, p->axis[0].extent);
+        p->plane = weft_dim_multiply(
+            table, p->plane, weft_dim_minimum(table, p->axis[0].extent, chunk_rows(&p->axis[0], chunk_lines(p))));
     }
     p->plane = weft_dim_multiply(table, weft_dim_divide_ceil(table, p->plane, lanes), lanes);
 }
@@ -95,33 +118,62 @@ static void copy_phase(weft_convolution_build *b, weft_kval to, int64_t phase, c
     }
 }
 
-/* Rows of x between the borders of the plane; those that no output needs are left out. */
-static void copy_rows(weft_convolution_build *b) {
-    const weft_convolution *p = b->p;
+static void clear(weft_convolution_build *b, weft_kval from, weft_dim elements) {
     weft_kernel *k = b->k;
-    weft_dim_table *table = b->request->graph->dims;
-    const weft_convolution_axis *first = &p->axis[0], *last = &p->axis[p->rank - 1];
-    weft_lane_index leading[WEFT_MAX_RANK] = {weft_lane_scalar(b->image), weft_lane_scalar(b->group)};
-    weft_kval to = weft_cv_number(b, 0), row = WEFT_KNONE;
-    if (p->rank == 2) {
-        weft_dim fits = weft_dim_maximum(table, weft_dim_subtract(table, first->extent, first->low), 0);
-        row = weft_k_for(k, weft_cv_number(b, 0), weft_cv_extent(b, weft_dim_minimum(table, first->input, fits)),
-                         weft_cv_number(b, 1), 0);
-        leading[2] = weft_lane_scalar(row);
-        to = weft_cv_times(b, weft_cv_plus(b, row, first->low), first->pitch);
-    }
+    weft_kval at = weft_k_for(k, weft_cv_number(b, 0), weft_cv_extent(b, elements), weft_cv_number(b, b->lanes), 0);
+    weft_kval mask = WEFT_KNONE;
+    if (weft_dim_divisor(b->request->graph->dims, elements) % b->lanes)
+        mask = weft_index_below(&b->c, weft_lane_range(at, b->lanes), b->lanes, weft_cv_extent(b, elements));
+    weft_k_store(k, b->x, weft_k_add(k, from, at), mask, weft_k_constant_lanes(k, b->p->accumulate, 0, b->lanes));
+    weft_k_end(k);
+}
+
+static void copy_row(weft_convolution_build *b, weft_kval to, const weft_lane_index *leading) {
     size_t mark = weft_index_mark(&b->c);
-    for (int64_t phase = 0; phase < last->phases; phase++) {
+    for (int64_t phase = 0; phase < b->p->axis[b->p->rank - 1].phases; phase++) {
         copy_phase(b, to, phase, leading);
         weft_index_release(&b->c, mark);
     }
-    if (p->rank == 2) weft_k_end(k);
 }
 
-static void clear_plane(weft_convolution_build *b) {
+/* Rows of x between the borders of the plane; those that no output needs are left out. */
+static void copy_plane(weft_convolution_build *b) {
+    const weft_convolution *p = b->p;
     weft_kernel *k = b->k;
-    weft_kval at = weft_k_for(k, weft_cv_number(b, 0), weft_cv_extent(b, b->p->plane), weft_cv_number(b, b->lanes), 0);
-    weft_k_store(k, b->x, at, WEFT_KNONE, weft_k_constant_lanes(k, b->p->accumulate, 0, b->lanes));
+    weft_dim_table *table = b->request->graph->dims;
+    const weft_convolution_axis *first = &p->axis[0];
+    weft_lane_index leading[WEFT_MAX_RANK] = {weft_lane_scalar(b->image), weft_lane_scalar(b->group)};
+    if (p->rank == 1) {
+        copy_row(b, weft_cv_number(b, 0), leading);
+        return;
+    }
+    weft_dim fits = weft_dim_maximum(table, weft_dim_subtract(table, first->extent, first->low), 0);
+    weft_kval row = weft_k_for(k, weft_cv_number(b, 0), weft_cv_extent(b, weft_dim_minimum(table, first->input, fits)),
+                               weft_cv_number(b, 1), 0);
+    leading[2] = weft_lane_scalar(row);
+    copy_row(b, weft_cv_times(b, weft_cv_plus(b, row, first->low), first->pitch), leading);
+    weft_k_end(k);
+}
+
+/* The rows that the lines from `line` on need, borders among them. */
+static void copy_chunk(weft_convolution_build *b, weft_kval line) {
+    const weft_convolution *p = b->p;
+    weft_kernel *k = b->k;
+    const weft_convolution_axis *first = &p->axis[0];
+    weft_lane_index leading[WEFT_MAX_RANK] = {weft_lane_scalar(b->image), weft_lane_scalar(b->group)};
+    weft_kval position = weft_cv_times(b, line, first->step),
+              rows = weft_k_min(k, weft_cv_number(b, chunk_rows(first, chunk_lines(p))),
+                                weft_k_sub(k, weft_cv_extent(b, first->extent), position));
+    weft_kval row = weft_k_for(k, weft_cv_number(b, 0), rows, weft_cv_number(b, 1), 0);
+    weft_kval source = weft_k_add(k, weft_k_add(k, position, row), weft_cv_number(b, -first->low)),
+              to = weft_cv_times(b, row, first->pitch);
+    weft_k_if(k, weft_k_and(k, weft_k_le(k, weft_cv_number(b, 0), source),
+                            weft_k_lt(k, source, weft_cv_extent(b, first->input))));
+    leading[2] = weft_lane_scalar(source);
+    copy_row(b, to, leading);
+    weft_k_else(k);
+    clear(b, to, first->pitch);
+    weft_k_end(k);
     weft_k_end(k);
 }
 
@@ -195,9 +247,10 @@ static void emit_tile(weft_convolution_build *b, const tile *t) {
     weft_kval w_at = weft_k_add(k, b->w_base, weft_cv_times(b, t->row, p->taps)), x_at = t->column;
     int64_t rows = 1;
     if (p->rank == 2) {
-        x_at = weft_k_add(
-            k, x_at, weft_cv_times(b, t->line, weft_dim_multiply(b->request->graph->dims, first->pitch, first->step)));
-        rows = (t->lines - 1) * first->step + (first->subsampled ? 0 : (first->kernel - 1) * first->dilation) + 1;
+        x_at = weft_k_add(k, x_at,
+                          weft_cv_times(b, weft_k_sub(k, t->line, b->line_start),
+                                        weft_dim_multiply(b->request->graph->dims, first->pitch, first->step)));
+        rows = chunk_rows(first, t->lines);
     }
     for (int64_t down = 0; down < rows; down++) {
         packed_row(b, t, regs, w_at, x_at, down);
@@ -252,29 +305,63 @@ static void columns(weft_convolution_build *b, int lines, weft_kval line, weft_k
     }
 }
 
-/* All lines of one output channel: bands of WEFT_DEPTHWISE_LINES, then what is left. */
-static void bands(weft_convolution_build *b, weft_kval row) {
+/* Lines [from, to) of one output channel: bands of WEFT_DEPTHWISE_LINES, then what is left. */
+static void bands(weft_convolution_build *b, weft_kval row, weft_kval from, weft_kval to) {
     weft_kernel *k = b->k;
     const weft_convolution *p = b->p;
     bool known = weft_dim_is_number(p->lines);
     int band =
         p->rank == 1 || (known && p->lines < WEFT_DEPTHWISE_LINES) ? (known ? (int)p->lines : 1) : WEFT_DEPTHWISE_LINES;
-    weft_kval lines = weft_cv_extent(b, p->lines), size = weft_cv_number(b, band);
-    weft_kval whole = weft_k_mul(k, weft_k_div(k, lines, size), size);
-    weft_kval line = weft_k_for(k, weft_cv_number(b, 0), whole, size, 0);
+    weft_kval size = weft_cv_number(b, band),
+              whole = weft_k_add(k, from, weft_k_mul(k, weft_k_div(k, weft_k_sub(k, to, from), size), size));
+    weft_kval line = weft_k_for(k, from, whole, size, 0);
     size_t mark = weft_index_mark(&b->c);
     columns(b, band, line, row);
     weft_index_release(&b->c, mark);
     weft_k_end(k);
-    if (known) {
-        if (p->lines % band) columns(b, (int)(p->lines % band), whole, row);
-        weft_index_release(&b->c, mark);
-        return;
-    }
-    line = weft_k_for(k, whole, lines, weft_cv_number(b, 1), 0);
-    columns(b, 1, line, row);
+    if (known && p->lines % band == 0) return; /* chunks are whole bands */
+    if (known)
+        weft_k_if(k, weft_k_lt(k, whole, to));
+    else
+        line = weft_k_for(k, whole, to, weft_cv_number(b, 1), 0);
+    columns(b, known ? (int)(p->lines % band) : 1, known ? whole : line, row);
     weft_index_release(&b->c, mark);
     weft_k_end(k);
+}
+
+/* All output channels of one input channel, whose rows for the lines [from, to) stand in the plane. */
+static void multiply(weft_convolution_build *b, weft_kval from, weft_kval to) {
+    weft_kernel *k = b->k;
+    size_t mark = weft_index_mark(&b->c);
+    weft_kval row =
+        weft_k_for(k, weft_cv_number(b, 0), weft_cv_number(b, b->p->group_outputs), weft_cv_number(b, 1), 0);
+    b->line_start = from;
+    hold_weights(b, row);
+    bands(b, row, from, to);
+    weft_index_release(&b->c, mark);
+    weft_k_end(k);
+}
+
+static void one_channel(weft_convolution_build *b) {
+    const weft_convolution *p = b->p;
+    weft_kernel *k = b->k;
+    weft_kval zero = weft_cv_number(b, 0), lines = weft_cv_extent(b, p->lines);
+    size_t mark = weft_index_mark(&b->c);
+    if (is_chunked(p)) {
+        weft_kval size = weft_cv_number(b, chunk_lines(p)), line = weft_k_for(k, zero, lines, size, 0);
+        copy_chunk(b, line);
+        weft_index_release(&b->c, mark);
+        multiply(b, line, weft_k_min(k, weft_k_add(k, line, size), lines));
+        weft_k_end(k);
+        return;
+    }
+    if (copies_rows(p))
+        copy_plane(b);
+    else
+        weft_convolution_pack_rows(b, b->x, zero, b->image, b->group, zero,
+                                   weft_cv_extent(b, p->rank == 1 ? 1 : p->axis[0].extent));
+    weft_index_release(&b->c, mark);
+    multiply(b, zero, lines);
 }
 
 /* Enough of them that zeroing the plane does not count, few enough that the threads share the work. */
@@ -305,23 +392,14 @@ weft_status weft_convolution_depthwise(weft_convolution_build *b) {
     b->image = p->batch == 1 ? weft_cv_number(b, 0) : id;
     b->index[0] = weft_lane_scalar(b->image);
     weft_kval w_start = b->w_temp < 0 ? weft_cv_extent(b, p->w_access.offset) : weft_cv_number(b, 0);
-    if (copies) clear_plane(b);
+    if (copies) clear(b, weft_cv_number(b, 0), p->plane);
     weft_kval from = weft_k_mul(k, block, weft_cv_number(b, channels));
     b->group = weft_k_for(k, from, weft_k_min(k, weft_cv_plus(b, from, channels), weft_cv_number(b, p->groups)),
                           weft_cv_number(b, 1), 0);
     size_t mark = weft_index_mark(&b->c);
     b->w_base = weft_k_add(k, w_start, weft_cv_times(b, b->group, p->group_outputs * p->taps));
-    if (copies)
-        copy_rows(b);
-    else
-        weft_convolution_pack_rows(b, b->x, weft_cv_number(b, 0), b->image, b->group, weft_cv_number(b, 0),
-                                   weft_cv_extent(b, p->rank == 1 ? 1 : p->axis[0].extent));
+    one_channel(b);
     weft_index_release(&b->c, mark);
-    weft_kval row = weft_k_for(k, weft_cv_number(b, 0), weft_cv_number(b, p->group_outputs), weft_cv_number(b, 1), 0);
-    hold_weights(b, row);
-    bands(b, row);
-    weft_index_release(&b->c, mark);
-    weft_k_end(k);
     weft_k_end(k);
     return weft_convolution_end(b);
 }
