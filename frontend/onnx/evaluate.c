@@ -102,7 +102,7 @@ static element unary_element(weft_graph *g, weft_op op, element x, weft_dtype dt
 
 static element integer_binary(weft_graph *g, weft_op op, weft_dim a, weft_dim b) {
     int64_t x, y, low_a, low_b, high;
-    bool numbers = weft_onnx_dim_number(g, a, &x) & weft_onnx_dim_number(g, b, &y);
+    bool number = weft_onnx_dim_number(g, a, &x), numbers = weft_onnx_dim_number(g, b, &y) && number;
     weft_dim_bounds(g->dims, a, &low_a, &high);
     weft_dim_bounds(g->dims, b, &low_b, &high);
     bool floor_division = low_a >= 0 && low_b > 0;

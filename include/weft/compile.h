@@ -41,6 +41,12 @@ WEFT_API weft_status weft_compile(weft_graph *graph, const weft_compile_options 
 WEFT_API weft_status weft_compile_file(weft_graph *graph, const weft_compile_options *options,
                                        const char *path) WEFT_MUST_USE;
 
+/* Writes a folder of static files that runs the model in a browser through WebGPU: index.html, weft.js (one module) and
+   model.weft. The folder is made when it is missing; files of these names are replaced. options->targets and no_graph
+   have no say. */
+WEFT_API weft_status weft_compile_web(weft_graph *graph, const weft_compile_options *options,
+                                      const char *folder) WEFT_MUST_USE;
+
 /* Compiles the graph inside an artifact again and loads it: for machines that it has no code for, and for files whose
    code is not to be trusted (no code of the file runs). NOT_FOUND when the file was written without its graph. */
 WEFT_API weft_status weft_compile_artifact(weft_context *context, const char *path, const weft_compile_options *options,

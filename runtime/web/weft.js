@@ -1,10 +1,12 @@
 /* Runs a compiled program in a browser through WebGPU.
 
-     const model = await load({program, image, weights, device, onprogress});
+     const model = await open('model.weft', {onprogress: ({stage, done, total}) => {}});
      const {y} = await model.run({x: {shape: [2, 3], data: new Float32Array(6)}});
 
-   program: the program's JSON (base/program_write.c); image: the code image's JSON (codegen/webgpu/target.c); weights:
-   Uint8Array of program.weights_bytes. Data travels as bytes: any typed array in, Uint8Array out, with dtype and shape.
+   The artifact (base/artifact.h) is read as it arrives: weights go to the GPU piece by piece and are never whole in
+   memory, kernels compile meanwhile. `load` takes the parts instead: the program's JSON (base/program_write.c), the code
+   image's JSON (codegen/webgpu/target.c), weights as Uint8Array. Data travels as bytes: any typed array in, Uint8Array
+   out, with dtype and shape; `values` turns an output into numbers.
    Every buffer that is no view has memory of its own; TEMP buffers whose lifetimes are apart share it. A dispatch may not
    see one GPU buffer both as read and as written, nor at an unaligned offset: such bindings go through a copy.
    Errors throw; after `device.lost` a program must be loaded again. */
@@ -103,6 +105,106 @@ function compileExtent(text, symbols) {
 
 const relations = {'==': (a, b) => a === b, '!=': (a, b) => a !== b, '<': (a, b) => a < b, '<=': (a, b) => a <= b};
 
+/* -- the artifact: entries of a stored ZIP in the order they come */
+
+const crcTable = Uint32Array.from({length: 256}, (_, n) => {
+  for (let k = 0; k < 8; k++) n = n & 1 ? 0xedb88320 ^ (n >>> 1) : n >>> 1;
+  return n;
+});
+
+class Entries {
+  constructor(reader, onbytes) {
+    this.reader = reader;
+    this.onbytes = onbytes;
+    this.chunk = new Uint8Array(0);
+    this.left = 0; /* of the present entry */
+    this.crc = 0;
+  }
+
+  /* Exactly `count` bytes of the file. */
+  async take(count) {
+    const parts = [];
+    for (let missing = count; missing > 0;) {
+      if (!this.chunk.length) {
+        const {done, value} = await this.reader.read();
+        if (done) throw new Error('the file ends too early');
+        this.onbytes(value.length);
+        this.chunk = value;
+      }
+      const part = this.chunk.subarray(0, missing);
+      this.chunk = this.chunk.subarray(part.length);
+      missing -= part.length;
+      parts.push(part);
+    }
+    if (parts.length === 1) return parts[0];
+    const whole = new Uint8Array(count);
+    let at = 0;
+    for (const part of parts) {
+      whole.set(part, at);
+      at += part.length;
+    }
+    return whole;
+  }
+
+  /* Bytes of the present entry; its end checks it. */
+  async read(count) {
+    if (count > this.left) throw new Error(`${this.name} ends too early`);
+    const bytes = await this.take(count);
+    let crc = ~this.crc;
+    for (let i = 0; i < bytes.length; i++) crc = crcTable[(crc ^ bytes[i]) & 255] ^ (crc >>> 8);
+    this.crc = ~crc;
+    this.left -= count;
+    if (!this.left && this.crc >>> 0 !== this.wanted) throw new Error(`${this.name} is damaged`);
+    return bytes;
+  }
+
+  async skip(count = this.left) {
+    for (; count > 0; count -= Math.min(count, 1 << 20)) await this.read(Math.min(count, 1 << 20));
+  }
+
+  async text() {
+    return new TextDecoder().decode(await this.read(this.left));
+  }
+
+  /* The name of the next entry, null behind the last. Zeros may lie between them. */
+  async next() {
+    await this.skip();
+    let first;
+    do first = (await this.take(1))[0]; while (first === 0);
+    const head = new Uint8Array(30);
+    head[0] = first;
+    head.set(await this.take(29), 1);
+    const view = new DataView(head.buffer), mark = view.getUint32(0, true);
+    if (mark === 0x02014b50) return null;
+    if (mark !== 0x04034b50 || view.getUint16(6, true) & 8 || view.getUint16(8, true)) throw new Error('this is no artifact of Weft');
+    this.wanted = view.getUint32(14, true);
+    this.left = view.getUint32(22, true);
+    this.crc = 0;
+    this.name = new TextDecoder().decode(await this.take(view.getUint16(26, true)));
+    const bytes = await this.take(view.getUint16(28, true)), extra = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+    for (let at = 0; at + 4 <= bytes.length; at += 4 + extra.getUint16(at + 2, true))
+      if (extra.getUint16(at, true) === 1 && this.left === 0xffffffff) this.left = Number(extra.getBigUint64(at + 4, true));
+    return this.name;
+  }
+}
+
+/* The same interface over bytes that are there. */
+class Memory {
+  constructor(bytes) {
+    this.bytes = bytes;
+    this.at = 0;
+  }
+
+  async read(count) {
+    if (this.at + count > this.bytes.length) throw new Error('the weights end too early');
+    return this.bytes.subarray(this.at, (this.at += count));
+  }
+
+  async skip(count) {
+    this.at += count;
+  }
+}
+
 /* -- loading */
 
 async function makeKernel(device, kernel) {
@@ -159,15 +261,16 @@ export class Model {
     });
   }
 
-  write(buffer, data) {
+  /* at: a multiple of 4 */
+  write(buffer, data, at = 0) {
     const bytes = data instanceof ArrayBuffer ? new Uint8Array(data)
                                               : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
     const whole = bytes.length & ~3;
-    if (whole) this.device.queue.writeBuffer(buffer, 0, bytes, 0, whole);
+    if (whole) this.device.queue.writeBuffer(buffer, at, bytes, 0, whole);
     if (whole === bytes.length) return;
     const rest = new Uint8Array(4);
     rest.set(bytes.subarray(whole));
-    this.device.queue.writeBuffer(buffer, whole, rest);
+    this.device.queue.writeBuffer(buffer, at + whole, rest);
   }
 
   async read(buffer, offset, bytes) {
@@ -182,26 +285,54 @@ export class Model {
     return copy;
   }
 
-  async load(image, weights, onprogress) {
+  /* Kernels compile side by side. */
+  async compile(image, onprogress) {
     if (this.program.format !== 1 || image.format !== 1) throw new Error('this program has a format of another version');
     if (this.program.target !== 'webgpu') throw new Error(`this program is for ${this.program.target}`);
     if (image.kernels.length !== this.program.kernels.length) throw new Error('program and code do not belong together');
     let done = 0;
+    const total = image.kernels.length;
     this.kernels = await Promise.all(image.kernels.map(async (kernel) => {
       const made = await makeKernel(this.device, kernel);
-      onprogress?.(++done, image.kernels.length, kernel.name);
+      onprogress?.({stage: 'kernels', done: ++done, total});
       return made;
     }));
-    const empty = this.program.symbols.map((s) => (s.origin === 'data' ? s.maximum : undefined));
+  }
+
+  /* Memory of the program's lifetime. Constants in the order of their offsets, equal ones at one offset; from: read and
+     skip of the weights. */
+  async place(from) {
+    const places = new Map(), empty = this.known();
     this.program.buffers.forEach((buffer, number) => {
       const offset = buffer.offset ?? 0;
       const initial = buffer.kind === 'constant' || (buffer.kind === 'state' && offset !== '?');
       if (!initial && buffer.kind !== 'persistent' && buffer.kind !== 'state') return;
-      const bytes = this.extent(buffer.bytes, empty);
-      this.memory.set(number, this.create(number, bytes));
-      if (initial) this.write(this.memory.get(number), weights.subarray(offset, offset + bytes));
+      const bytes = this.extent(buffer.bytes, empty), gpu = this.create(number, bytes);
+      this.memory.set(number, gpu);
+      if (initial && bytes) places.set(offset, [...(places.get(offset) ?? []), {gpu, bytes}]);
     });
-    const run = new Run(this, empty, this.memory);
+    let at = 0;
+    for (const offset of [...places.keys()].sort((a, b) => a - b)) {
+      const end = Math.max(...places.get(offset).map(({bytes}) => offset + bytes));
+      if (offset < at) throw new Error('constants overlap');
+      await from.skip(offset - at);
+      for (at = offset; at < end;) {
+        const piece = await from.read(Math.min(end - at, 1 << 20));
+        for (const {gpu, bytes} of places.get(offset))
+          if (bytes > at - offset) this.write(gpu, piece.subarray(0, offset + bytes - at), at - offset);
+        at += piece.length;
+      }
+    }
+  }
+
+  /* Values of the symbols before any input. */
+  known() {
+    return this.program.symbols.map((s) => (s.origin === 'data' ? s.maximum : undefined));
+  }
+
+  /* The load region packs weights. */
+  async start() {
+    const run = new Run(this, this.known(), this.memory);
     await run.region(0);
     await run.flush();
   }
@@ -209,7 +340,7 @@ export class Model {
   /* Symbols from the shapes of the inputs; what they claim is checked. */
   bind(inputs) {
     const {symbols, guards} = this.program;
-    const values = symbols.map((s) => (s.origin === 'data' ? s.maximum : undefined));
+    const values = this.known();
     for (const port of this.program.inputs) {
       const given = inputs[port.name];
       if (!given) throw new Error(`input ${port.name} is missing`);
@@ -293,6 +424,21 @@ export class Model {
     this.temps?.memory.forEach((buffer) => buffer.destroy());
     this.uniforms.forEach((buffer) => buffer.destroy());
   }
+}
+
+/* The elements of an output as numbers (64-bit integers as BigInt). */
+export function values({dtype, data}) {
+  const arrays = {f32: Float32Array, f64: Float64Array, i8: Int8Array, u8: Uint8Array, bool: Uint8Array, i16: Int16Array,
+                  u16: Uint16Array, i32: Int32Array, u32: Uint32Array, i64: BigInt64Array, u64: BigUint64Array};
+  if (arrays[dtype]) return new arrays[dtype](data.buffer, data.byteOffset, data.byteLength / arrays[dtype].BYTES_PER_ELEMENT);
+  const bits = new Uint16Array(data.buffer, data.byteOffset, data.byteLength / 2);
+  if (dtype === 'bf16') return new Float32Array(Uint32Array.from(bits, (b) => b << 16).buffer);
+  if (dtype !== 'f16') throw new Error(`values of dtype ${dtype}`);
+  return Float32Array.from(bits, (b) => {
+    const sign = b & 0x8000 ? -1 : 1, exponent = (b >> 10) & 31, fraction = b & 1023;
+    if (exponent === 31) return fraction ? NaN : sign * Infinity;
+    return sign * (exponent ? (1024 + fraction) * 2 ** (exponent - 25) : fraction * 2 ** -24);
+  });
 }
 
 function dtypeBits(name) {
@@ -462,11 +608,63 @@ export async function openDevice() {
   return {adapter, device: await adapter.requestDevice({requiredLimits})};
 }
 
+/* Errors of the device become errors of `work`. */
+async function checked(device, work) {
+  device.pushErrorScope('out-of-memory');
+  device.pushErrorScope('validation');
+  let failure = null;
+  try {
+    await work();
+  } catch (error) {
+    failure = error;
+  }
+  const validation = await device.popErrorScope(), memory = await device.popErrorScope(), found = validation ?? memory;
+  if (failure || found) throw failure ?? new Error(found.message);
+}
+
 export async function load({program, image, weights, device, onprogress}) {
   const model = new Model(program, device);
-  device.pushErrorScope('validation');
-  await model.load(image, weights, onprogress);
-  const error = await device.popErrorScope();
-  if (error) throw new Error(error.message);
+  await checked(device, async () => {
+    await model.compile(image, onprogress);
+    await model.place(new Memory(weights));
+    await model.start();
+  });
+  return model;
+}
+
+/* What the manifest says about WebGPU. */
+function targetOf(manifest) {
+  if (manifest.format !== 'weft-artifact' || manifest.version !== 1) throw new Error('this file has a format of another version');
+  const target = manifest.targets.find((t) => t.target === 'webgpu');
+  if (!target) throw new Error('this file has no code for WebGPU: weft compile --target webgpu');
+  return target;
+}
+
+/* onprogress({stage: 'download', done, total: bytes; 0 = not known}) and ({stage: 'kernels', done, total}). */
+export async function open(url, {device, onprogress} = {}) {
+  device ??= (await openDevice()).device;
+  const response = await fetch(url);
+  if (!response.ok) throw new Error(`${url}: ${response.status} ${response.statusText}`);
+  const total = Number(response.headers.get('Content-Length') ?? 0);
+  let done = 0, manifest, target, model, kernels;
+  const file = new Entries(response.body.getReader(),
+                           (bytes) => onprogress?.({stage: 'download', done: (done += bytes), total: Math.max(total, total && done)}));
+  const read = async () => {
+    for (let name; (name = await file.next());) {
+      if (name === 'manifest.json') {
+        manifest = JSON.parse(await file.text());
+        target = targetOf(manifest);
+        model = new Model(target.program, device);
+      } else if (name === target?.code) {
+        kernels = model.compile(JSON.parse(await file.text()), onprogress);
+        kernels.catch(() => {}); /* reported below */
+      } else if (name === manifest?.weights) await model.place(file);
+    }
+    if (!model || !kernels) throw new Error('this is no artifact of Weft');
+    if (!manifest.weights) await model.place(new Memory(new Uint8Array(0)));
+    await kernels;
+    await model.start();
+  };
+  await checked(device, read);
   return model;
 }

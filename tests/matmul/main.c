@@ -194,11 +194,12 @@ static void check(product p) {
     int64_t k = 1;
     for (const char *l = contract; *l; l++) k *= p.size[*l - 'a'];
     for (int64_t i = 0; i < count; i++) {
-        double got = eps ? weft_element_double(p.result, result, i) : (double)weft_element_i64(p.result, result, i),
+        double got = eps > 0 ? weft_element_double(p.result, result, i) : (double)weft_element_i64(p.result, result, i),
                want = sums[i];
         if (p.dtype == WEFT_U16) want = fmod(want, 65536);
         if (p.epilogue) want = fmax(0, 2 * (want + bias.values[i % columns]));
-        double bound = eps ? 2 * (acc * (double)(k + 4) * sizes[i] + 2 * eps * (fabs(sums[i]) + fabs(want) + 1)) : 0;
+        double bound =
+            eps > 0 ? 2 * (acc * (double)(k + 4) * sizes[i] + 2 * eps * (fabs(sums[i]) + fabs(want) + 1)) : 0;
         ck_assert_msg(fabs(got - want) <= bound,
                       "%s m%d n%d k%d sym '%s' %s->%s %s threads %d%s: element %lld is %g, not %g (bound %g)", p.spec,
                       p.size['m' - 'a'], p.size['n' - 'a'], p.size['k' - 'a'], p.symbolic ? p.symbolic : "",

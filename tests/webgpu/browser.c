@@ -21,6 +21,7 @@ typedef struct server {
     int fd, port;
     int first, count; /* the page runs cases first ... count - 1 */
     browser_case *cases;
+    const browser_job *job;
     char *log;
     bool done;
 } server;
@@ -105,11 +106,22 @@ static bool receive(int fd, char *head, size_t room, unsigned char **out_body, s
     return true;
 }
 
+static const char *type_of(const char *path) {
+    const char *dot = strrchr(path, '.');
+    if (dot && !strcmp(dot, ".html")) return "text/html";
+    return dot && !strcmp(dot, ".js") ? "text/javascript" : "application/octet-stream";
+}
+
 static void get(server *s, int fd, const char *path) {
     int number;
-    if (!strcmp(path, "/"))
-        reply_file(fd, WEFT_SOURCE_DIR "/tests/webgpu/page.html", "text/html");
-    else if (!strcmp(path, "/weft.js"))
+    char file[1024];
+    if (!strcmp(path, "/")) {
+        snprintf(file, sizeof file, WEFT_SOURCE_DIR "/tests/webgpu/%s", s->job->page);
+        reply_file(fd, file, "text/html");
+    } else if (s->job->folder && !strncmp(path, "/site/", 6) && !strchr(path + 6, '/')) {
+        snprintf(file, sizeof file, "%s/%s", s->job->folder, path + 6);
+        reply_file(fd, file, type_of(path));
+    } else if (!strcmp(path, "/weft.js"))
         reply_file(fd, WEFT_SOURCE_DIR "/runtime/web/weft.js", "text/javascript");
     else if (!strcmp(path, "/range")) {
         char text[64];
@@ -244,17 +256,17 @@ static void run_once(server *s, const char *program, double patience, double end
     nftw(profile, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-bool browser_run(const char *program, int count, browser_case *cases, browser_limits limits, char **out_log) {
-    server s = {.count = count, .cases = cases};
+bool browser_run(const browser_job *job, char **out_log) {
+    server s = {.count = job->count, .cases = job->cases, .job = job};
     s.fd = listen_on_loopback(&s.port);
-    double end = now() + limits.seconds;
+    double end = now() + job->seconds;
     while (s.fd >= 0 && !s.done && now() < end) {
-        run_once(&s, program, limits.case_seconds, end);
+        run_once(&s, job->program, job->case_seconds, end);
         int stuck = unanswered(&s);
-        if (s.done || stuck == count || now() >= end) break;
+        if (s.done || stuck == job->count || now() >= end) break;
         char words[64];
-        snprintf(words, sizeof words, "no answer within %d s", limits.case_seconds);
-        cases[stuck].error = strdup(words);
+        snprintf(words, sizeof words, "no answer within %d s", job->case_seconds);
+        job->cases[stuck].error = strdup(words);
         s.first = stuck + 1;
     }
     if (s.fd >= 0) close(s.fd);

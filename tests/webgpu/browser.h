@@ -20,10 +20,15 @@ typedef struct browser_case {
 
 /* The program that would be run, or NULL. */
 const char *browser_find(void);
-typedef struct browser_limits {
+typedef struct browser_job {
+    const char *program;
+    const char *page;          /* a file of tests/webgpu, which is served as / */
+    const char *folder;        /* served below /site/; may be NULL */
     int case_seconds, seconds; /* of one case; of all */
-} browser_limits;
+    int count;
+    browser_case *cases;
+} browser_job;
 /* false: the page did not finish within the limit; *out_log says what it said (adapter, errors), from malloc. */
-bool browser_run(const char *program, int count, browser_case *cases, browser_limits limits, char **out_log);
+bool browser_run(const browser_job *job, char **out_log);
 
 #endif

@@ -306,3 +306,22 @@ void web_list_clear(web_list *list) {
     }
     free(list->cases);
 }
+
+void web_page_graph(weft_graph *g) {
+    enum { CHANNELS = 5 };
+    weft_tensor *weights[2];
+    for (int i = 0; i < 2; i++) {
+        static const int64_t shapes[2][4] = {{CHANNELS, 3, 3, 3}, {CHANNELS, 2}};
+        ck_assert_ptr_null(weft_tensor_create(g->context, WEFT_F32, i ? 2 : 4, shapes[i], &weights[i]));
+        float *numbers = weft_tensor_data(weights[i]);
+        for (int k = 0; k < (i ? CHANNELS * 2 : CHANNELS * 27); k++) numbers[k] = (float)(k * 7 % 13) / 13 - 0.45f;
+    }
+    weft_dim shape[4] = {weft_graph_symbol(g, "N", 1, 4, 1), 3, 16, weft_graph_symbol(g, "W", 16, 256, 8)};
+    weft_convolution_options options = WEFT_CONVOLUTION_OPTIONS_INIT;
+    weft_value *x = weft_graph_input(g, "x", WEFT_F32, 4, shape);
+    weft_value *y = weft_relu(g, weft_convolution(g, x, weft_graph_parameter(g, "w", weights[0]), &options));
+    y = weft_matmul(g, weft_reduce_mean(g, y, 2, (int64_t[]){2, 3}, false), weft_graph_parameter(g, "v", weights[1]));
+    weft_graph_output(g, "y", weft_softmax(g, y, -1));
+    for (int i = 0; i < 2; i++) weft_tensor_release(weights[i]);
+    ck_assert_ptr_null(weft_graph_verify(g));
+}

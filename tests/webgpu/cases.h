@@ -32,6 +32,10 @@ void web_list_fill(web_list *list, bool all);
 void web_list_clear(web_list *list);
 /* Inputs, expected outputs, program: what the browser needs. */
 void web_case_prepare(web_case *c, browser_case *out);
+/* A picture of any width in, two classes out; its weights say something about where stripes are. */
+void web_page_graph(weft_graph *graph);
+/* Interprets the input that the page posted and compares as below. */
+const char *web_page_compare(web_case *c, const browser_case *from, char *room, size_t bytes);
 /* NULL: right. Otherwise what differs, in a buffer of the caller. */
 const char *web_case_compare(const web_case *c, const browser_case *from, char *room, size_t bytes);
 

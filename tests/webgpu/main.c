@@ -6,11 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/webgpu/cases.h"
+#include "weft/compile.h"
 
 enum { SKIPPED = 77 };
-static const browser_limits limits = {.case_seconds = 60, .seconds = 600};
+enum { CASE_SECONDS = 60, SECONDS = 600 };
 
 /* Kinds of kernels: their names without the number, "matmul" of "k3_matmul". */
 typedef struct kinds {
@@ -81,7 +83,8 @@ static void run_in_a_browser(bool few) {
     int *numbers = calloc((size_t)list.count + 1, sizeof *numbers);
     int ready = prepare_all(&list, few, cases, numbers), wrong = 0;
     char *log, room[512];
-    bool finished = browser_run(program, ready, cases, limits, &log);
+    browser_job job = {program, "page.html", NULL, CASE_SECONDS, SECONDS, ready, cases};
+    bool finished = browser_run(&job, &log);
     printf("  adapter: %s\n", log ? log : "nothing was heard of the browser");
     double load_ms = 0, run_ms = 0;
     for (int i = 0; i < ready; i++) {
@@ -94,7 +97,7 @@ static void run_in_a_browser(bool few) {
     printf("  %d cases: %d ran, %d wrong; loading %.1f s, running %.1f s\n", list.count, ready, wrong, load_ms / 1000,
            run_ms / 1000);
     fflush(stdout);
-    ck_assert_msg(finished, "the browser did not finish in %d seconds", limits.seconds);
+    ck_assert_msg(finished, "the browser did not finish in %d seconds", SECONDS);
     ck_assert_msg(log && strstr(log, "swiftshader"), "results of another adapter than the one asked for");
     for (int i = 0; i < ready; i++) {
         free(cases[i].text);
@@ -138,6 +141,38 @@ START_TEST(kernels_print) {
 }
 END_TEST
 
+/* What weft_compile_web writes: a picture is dropped on the page; what it fed the model and what came out is compared
+   with the interpreter. The posted bytes: rank and shape of the input as i32, its elements, the output's. */
+START_TEST(page_reads_a_picture) {
+    char folder[] = "/tmp/weft-site-XXXXXX", file[64], room[512];
+    browser_case answer = {.name = "page"};
+    web_case c = {.name = "page", .terms = 200, .scale = 600, .output_count = 1, .class = {WEFT_TOLERANCE_CHAIN}};
+    browser_job job = {browser_find(), "drive.html", folder, CASE_SECONDS, CASE_SECONDS, 1, &answer};
+    ck_assert_ptr_nonnull(job.program);
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    ck_assert_ptr_null(weft_context_create(NULL, &c.context));
+    ck_assert_ptr_null(weft_graph_create(c.context, "stripes", &c.graph));
+    web_page_graph(c.graph);
+    ck_assert_ptr_null(weft_compile_web(c.graph, NULL, folder));
+    char *log;
+    bool finished = browser_run(&job, &log);
+    static const char *const names[] = {"index.html", "weft.js", "model.weft"};
+    for (int i = 0; i < 3; i++) {
+        snprintf(file, sizeof file, "%s/%s", folder, names[i]);
+        ck_assert_int_eq(remove(file), 0);
+    }
+    ck_assert_int_eq(remove(folder), 0);
+    ck_assert_msg(finished && !answer.error, "%s; %s", answer.error ? answer.error : "no answer", log ? log : "");
+    const char *difference = web_page_compare(&c, &answer, room, sizeof room);
+    ck_assert_msg(!difference, "%s", difference);
+    weft_tensor_release(c.expected[0]);
+    weft_graph_release(c.graph);
+    weft_context_release(c.context);
+    free(answer.result);
+    free(log);
+}
+END_TEST
+
 int main(int count, char **arguments) {
     bool all = count > 1 && !strcmp(arguments[1], "browser"), few = count > 1 && !strcmp(arguments[1], "builders");
     if ((all || few) && !browser_find()) {
@@ -146,12 +181,14 @@ int main(int count, char **arguments) {
     }
     Suite *suite = suite_create("webgpu");
     TCase *tests = tcase_create("browser");
-    tcase_set_timeout(tests, limits.seconds + 60);
+    tcase_set_timeout(tests, SECONDS + 60);
     if (all)
         tcase_add_test(tests, kernels_run_in_a_browser);
     else if (few)
         tcase_add_test(tests, builders_run_in_a_browser);
-    else
+    if (few)
+        tcase_add_test(tests, page_reads_a_picture);
+    else if (!all)
         tcase_add_test(tests, kernels_print);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

@@ -121,6 +121,29 @@ void web_case_prepare(web_case *c, browser_case *out) {
     for (int i = 0; i < count; i++) weft_tensor_release(inputs[i]);
 }
 
+const char *web_page_compare(web_case *c, const browser_case *from, char *room, size_t bytes) {
+    int32_t head[4];
+    int64_t shape[4];
+    weft_tensor *input;
+    if (!from->result || from->result_bytes < sizeof head) return "no result came back";
+    memcpy(head, from->result, sizeof head);
+    for (int i = 0; i < 4; i++) shape[i] = head[i];
+    require(weft_tensor_create(c->context, WEFT_F32, 4, shape, &input), c->name, "input");
+    size_t skipped = sizeof head + input->bytes;
+    if (from->result_bytes < skipped) return "too few bytes came back";
+    memcpy(input->data, from->result + sizeof head, input->bytes);
+    const float *pixels = input->data;
+    bool dark = false;
+    for (int64_t i = 0; i < input->element_count; i++) dark |= pixels[i] < 0;
+    require(weft_interpret(c->graph, WEFT_INTERPRET_EXACT, 1, &input, 1, c->expected), c->name, "interpreting");
+    weft_tensor_release(input);
+    if (!dark || shape[3] <= 16) return "the page did not show the model the picture";
+    browser_case rest = *from;
+    rest.result += skipped;
+    rest.result_bytes -= skipped;
+    return web_case_compare(c, &rest, room, bytes);
+}
+
 const char *web_case_compare(const web_case *c, const browser_case *from, char *room, size_t bytes) {
     if (from->error) return from->error;
     if (!from->result) return "no result came back";

@@ -1,0 +1,12 @@
+# Run as a script: writes OUTPUT, a C file with the table weft_web_files (compile/web.h) of the files FOLDER/NAMES.
+set(text "#include \"compile/web.h\"\n")
+set(rows "")
+set(number 0)
+foreach(name ${NAMES})
+  file(READ ${FOLDER}/${name} hex HEX)
+  string(REGEX REPLACE "(..)" "0x\\1," bytes "${hex}")
+  string(APPEND text "static const unsigned char file_${number}[] = {${bytes}};\n")
+  string(APPEND rows "    {\"${name}\", file_${number}, sizeof file_${number}},\n")
+  math(EXPR number "${number} + 1")
+endforeach()
+file(WRITE ${OUTPUT} "${text}const weft_web_file weft_web_files[] = {\n${rows}    {0, 0, 0}};\n")
