@@ -36,8 +36,8 @@ typedef struct weft_parameter {
     double rate_scale, decay_scale; /* times rate and decay: groups are parameters with the same scales */
 } weft_parameter;
 
-/* id, name, file, beta1, beta2, beta3, epsilon, decoupled. decoupled: decay shrinks the parameter by rate * decay; else
-   decay * value joins the gradient.
+/* id, name, beta1, beta2, beta3, epsilon, decoupled. decoupled: decay shrinks the parameter by rate * decay; else
+   decay * value joins the gradient (novograd, schedule_free_adamw: the normalised gradient).
    beta1 beta2 beta3:  sgd: momentum. adam family: of m, v and (ademamix) the slow m. schedule_free: of y and v. lion:
    of the direction and of m. sophia: of m and h. novograd: of m and of the norm. muon, lars: momentum. adabound: of m,
    v. */
@@ -45,7 +45,16 @@ typedef struct weft_parameter {
     X(SGD, sgd, 0.0, 0.0, 0.0, 0.0, false)                                                                             \
     X(ADAM, adam, 0.9, 0.999, 0.0, 1e-8, false)                                                                        \
     X(ADAMW, adamw, 0.9, 0.999, 0.0, 1e-8, true)                                                                       \
-    X(LION, lion, 0.9, 0.99, 0.0, 0.0, true)
+    X(RADAM, radam, 0.9, 0.999, 0.0, 1e-8, false)                                                                      \
+    X(RANGER, ranger, 0.95, 0.999, 0.0, 1e-5, true)                                                                    \
+    X(ADABOUND, adabound, 0.9, 0.999, 0.0, 1e-8, false)                                                                \
+    X(ADEMAMIX, ademamix, 0.9, 0.999, 0.9999, 1e-8, true)                                                              \
+    X(SCHEDULE_FREE_ADAMW, schedule_free_adamw, 0.9, 0.999, 0.0, 1e-8, false)                                          \
+    X(NOVOGRAD, novograd, 0.95, 0.98, 0.0, 1e-8, false)                                                                \
+    X(LARS, lars, 0.9, 0.0, 0.0, 0.0, false)                                                                           \
+    X(LION, lion, 0.9, 0.99, 0.0, 0.0, true)                                                                           \
+    X(SOPHIA, sophia, 0.965, 0.99, 0.0, 1e-15, true)                                                                   \
+    X(MUON, muon, 0.95, 0.0, 0.0, 1e-7, true)
 
 typedef enum weft_optim_method {
 #define X(id, name, beta1, beta2, beta3, epsilon, decoupled) WEFT_OPTIM_##id,
@@ -68,10 +77,11 @@ typedef struct weft_optim_options {
     int64_t alpha_warmup, beta3_warmup; /* ademamix: steps of its two warm-ups; 0 = none */
     int64_t lookahead;                  /* > 0: every that many steps back to the slow weights; ranger: 6 */
     double trust;                       /* lars: 1e-3; sophia: rho, 0.04 */
+    double curvature_scale;             /* sophia: times the square of the curvature gradient (the batch size), 1 */
     double final_rate, gamma;           /* adabound: 0.1, 1e-3 */
     int64_t period;                     /* sophia: steps between estimates of the curvature, 10 */
-    double polynomial;                  /* schedule_free: exponent r of the step in the averaging weight, 0 */
-    double warmup;                      /* schedule_free: steps of linear warm-up, 0 */
+    double polynomial;                  /* schedule_free_adamw: exponent of the step in the averaging weight, 0 */
+    int64_t warmup;                     /* schedule_free_adamw: steps of linear warm-up, 0 */
 } weft_optim_options;
 
 /* The method's defaults; rate, decay and step are NULL. */
@@ -84,7 +94,9 @@ WEFT_API weft_optim_method weft_optim_find(const char *name);
 WEFT_API weft_value *weft_optim_step(weft_graph *g);
 
 /* Appends the update of every parameter: declares moments, writes states, sets `updated`. Once per parameter and graph;
-   different methods may share a graph (muon for matrices, adamw for the rest). */
+   different methods may share a graph (muon for matrices, adamw for the rest), schedule_free_adamw once. Muon takes
+   matrices, and higher ranks as [first, all others]. Under schedule_free_adamw a parameter holds the point y of its
+   gradient; the average to evaluate is y + (1 - 1 / beta1) (z - y), z in NAME/z. */
 WEFT_API void weft_optim_update(weft_graph *g, const weft_optim_options *options, int count,
                                 weft_parameter *parameters);
 

@@ -14,6 +14,7 @@ typedef struct weft_optim_pass {
     weft_dtype dtype;         /* of the parameter */
     weft_value *rate, *decay; /* with the parameter's scales, in its dtype; decay NULL = none */
     weft_value *step;         /* in its dtype */
+    weft_value *shared[2];    /* what a method keeps from the first parameter to the last; NULL at first */
 } weft_optim_pass;
 
 typedef void (*weft_optim_hook)(weft_optim_pass *pass);
@@ -30,7 +31,7 @@ void weft_optim_state_set(weft_optim_pass *pass, const char *suffix, weft_value 
 weft_value *weft_optim_gradient(weft_optim_pass *pass);
 /* The parameter, shrunk by rate * decay if decay is decoupled. */
 weft_value *weft_optim_decayed(weft_optim_pass *pass);
-/* Writes the parameter. */
+/* Writes the parameter, with a look-ahead step where options say so. */
 void weft_optim_finish(weft_optim_pass *pass, weft_value *updated);
 /* beta * old + (1 - beta) * new. */
 weft_value *weft_optim_average(weft_graph *g, weft_value *old, weft_value *new_value, double beta);

@@ -22,13 +22,22 @@ static const method_row methods[WEFT_OPTIM_COUNT] = {
 
 weft_optim_options weft_optim_defaults(weft_optim_method method) {
     const method_row *row = &methods[method];
-    return (weft_optim_options){.struct_bytes = sizeof(weft_optim_options),
-                                .method = method,
-                                .beta1 = row->beta1,
-                                .beta2 = row->beta2,
-                                .beta3 = row->beta3,
-                                .epsilon = row->epsilon,
-                                .decoupled = row->decoupled};
+    weft_optim_options o = {.struct_bytes = sizeof(weft_optim_options),
+                            .method = method,
+                            .beta1 = row->beta1,
+                            .beta2 = row->beta2,
+                            .beta3 = row->beta3,
+                            .epsilon = row->epsilon,
+                            .decoupled = row->decoupled,
+                            .nesterov = method == WEFT_OPTIM_MUON,
+                            .alpha = method == WEFT_OPTIM_ADEMAMIX ? 2 : 0.5,
+                            .lookahead = method == WEFT_OPTIM_RANGER ? 6 : 0,
+                            .trust = method == WEFT_OPTIM_SOPHIA ? 0.04 : 1e-3,
+                            .curvature_scale = 1,
+                            .final_rate = 0.1,
+                            .gamma = 1e-3,
+                            .period = 10};
+    return o;
 }
 
 const char *weft_optim_name(weft_optim_method method) { return methods[method].name; }
@@ -97,7 +106,19 @@ weft_value *weft_optim_decayed(weft_optim_pass *pass) {
     return weft_mul(g, pass->p->value, keep);
 }
 
+/* Zhang, Lucas, Hinton, Ba 2019: every k steps slow += alpha (fast - slow), fast = slow. */
+static weft_value *look_ahead(weft_optim_pass *pass, weft_value *fast) {
+    weft_graph *g = pass->g;
+    weft_value *slow = weft_optim_state(pass, "slow", true);
+    weft_value *next = weft_add(g, slow, weft_mul_number(g, weft_sub(g, fast, slow), pass->o->alpha));
+    weft_value *period = weft_scalar_integer(g, WEFT_I64, pass->o->lookahead);
+    weft_value *now = weft_compare(g, WEFT_EQ, weft_rem(g, pass->o->step, period), weft_scalar_integer(g, WEFT_I64, 0));
+    weft_optim_state_set(pass, "slow", weft_where(g, now, next, slow));
+    return weft_where(g, now, next, fast);
+}
+
 void weft_optim_finish(weft_optim_pass *pass, weft_value *updated) {
+    if (pass->o->lookahead > 0) updated = look_ahead(pass, updated);
     weft_state_update(pass->g, pass->p->name, updated);
     pass->p->updated = updated;
 }
@@ -139,11 +160,13 @@ static weft_value *scaled(weft_graph *g, weft_value *scalar, double scale, weft_
 }
 
 void weft_optim_update(weft_graph *g, const weft_optim_options *options, int count, weft_parameter *parameters) {
+    weft_optim_pass pass = {.g = g, .o = options};
     for (int i = 0; i < count; i++) {
         weft_parameter *p = &parameters[i];
         p->updated = p->value;
         if (!may_update(g, options, p)) continue;
-        weft_optim_pass pass = {.g = g, .o = options, .p = p, .dtype = weft_value_dtype(p->value)};
+        pass.p = p;
+        pass.dtype = weft_value_dtype(p->value);
         pass.rate = scaled(g, options->rate, p->rate_scale, pass.dtype);
         pass.decay =
             options->decay && p->decay_scale != 0 ? scaled(g, options->decay, p->decay_scale, pass.dtype) : NULL;

@@ -71,6 +71,139 @@ run("clip_value", lambda p: torch.optim.SGD(p, lr=0.3),
     before_step=lambda o, p, s: torch.nn.utils.clip_grad_value_(p, 0.05))
 
 
+def pytorch_optimizer(name, parameters, **options):
+    import pytorch_optimizer as package
+    return getattr(package, name)(parameters, **options)
+
+
+def schedule_free(parameters):
+    import schedulefree
+    optimizer = schedulefree.AdamWScheduleFree(parameters, lr=0.05, weight_decay=0.1, warmup_steps=5, r=1.0)
+    optimizer.train()
+    return optimizer
+
+
+def run_optax(name, make):
+    """The same steps with an optax transformation."""
+    import jax
+    import optax
+    jax.config.update("jax_enable_x64", True)
+    x, y = jax.numpy.asarray(X.numpy()), jax.numpy.asarray(Y.numpy())
+    parameters = {"w": jax.numpy.asarray(W0.numpy()), "b": jax.numpy.asarray(B0.numpy())}
+    optimizer = make(optax)
+    state = optimizer.init(parameters)
+    gradient = jax.grad(lambda p, x: ((jax.numpy.tanh(x @ p["w"] + p["b"]) - y) ** 2).mean())
+    kept = {"w": [], "b": []}
+    for step in range(STEPS):
+        updates, state = optimizer.update(gradient(parameters, x[step]), state, parameters)
+        parameters = optax.apply_updates(parameters, updates)
+        for key in kept:
+            kept[key].append(numpy.asarray(parameters[key]))
+    for key in kept:
+        out[f"{name}/{key}"] = numpy.stack(kept[key])
+
+
+run("radam", lambda p: torch.optim.RAdam(p, lr=0.05, weight_decay=0.01))
+run("ranger", lambda p: pytorch_optimizer("Ranger", p, lr=0.05, weight_decay=0.1, degenerated_to_sgd=True))
+run("adabound", lambda p: pytorch_optimizer("AdaBound", p, lr=0.02, weight_decay=0.01, weight_decouple=False))
+run("schedule_free_adamw", schedule_free)
+run_optax("ademamix", lambda o: o.contrib.ademamix(0.02, alpha=2.0, weight_decay=0.1))
+run_optax("novograd", lambda o: o.novograd(0.02, b1=0.95, b2=0.98, eps=1e-8, weight_decay=0.01))
+run_optax("lars", lambda o: o.lars(0.5, weight_decay=0.01, weight_decay_mask={"w": True, "b": False},
+                                   trust_coefficient=0.01, trust_ratio_mask={"w": True, "b": False}, momentum=0.9))
+
+
+class Written(torch.optim.Optimizer):
+    """Methods without a package that follows them in f64: rule(p, state, group, step) changes p in place."""
+
+    def __init__(self, parameters, rule, **options):
+        super().__init__(parameters, options)
+        self.rule = rule
+        self.count = 0
+
+    @torch.no_grad()
+    def step(self):
+        self.count += 1
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.rule(p, self.state[p], group, self.count)
+
+
+def ademamix_warm(p, state, group, t):
+    """Pagliardini, Ablin, Grangier 2024 with both warm-ups, 8 and 12 steps."""
+    b1, b2, b3 = 0.9, 0.999, 0.9999
+    if not state:
+        state["m"], state["v"], state["slow"] = (torch.zeros_like(p) for _ in range(3))
+    share = min(t / 12, 1.0)
+    beta3 = math.exp(1 / ((1 - share) / math.log(b1) + share / math.log(b3)))
+    state["m"] = b1 * state["m"] + (1 - b1) * p.grad
+    state["v"] = b2 * state["v"] + (1 - b2) * p.grad ** 2
+    state["slow"] = beta3 * state["slow"] + (1 - beta3) * p.grad
+    mixed = state["m"] / (1 - b1 ** t) + 2 * min(t / 8, 1.0) * state["slow"]
+    p.sub_(group["lr"] * mixed / ((state["v"] / (1 - b2 ** t)).sqrt() + 1e-8))
+
+
+def sophia(p, state, group, t):
+    """Liu et al. 2023, algorithm 3; the curvature gradient is that of the loss with targets -y."""
+    b1, b2, rho = 0.965, 0.99, 0.04
+    if not state:
+        state["m"], state["h"] = torch.zeros_like(p), torch.zeros_like(p)
+    state["m"] = b1 * state["m"] + (1 - b1) * p.grad
+    if t % 3 == 1:
+        state["h"] = b2 * state["h"] + (1 - b2) * 8 * p.curvature ** 2
+    p.mul_(1 - group["lr"] * group["decay"])
+    p.sub_(group["lr"] * state["m"].sign() * (state["m"].abs() / (rho * state["h"] + 1e-15)).clamp(max=1))
+
+
+def curvature(_, parameters, step):
+    copies = [p.detach().clone().requires_grad_() for p in parameters]
+    ((torch.tanh(X[step] @ copies[0] + copies[1]) + Y) ** 2).mean().backward()
+    for p, c in zip(parameters, copies):
+        p.curvature = c.grad
+
+
+def muon(p, state, group, t):
+    """Jordan et al. 2024, without the rounding to bf16; vectors by plain steps of 0.1."""
+    if p.dim() < 2:
+        p.sub_(0.1 * p.grad)
+        return
+    if not state:
+        state["m"] = torch.zeros_like(p)
+    beta = 0.95
+    state["m"].lerp_(p.grad, 1 - beta)
+    x = p.grad.lerp(state["m"], beta)
+    rows, columns = x.shape
+    x = x / (x.norm() + 1e-7)
+    x = x.T if rows > columns else x
+    for _ in range(5):
+        gram = x @ x.T
+        x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
+    x = x.T if rows > columns else x
+    p.mul_(1 - group["lr"] * group["decay"])
+    p.sub_(group["lr"] * max(1, rows / columns) ** 0.5 * x)
+
+
+run("ademamix_warm", lambda p: Written(p, ademamix_warm, lr=0.02))
+run("sophia", lambda p: Written(p, sophia, lr=0.02, decay=0.1), before_step=curvature)
+run("muon", lambda p: Written(p, muon, lr=0.05, decay=0.1))
+
+
+def lookahead():
+    """SGD 0.1 with a look-ahead of 4 steps, alpha 0.5 (Zhang et al. 2019)."""
+    slow = {}
+
+    def after(_, parameters, step):
+        for p in parameters:
+            slow.setdefault(p, (W0 if p.dim() == 2 else B0).clone())
+            if (step + 1) % 4 == 0:
+                slow[p].add_(0.5 * (p.detach() - slow[p]))
+                p.data.copy_(slow[p])
+    run("lookahead", lambda p: torch.optim.SGD(p, lr=0.1), after_step=after)
+
+
+lookahead()
+
+
 # -- averages of parameters: momentum 0.9, plain (starts as a copy) and corrected (starts at zero)
 def averages():
     w, b = torch.tensor(out["adamw/w"]), torch.tensor(out["adamw/b"])

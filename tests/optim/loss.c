@@ -1,6 +1,6 @@
 /* Every loss and its gradient by its first input against tests/golden/loss.py, compiled, in f64 and f32. */
 #include "weft/loss.h"
-#include "tests/optim/testing.h"
+#include "tests/support/golden.h"
 #include "weft/transform.h"
 
 enum { INPUTS_MAX = 4 };

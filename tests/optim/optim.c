@@ -2,7 +2,7 @@
    gradient, clipping, the update and averages in one program per case, parameters in its states. */
 #include <string.h>
 
-#include "tests/optim/testing.h"
+#include "tests/support/golden.h"
 #include "weft/optim.h"
 #include "weft/transform.h"
 
@@ -21,6 +21,12 @@ static void nesterov(weft_optim_options *o) { o->beta1 = 0.9, o->nesterov = true
 static void amsgrad(weft_optim_options *o) { o->amsgrad = true, o->beta2 = 0.7; }
 static void beta95(weft_optim_options *o) { o->beta2 = 0.95; }
 
+static void schedule_free(weft_optim_options *o) { o->warmup = 5, o->polynomial = 1; }
+static void ademamix_warm(weft_optim_options *o) { o->alpha_warmup = 8, o->beta3_warmup = 12; }
+static void lars(weft_optim_options *o) { o->trust = 0.01; }
+static void sophia(weft_optim_options *o) { o->period = 3, o->curvature_scale = 8; }
+static void lookahead(weft_optim_options *o) { o->lookahead = 4; }
+
 static const optim_case cases[] = {
     {"sgd", WEFT_OPTIM_SGD, 0.1, 0, NULL, 1, 0, 0, 0},
     {"sgd_momentum", WEFT_OPTIM_SGD, 0.1, 0.01, momentum, 1, 0, 0, 0},
@@ -30,6 +36,17 @@ static const optim_case cases[] = {
     {"adamw", WEFT_OPTIM_ADAMW, 0.02, 0.1, NULL, 1, 0, 0, 0},
     {"adamw_groups", WEFT_OPTIM_ADAMW, 0.02, 0.1, beta95, 0, 0, 0, 0},
     {"lion", WEFT_OPTIM_LION, 0.01, 0.1, NULL, 1, 0, 0, 1e-4},
+    {"radam", WEFT_OPTIM_RADAM, 0.05, 0.01, NULL, 1, 0, 0, 0},
+    {"ranger", WEFT_OPTIM_RANGER, 0.05, 0.1, NULL, 1, 0, 0, 0},
+    {"adabound", WEFT_OPTIM_ADABOUND, 0.02, 0.01, NULL, 1, 0, 0, 0},
+    {"ademamix", WEFT_OPTIM_ADEMAMIX, 0.02, 0.1, NULL, 1, 0, 0, 0},
+    {"ademamix_warm", WEFT_OPTIM_ADEMAMIX, 0.02, 0, ademamix_warm, 1, 0, 0, 0},
+    {"schedule_free_adamw", WEFT_OPTIM_SCHEDULE_FREE_ADAMW, 0.05, 0.1, schedule_free, 1, 0, 0, 0},
+    {"novograd", WEFT_OPTIM_NOVOGRAD, 0.02, 0.01, NULL, 1, 0, 0, 0},
+    {"lars", WEFT_OPTIM_LARS, 0.5, 0.01, lars, 1, 0, 0, 0},
+    {"sophia", WEFT_OPTIM_SOPHIA, 0.02, 0.1, sophia, 1, 0, 0, 1e-4},
+    {"muon", WEFT_OPTIM_MUON, 0.05, 0.1, NULL, 1, 0, 0, 1e-4},
+    {"lookahead", WEFT_OPTIM_SGD, 0.1, 0, lookahead, 1, 0, 0, 0},
     {"clip", WEFT_OPTIM_SGD, 0.3, 0, NULL, 1, 0.2, 0, 0},
     {"clip_value", WEFT_OPTIM_SGD, 0.3, 0, NULL, 1, 0, 0.05, 0},
 };
@@ -58,7 +75,7 @@ static void begin(fixture *f, weft_dtype dtype) {
     f->initial[1] = golden_tensor(f->context, f->file, "b0", dtype);
     require(weft_graph_create(f->context, "step", &f->g));
     weft_value *x = weft_graph_input(f->g, "x", dtype, 2, (weft_dim[]){8, 5}), *values[PARAMETERS],
-               *gradients[PARAMETERS];
+               *gradients[PARAMETERS], *curvatures[PARAMETERS];
     for (int i = 0; i < PARAMETERS; i++) {
         weft_graph_state(f->g, names[i], f->initial[i]);
         values[i] = weft_state_read(f->g, names[i]);
@@ -67,12 +84,15 @@ static void begin(fixture *f, weft_dtype dtype) {
     weft_value *error = weft_square(f->g, weft_sub(f->g, h, weft_graph_constant(f->g, f->y)));
     weft_value *loss = weft_reduce_mean(f->g, error, 0, NULL, false);
     weft_gradient(f->g, loss, NULL, PARAMETERS, values, gradients);
+    weft_value *other = weft_square(f->g, weft_add(f->g, h, weft_graph_constant(f->g, f->y)));
+    weft_gradient(f->g, weft_reduce_mean(f->g, other, 0, NULL, false), NULL, PARAMETERS, values, curvatures);
     weft_graph_output(f->g, "loss", loss);
     for (int i = 0; i < PARAMETERS; i++)
         f->p[i] = (weft_parameter){.name = names[i],
                                    .initial = f->initial[i],
                                    .value = values[i],
                                    .gradient = gradients[i],
+                                   .curvature = curvatures[i],
                                    .rate_scale = 1,
                                    .decay_scale = 1};
     f->step = weft_optim_step(f->g);
@@ -128,7 +148,12 @@ static void update(fixture *f, const optim_case *c) {
     f->p[1].decay_scale = c->bias_decay_scale;
     if (c->clip_norm > 0) (void)weft_optim_clip_norm(f->g, PARAMETERS, f->p, c->clip_norm);
     if (c->clip_value > 0) weft_optim_clip_value(f->g, PARAMETERS, f->p, c->clip_value);
-    weft_optim_update(f->g, &o, PARAMETERS, f->p);
+    if (c->method == WEFT_OPTIM_MUON) { /* vectors by another method in the same graph */
+        weft_optim_options plain = weft_optim_defaults(WEFT_OPTIM_SGD);
+        plain.rate = weft_scalar(f->g, f->dtype, 0.1), plain.step = f->step;
+        weft_optim_update(f->g, &plain, 1, &f->p[1]);
+    }
+    weft_optim_update(f->g, &o, c->method == WEFT_OPTIM_MUON ? 1 : PARAMETERS, f->p);
 }
 
 static void run_case(const optim_case *c, weft_dtype dtype) {

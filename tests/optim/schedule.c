@@ -1,5 +1,5 @@
 /* Schedules at t = 0 .. 49 against tests/golden/optim.py: one graph maps a vector of steps to values. */
-#include "tests/optim/testing.h"
+#include "tests/support/golden.h"
 #include "weft/optim.h"
 
 enum { POINTS = 50 };

@@ -1,17 +1,27 @@
-#include "tests/optim/testing.h"
+/* The data of tests/golden and comparing with it: for tests of optimizers, losses and training. */
+#ifndef WEFT_TESTS_SUPPORT_GOLDEN_H
+#define WEFT_TESTS_SUPPORT_GOLDEN_H
 
+#include <check.h>
 #include <math.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
-void require(weft_status status) {
+#include "weft/compile.h"
+#include "weft/ops.h"
+#include "weft/safetensors.h"
+
+enum { STEPS = 20 };
+
+static inline void require(weft_status status) {
     char text[2048] = "";
     weft_status_format(status, text, sizeof text);
     weft_status_release(status);
     ck_assert_msg(!status, "%s", text);
 }
 
-weft_safetensors *golden_open(weft_context *context, const char *name) {
+/* Opens tests/golden/data/NAME. */
+static inline weft_safetensors *golden_open(weft_context *context, const char *name) {
     char path[512];
     weft_safetensors *file;
     snprintf(path, sizeof path, "%s/tests/golden/data/%s", WEFT_SOURCE_DIR, name);
@@ -19,12 +29,14 @@ weft_safetensors *golden_open(weft_context *context, const char *name) {
     return file;
 }
 
-double element(const weft_tensor *tensor, int64_t index) {
+static inline double element(const weft_tensor *tensor, int64_t index) {
     const void *data = weft_tensor_data(tensor);
     return weft_tensor_dtype(tensor) == WEFT_F64 ? ((const double *)data)[index] : (double)((const float *)data)[index];
 }
 
-weft_tensor *golden_tensor(weft_context *context, weft_safetensors *file, const char *name, weft_dtype dtype) {
+/* A tensor of the file in dtype (WEFT_INVALID: as it is); the caller releases it. */
+static inline weft_tensor *golden_tensor(weft_context *context, weft_safetensors *file, const char *name,
+                                         weft_dtype dtype) {
     int index = weft_safetensors_find(file, name);
     weft_tensor *found, *copy;
     ck_assert_msg(index >= 0, "the golden data have no %s", name);
@@ -42,7 +54,8 @@ weft_tensor *golden_tensor(weft_context *context, weft_safetensors *file, const 
     return copy;
 }
 
-weft_tensor *tensor_row(weft_context *context, const weft_tensor *tensor, int64_t row) {
+/* Row `row` of a tensor's first axis, a copy. */
+static inline weft_tensor *tensor_row(weft_context *context, const weft_tensor *tensor, int64_t row) {
     weft_tensor *copy;
     require(weft_tensor_create(context, weft_tensor_dtype(tensor), weft_tensor_rank(tensor) - 1,
                                weft_tensor_shape(tensor) + 1, &copy));
@@ -51,7 +64,8 @@ weft_tensor *tensor_row(weft_context *context, const weft_tensor *tensor, int64_
     return copy;
 }
 
-double distance(const weft_tensor *a, const weft_tensor *b) {
+/* |a - b| / |b| over all elements. */
+static inline double distance(const weft_tensor *a, const weft_tensor *b) {
     double difference = 0, norm = 0;
     ck_assert_int_eq(weft_tensor_element_count(a), weft_tensor_element_count(b));
     for (int64_t i = 0; i < weft_tensor_element_count(a); i++) {
@@ -61,12 +75,4 @@ double distance(const weft_tensor *a, const weft_tensor *b) {
     return sqrt(difference) / (norm > 0 ? sqrt(norm) : 1);
 }
 
-int main(void) {
-    SRunner *runner = srunner_create(optim_suite());
-    srunner_add_suite(runner, schedule_suite());
-    srunner_add_suite(runner, loss_suite());
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+#endif

@@ -1,0 +1,12 @@
+#include <check.h>
+#include <stdlib.h>
+
+Suite *gpt_suite(void);
+
+int main(void) {
+    SRunner *runner = srunner_create(gpt_suite());
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
