@@ -32,7 +32,7 @@ typedef struct weft_capability {
     bool hopper;                         /* wgmma, tensor maps, mbarrier, clusters, setmaxnreg */
 
     /* What one compile permits (weft_relax in compile.h); false in the built-in records. */
-    bool relax_f32, relax_f8;
+    bool relax_f32, relax_f8, relax_order;
 } weft_capability;
 
 /* The built-in records; NULL when unknown. ("cpu", "x86-64-v4") ("cuda", "sm_90a") ... */

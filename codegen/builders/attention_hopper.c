@@ -20,9 +20,10 @@ bool weft_attention_claims(const weft_graph *graph, const weft_node *node, const
                            const char **out_reason) {
     *out_reason = "the target has no wgmma";
     if (!capability->hopper) return false;
+    bool backward = node->op == WEFT_OP_attention_backward;
     const weft_type *q = weft_operand_type(node, 0), *k = weft_operand_type(node, 1), *v = weft_operand_type(node, 2);
     *out_reason = "a mask, a window or a soft cap";
-    if (node->operand_count != 3 || weft_node_float(node, WEFT_ATTR_soft_cap, 0) != 0 ||
+    if (node->operand_count != (backward ? 6 : 3) || weft_node_float(node, WEFT_ATTR_soft_cap, 0) != 0 ||
         weft_node_int(node, WEFT_ATTR_window_left, -1) >= 0 || weft_node_int(node, WEFT_ATTR_window_right, -1) >= 0)
         return false;
     *out_reason = "operands are not bf16 or f16";
@@ -33,6 +34,9 @@ bool weft_attention_claims(const weft_graph *graph, const weft_node *node, const
     weft_dim_bounds(graph->dims, k->dims[2], &low, &high);
     *out_reason = "there may be no keys";
     if (low < 1) return false;
+    *out_reason = "there may be no queries";
+    weft_dim_bounds(graph->dims, q->dims[2], &low, &high);
+    if (backward && low < 1) return false;
     *out_reason = "the number of query heads is no known multiple of the key heads";
     weft_dim group;
     if (!weft_dim_divide_exact(graph->dims, q->dims[1], k->dims[1], &group)) return false;

@@ -28,7 +28,7 @@ typedef struct weft_attention_work {
     weft_kval head, key_head, q0, blocks;
 } weft_attention_work;
 
-/* Does the builder take this attention node? When not, *out_reason says why. */
+/* Does a builder take this node, attention or attention_backward? When not, *out_reason says why. */
 bool weft_attention_claims(const weft_graph *graph, const weft_node *node, const weft_capability *capability,
                            const char **out_reason);
 weft_attention_work weft_attention_place(weft_attention *a, weft_kval tile);

@@ -7,6 +7,7 @@
 #include "codegen/builders/attention_hopper.h"
 
 extern const weft_builder weft_builder_convolution_direct, weft_builder_convolution_simt;
+extern const weft_builder weft_builder_attention_backward_hopper;
 extern const weft_builder weft_builder_attention_hopper, weft_builder_matmul_hopper, weft_builder_matmul_simt;
 extern const weft_builder weft_builder_pointwise, weft_builder_reduce, weft_builder_arg_reduce,
     weft_builder_reduce_window, weft_builder_dynamic_update_slice, weft_builder_rng_bits, weft_builder_gather,
@@ -16,6 +17,7 @@ extern const weft_builder weft_builder_matmul_cpu, weft_builder_convolution_cpu;
 
 static const weft_builder *const builders[] = {
     &weft_builder_attention_hopper,
+    &weft_builder_attention_backward_hopper,
     &weft_builder_matmul_hopper,
     &weft_builder_matmul_simt,
     &weft_builder_convolution_direct,
@@ -42,7 +44,8 @@ static const weft_builder *const builders[] = {
 /* Derived ops that have builders of their own, by the op's name as anchor. */
 bool weft_builder_claims(const weft_graph *graph, const weft_node *node, const weft_capability *capability) {
     const char *reason;
-    return node->op == WEFT_OP_attention && weft_attention_claims(graph, node, capability, &reason);
+    return (node->op == WEFT_OP_attention || node->op == WEFT_OP_attention_backward) &&
+           weft_attention_claims(graph, node, capability, &reason);
 }
 
 const weft_builder *weft_builder_find(const char *anchor, const weft_graph *graph, const weft_node *fusion,

@@ -310,6 +310,14 @@ bool weft_cuda_print_memory(weft_cuda_printer *p, weft_kval id) {
         static const char *const kinds[] = {"Add", "Min", "Max"};
         weft_kval value = weft_koperand(p->kernel, instr, 2);
         bool defines = instr->type.kind == WEFT_KIND_VALUE;
+        if (weft_ktype_of(p->kernel, value).lanes == 4) {
+            weft_cuda_line(
+                p, "add_4(&%s, %s, %s, %s, %s);",
+                element_at(p, weft_koperand(p->kernel, instr, 0), weft_koperand(p->kernel, instr, 1), 0).text,
+                weft_cuda_value(p, value, 0).text, weft_cuda_value(p, value, 1).text, weft_cuda_value(p, value, 2).text,
+                weft_cuda_value(p, value, 3).text);
+            return true;
+        }
         char prefix[40] = "";
         if (defines)
             snprintf(prefix, sizeof prefix, "const %s v%d = ", weft_cuda_type((weft_dtype)instr->type.elem), id);

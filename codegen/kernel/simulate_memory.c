@@ -258,10 +258,16 @@ static bool atomic(weft_sim *sim, weft_sim_thread *thread, const weft_kinstr *in
     if (memory->shared && !memory->cells[offset / memory->cell_bytes].defined)
         return weft_sim_fault(sim, thread, "uninitialised: atomic on element %zu of \"%s\"", offset / bytes,
                               memory->name);
-    if (!weft_sim_write(sim, thread, memory, offset, bytes, &actor)) return false;
-    uint64_t before = load_element(elem, memory->data + offset);
-    store_element(elem, memory->data + offset, combine(elem, instr->i, before, *weft_sim_value(sim, thread, value)));
-    if (instr->type.kind == WEFT_KIND_VALUE) thread->slots[sim->slot[thread->pc]] = before;
+    size_t lanes = weft_ktype_of(kernel, value).lanes;
+    if (lanes > 1 && offset % (lanes * bytes))
+        return weft_sim_fault(sim, thread, "misaligned: atomic on element %zu of \"%s\"", offset / bytes, memory->name);
+    if (!weft_sim_write(sim, thread, memory, offset, lanes * bytes, &actor)) return false;
+    for (size_t lane = 0; lane < lanes; lane++) {
+        unsigned char *to = memory->data + offset + lane * bytes;
+        uint64_t before = load_element(elem, to);
+        store_element(elem, to, combine(elem, instr->i, before, weft_sim_value(sim, thread, value)[lane]));
+        if (instr->type.kind == WEFT_KIND_VALUE) thread->slots[sim->slot[thread->pc]] = before;
+    }
     return true;
 }
 

@@ -152,11 +152,14 @@ weft_status weft_kernel_verify(const weft_kernel *kernel) {
     v.end = weft_arena_allocate_array(&arena, count, sizeof *v.end);
     v.branch = weft_arena_allocate_array(&arena, count, sizeof *v.branch);
     v.path = weft_arena_allocate_array(&arena, count, 1);
-    v.alive = weft_arena_allocate_array(&arena, count, sizeof *v.alive);
+    v.first = weft_arena_allocate_array(&arena, count, sizeof *v.first);
+    v.last = weft_arena_allocate_array(&arena, count, sizeof *v.last);
+    v.change = weft_arena_allocate_array(&arena, count + 1, sizeof *v.change);
     v.constant = weft_arena_allocate_array(&arena, count, 1);
     v.uniformity = weft_arena_allocate_array(&arena, count, 1);
     v.control = weft_arena_allocate_array(&arena, count, 1);
-    bool complete = v.opener && v.end && v.branch && v.path && v.alive && v.constant && v.uniformity && v.control;
+    bool complete = v.opener && v.end && v.branch && v.path && v.first && v.last && v.change && v.constant &&
+                    v.uniformity && v.control;
     weft_status status = complete ? run(&v) : WEFT_STATUS(WEFT_OUT_OF_MEMORY, "verifying kernel %s", kernel->name);
     weft_text_deinit(&v.text);
     weft_arena_deinit(&arena);

@@ -1,6 +1,6 @@
 /* Budgets: what the target can hold and spell.
 
-   Registers are an estimate from below: regs and vars that are alive across the whole nest, in 32-bit registers.
+   Registers are an estimate from below: regs and vars between their first and last use, in 32-bit registers.
    Symbolic shared extents count with their upper bound. */
 #include <string.h>
 
@@ -58,34 +58,64 @@ static int64_t words(const weft_kinstr *instr) {
     return instr->op == WEFT_K_regs ? one * instr->i : one;
 }
 
-/* Regs and vars of a nest are alive together with those of the nests around it; a role may have its own limit. */
+static bool is_loop(const weft_kinstr *instr) { return instr->op == WEFT_K_for || instr->op == WEFT_K_while; }
+
+/* The outermost loop around `at` that the object made at `object` lives outside of: an access inside it may see what
+   the turn before left. WEFT_KNONE: there is none. */
+static int32_t loop_around(const weft_kverify *v, int32_t object, int32_t at) {
+    int32_t loop = WEFT_KNONE;
+    for (int32_t scope = v->opener[at]; scope >= 0 && scope != v->opener[object]; scope = v->opener[scope])
+        if (is_loop(&v->kernel->instrs[scope])) loop = scope;
+    return loop;
+}
+
+/* First and last instruction at which regs or a var hold something; first > last: never used. */
+static void measure_life(weft_kverify *v) {
+    const weft_kernel *kernel = v->kernel;
+    int32_t *first = v->first, *last = v->last;
+    for (size_t n = 0; n < kernel->instr_count; n++) {
+        first[n] = (int32_t)kernel->instr_count, last[n] = -1;
+        if (kernel->instrs[n].op == WEFT_K_var) first[n] = last[n] = (int32_t)n; /* it has a value from the start */
+    }
+    for (size_t n = 0; n < kernel->instr_count; n++)
+        for (int i = 0; i < kernel->instrs[n].operand_count; i++) {
+            weft_kval object = weft_koperand(kernel, &kernel->instrs[n], i);
+            if (object < 0 || (kernel->instrs[object].op != WEFT_K_regs && kernel->instrs[object].op != WEFT_K_var))
+                continue;
+            int32_t loop = loop_around(v, object, (int32_t)n), from = loop >= 0 ? loop : (int32_t)n,
+                    to = loop >= 0 ? v->end[loop] : (int32_t)n;
+            if (from < first[object]) first[object] = from;
+            if (to > last[object]) last[object] = to;
+        }
+}
+
+/* Registers of a thread at instruction `at`: of the role around it, or of the block. */
+static int register_limit(const weft_kverify *v, int32_t at, int entry) {
+    for (int32_t scope = v->opener[at]; scope >= 0; scope = v->opener[scope])
+        if (v->kernel->instrs[scope].op == WEFT_K_role && v->kernel->instrs[scope].f > 0)
+            return (int)v->kernel->instrs[scope].f;
+    return entry;
+}
+
 static void check_registers(weft_kverify *v) {
     const weft_kernel *kernel = v->kernel;
     int file = kernel->capability->registers;
     if (file <= 0 || kernel->threads <= 0) return;
     int entry = kernel->registers ? kernel->registers : file / kernel->threads / 8 * 8;
     if (entry > 255) entry = 255;
+    int64_t alive = 0;
+    measure_life(v);
     for (size_t n = 0; n < kernel->instr_count; n++) {
-        const weft_kinstr *instr = &kernel->instrs[n];
-        if (instr->op != WEFT_K_regs && instr->op != WEFT_K_var) continue;
-        int32_t scope = v->opener[n];
-        int64_t alive = (scope >= 0 ? v->alive[scope] : v->alive_outside) + words(instr);
-        if (scope >= 0)
-            v->alive[scope] = alive;
-        else
-            v->alive_outside = alive;
-        int limit = entry;
-        for (; scope >= 0; scope = v->opener[scope]) {
-            if (v->opener[scope] >= 0)
-                alive += v->alive[v->opener[scope]];
-            else
-                alive += v->alive_outside;
-            if (kernel->instrs[scope].op == WEFT_K_role && kernel->instrs[scope].f > 0)
-                limit = (int)kernel->instrs[scope].f;
-        }
+        if (v->first[n] > v->last[n]) continue;
+        v->change[v->first[n]] += words(&kernel->instrs[n]);
+        v->change[v->last[n] + 1] -= words(&kernel->instrs[n]);
+    }
+    for (size_t n = 0; n < kernel->instr_count; n++) {
+        alive += v->change[n];
+        int limit = register_limit(v, (int32_t)n, entry);
         if (alive <= limit) continue;
-        weft_kverify_problem(v, (weft_kval)n, "at least %lld registers a thread with this, %d there are",
-                             (long long)alive, limit);
+        weft_kverify_problem(v, (weft_kval)n, "at least %lld registers a thread here, %d there are", (long long)alive,
+                             limit);
         return;
     }
 }

@@ -19,8 +19,9 @@ typedef struct weft_kverify {
     int32_t *opener; /* innermost open nest at the instruction; -1 = top */
     int32_t *end;    /* of an opener: its end; 0 while open */
     int32_t *branch; /* of an else: its if */
-    int64_t *alive;  /* of an opener: 32-bit registers of its regs and vars so far */
-    int64_t alive_outside;
+    int32_t *first;  /* of regs and vars: where they hold something; first > last: nowhere */
+    int32_t *last;
+    int64_t *change;     /* of 32-bit registers in use, at an instruction; one past the last, too */
     uint8_t *constant;   /* known when the code is generated: constants, unrolled loop variables, arithmetic of them */
     uint8_t *uniformity; /* of values, vars and regs */
     uint8_t *path;       /* of an opener: uniformity inside its nest */

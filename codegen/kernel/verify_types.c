@@ -199,7 +199,9 @@ static void check_store(weft_kverify *v, weft_kval at, const weft_kinstr *instr)
 
 static void check_atomic(weft_kverify *v, weft_kval at, const weft_kinstr *instr) {
     weft_ktype memory = type_of(v, instr, 0), value = type_of(v, instr, 2);
-    expect(v, at, is_memory(memory) && is_value(value) && value.elem == memory.elem && value.lanes == 1,
+    bool four = value.lanes == 4 && value.elem == WEFT_F32 && instr->i == WEFT_ATOMIC_ADD &&
+                memory.kind == WEFT_KIND_BUFFER && instr->type.kind == WEFT_KIND_VOID && v->kernel->capability->hopper;
+    expect(v, at, is_memory(memory) && is_value(value) && value.elem == memory.elem && (value.lanes == 1 || four),
            "one value of the memory's element type");
     expect(v, at,
            value.elem == WEFT_I32 || value.elem == WEFT_U32 || value.elem == WEFT_I64 || value.elem == WEFT_U64 ||

@@ -11,13 +11,15 @@
 extern "C" {
 #endif
 
-/* What matrix products may give up for speed, or'ed. Nothing else is affected, and nothing changes on targets whose
-   units have no such mode. */
+/* What kernels may give up for speed, or'ed. Nothing else is affected, and nothing changes on targets that have no such
+   mode. */
 typedef enum weft_relax {
     WEFT_RELAX_NONE = 0,
     WEFT_RELAX_F32_PRODUCTS = 1, /* operands of f32 products and convolutions keep 10 bits of fraction (tf32) */
-    WEFT_RELAX_F8_SUMS = 2       /* sums of 8-bit float products stay in the unit's adder, about 14 bits, over all of k;
+    WEFT_RELAX_F8_SUMS = 2,      /* sums of 8-bit float products stay in the unit's adder, about 14 bits, over all of k;
                                     default: they move into f32 every 128 elements */
+    WEFT_RELAX_SUM_ORDER = 4     /* gradients of attention: dQ is added up in whatever order blocks finish, so its last
+                                    bits vary from call to call; default: same inputs, same bits */
 } weft_relax;
 
 typedef struct weft_compile_options {

@@ -3,7 +3,9 @@
 
 #include <string.h>
 
+#include "ir/build.h"
 #include "weft/ops.h"
+#include "weft/transform.h"
 
 static weft_dtype dtype_of(int64_t number) {
     static const weft_dtype dtypes[] = {WEFT_BF16, WEFT_F16, WEFT_F32, WEFT_F8E4M3FN};
@@ -64,6 +66,38 @@ static void build_attention(weft_graph *g, const int64_t *x) {
     weft_graph_output(g, "o", weft_attention(g, a, b, c, NULL, &options));
 }
 
+static void build_attention_backward(weft_graph *g, const int64_t *x) {
+    weft_dtype dtype = dtype_of(x[7]);
+    weft_dim q[4] = {x[0], x[1], x[3], x[5]}, kv[4] = {x[0], x[2], x[4], x[5]};
+    weft_value *in[6] = {weft_graph_input(g, "q", dtype, 4, q)};
+    in[1] = weft_graph_input(g, "k", dtype, 4, kv);
+    in[2] = weft_graph_input(g, "v", dtype, 4, kv);
+    in[3] = weft_graph_input(g, "o", dtype, 4, q);
+    in[4] = weft_graph_input(g, "lse", WEFT_F32, 3, q);
+    in[5] = weft_graph_input(g, "do", dtype, 4, q);
+    weft_attribute attributes[5] = {weft_attr_float(WEFT_ATTR_scale, 0), weft_attr_int(WEFT_ATTR_causal, x[6] != 0),
+                                    weft_attr_float(WEFT_ATTR_soft_cap, 0), weft_attr_int(WEFT_ATTR_window_left, -1),
+                                    weft_attr_int(WEFT_ATTR_window_right, -1)};
+    weft_node *node = weft_node_create(g, WEFT_OP_attention_backward, 6, in, 5, attributes, 0, NULL);
+    static const char *const names[3] = {"dq", "dk", "dv"};
+    for (int i = 0; node && i < 3; i++) weft_graph_output(g, names[i], &node->results[i]);
+}
+
+static void build_attention_gradient(weft_graph *g, const int64_t *x) {
+    weft_dtype dtype = dtype_of(x[7]);
+    weft_dim q[4] = {x[0], x[1], x[3], x[5]}, kv[4] = {x[0], x[2], x[4], x[5]};
+    weft_attention_options options = WEFT_ATTENTION_OPTIONS_INIT;
+    options.causal = x[6] != 0;
+    weft_value *in[3] = {weft_graph_input(g, "q", dtype, 4, q)}, *out[3];
+    in[1] = weft_graph_input(g, "k", dtype, 4, kv);
+    in[2] = weft_graph_input(g, "v", dtype, 4, kv);
+    weft_value *o = weft_attention(g, in[0], in[1], in[2], NULL, &options);
+    weft_gradient(g, o, weft_graph_input(g, "do", dtype, 4, q), 3, in, out);
+    weft_graph_output(g, "o", o);
+    static const char *const names[3] = {"dq", "dk", "dv"};
+    for (int i = 0; i < 3; i++) weft_graph_output(g, names[i], out[i]);
+}
+
 static void build_rows(weft_graph *g, const char *name, const int64_t *x) {
     weft_dim shape[2] = {x[0], x[1]};
     int64_t axis = 1;
@@ -110,8 +144,18 @@ weft_status weft_bench_graph(weft_context *context, const char *name, int count,
     static const struct {
         const char *name;
         int numbers;
-    } rows[] = {{"matmul", 6},    {"softmax", 3}, {"layer_norm", 3}, {"rms_norm", 3},  {"cross_entropy", 2},
-                {"pointwise", 1}, {"sum", 1},     {"copy", 1},       {"attention", 8}, {"convolution", 8}};
+    } rows[] = {{"matmul", 6},
+                {"softmax", 3},
+                {"layer_norm", 3},
+                {"rms_norm", 3},
+                {"cross_entropy", 2},
+                {"pointwise", 1},
+                {"sum", 1},
+                {"copy", 1},
+                {"attention", 8},
+                {"convolution", 8},
+                {"attention_backward", 8},
+                {"attention_gradient", 8}};
     size_t row = 0;
     *out_graph = NULL;
     while (row < sizeof rows / sizeof *rows && strcmp(rows[row].name, name)) row++;
@@ -125,6 +169,10 @@ weft_status weft_bench_graph(weft_context *context, const char *name, int count,
         build_attention(*out_graph, numbers);
     else if (row == 9)
         build_convolution(*out_graph, numbers);
+    else if (row == 10)
+        build_attention_backward(*out_graph, numbers);
+    else if (row == 11)
+        build_attention_gradient(*out_graph, numbers);
     else if (row < 5)
         build_rows(*out_graph, name, numbers);
     else

@@ -118,7 +118,9 @@ static void unbounded_shared(bench *b, weft_kernel *k) {
 static void many_registers(bench *b, weft_kernel *k) {
     (void)b;
     k->threads = 512;
-    weft_k_regs(k, WEFT_F32, 1, 200);
+    weft_kval regs = weft_k_regs(k, WEFT_F32, 1, 200), zero = weft_k_index(k, 0);
+    weft_k_set_at(k, regs, zero, weft_k_float(k, WEFT_F32, 1));
+    weft_k_set_at(k, regs, weft_k_index(k, 199), weft_k_get_at(k, regs, zero));
 }
 static void no_step(bench *b, weft_kernel *k) {
     (void)b;

@@ -1,0 +1,161 @@
+/* attention_backward for Hopper, after FlashAttention-2 and -3 (Dao 2023; Shah et al. 2024): S^T and dP^T are computed
+   transposed, so that P^T and dS^T go from accumulators straight into the operands of dV and dK; only dS for dQ passes
+   through shared memory.
+
+   Plan: prepare (statistics); the kernel of keys (dK, dV); then either the kernel of queries (dQ again from Q, K, V and
+   dO: 7 products in place of 5, in a fixed order: same bits every time) or, where sums in no fixed order are asked for,
+   dQ sums by atomic additions in the kernel of keys and their conversion at the end.
+   Accepts what attention_hopper.c accepts, with at least one query. Read next: attention_backward_hopper.h. */
+#include "codegen/builders/attention_backward_hopper.h"
+
+#include <math.h>
+
+#include "codegen/builders/attention_hopper.h"
+
+static const weft_node *find_node(const weft_node *fusion) {
+    return weft_fusion_find(fusion, WEFT_OP_attention_backward);
+}
+
+static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability,
+                    const char **out_reason) {
+    const weft_node *node = find_node(fusion);
+    *out_reason = "no attention_backward in the group";
+    if (!node || !weft_attention_claims(graph, node, capability, out_reason)) return false;
+    *out_reason = "operands are computed in the group";
+    for (int i = 0; i < 6; i++)
+        if (node->operands[i]->node) return false;
+    *out_reason = "results are used in the group";
+    if (fusion->result_count != 3) return false;
+    for (int i = 0; i < 3; i++)
+        if (weft_fusion_yield(fusion, i) != &node->results[i]) return false;
+    *out_reason = NULL;
+    return true;
+}
+
+static int propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {
+    int width = (int)weft_operand_type(find_node(request->fusion), 0)->dims[3];
+    int count = capacity < 2 ? capacity : 2;
+    for (int i = 0; i < count; i++) /* split 1: sums of dQ in no fixed order */
+        out_schedules[i] = (weft_schedule){.builder = "attention-backward-hopper",
+                                           .tile_m = 8192 / width,
+                                           .tile_n = WEFT_BACKWARD_KEYS,
+                                           .threads = WEFT_BACKWARD_THREADS,
+                                           .stages = 2,
+                                           .consumers = WEFT_BACKWARD_CONSUMERS,
+                                           .cluster = 1,
+                                           .split = i == (request->capability->relax_order ? 0 : 1)};
+    return count;
+}
+
+/* -- arguments */
+
+static int buffer_count(const weft_kernel *k) {
+    int count = 0;
+    for (size_t i = 0; i < k->argument_count; i++)
+        count += k->arguments[i].source != WEFT_ARGUMENT_EXTENT && k->arguments[i].source != WEFT_ARGUMENT_TENSOR_MAP;
+    return count;
+}
+
+weft_kval weft_backward_operand(weft_backward *b, int operand, const char *name) {
+    const weft_value *value = b->node->operands[operand];
+    return weft_kernel_buffer(b->k, WEFT_ARGUMENT_OPERAND, value->index, value->type.dtype, false, name);
+}
+
+weft_kval weft_backward_result(weft_backward *b, int result, const char *name) {
+    return weft_kernel_buffer(b->k, WEFT_ARGUMENT_RESULT, result, b->dtype, true, name);
+}
+
+weft_kval weft_backward_temp(weft_backward *b, int temp, weft_dtype dtype, bool writes, const char *name) {
+    return weft_kernel_buffer(b->k, WEFT_ARGUMENT_TEMP, temp, dtype, writes, name);
+}
+
+weft_kval weft_backward_map(weft_backward *b, weft_dim rows, weft_dim heads, int box_rows, bool writes,
+                            const char *name) {
+    weft_tensor_map *map = &b->plan->maps[b->plan->map_count];
+    *map = (weft_tensor_map){.buffer = buffer_count(b->k) - 1, .dtype = b->dtype, .rank = 3, .swizzle_bytes = 128};
+    map->extent[0] = b->width, map->extent[1] = rows, map->extent[2] = heads;
+    map->stride_bytes[1] = b->width * 2;
+    map->stride_bytes[2] = weft_dim_multiply(b->k->dims, rows, b->width * 2);
+    map->box[0] = 64, map->box[1] = box_rows, map->box[2] = 1;
+    return weft_kernel_buffer(b->k, WEFT_ARGUMENT_TENSOR_MAP, b->plan->map_count++, b->dtype, writes, name);
+}
+
+weft_kval weft_backward_statistics_map(weft_backward *b, const char *name) {
+    weft_tensor_map *map = &b->plan->maps[b->plan->map_count];
+    *map = (weft_tensor_map){.buffer = buffer_count(b->k) - 1, .dtype = WEFT_F32, .rank = 1};
+    map->extent[0] = weft_dim_multiply(b->k->dims, b->rows, b->heads);
+    map->box[0] = b->bm;
+    return weft_kernel_buffer(b->k, WEFT_ARGUMENT_TENSOR_MAP, b->plan->map_count++, WEFT_F32, false, name);
+}
+
+weft_kval weft_backward_length(weft_backward *b, weft_dim extent) {
+    weft_dtype index = b->k->capability->index_dtype;
+    int argument = weft_kernel_argument(
+        b->k, (weft_kargument){.source = WEFT_ARGUMENT_EXTENT, .extent = extent, .dtype = index, .reads = true});
+    return weft_kernel_emit(b->k, WEFT_K_scalar_argument, weft_kvector(index, 1), 0, NULL, argument, 0);
+}
+
+weft_kval weft_backward_together(weft_backward *b, weft_dim heads, weft_dim bytes_each) {
+    weft_dim_table *dims = b->k->dims;
+    weft_dim fit = weft_dim_divide_floor(dims, b->k->capability->l2_bytes / 2, weft_dim_maximum(dims, bytes_each, 1));
+    return weft_backward_length(b, weft_dim_maximum(dims, 1, weft_dim_minimum(dims, heads, fit)));
+}
+
+/* -- the plan */
+
+static weft_status add_kernel(weft_backward *b, int launch, const char *suffix, void (*emit)(weft_backward *b)) {
+    b->k = weft_plan_kernel(b->request, suffix);
+    if (!b->k) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "building %s", b->request->name);
+    emit(b);
+    return weft_plan_set(b->request, b->plan, launch, b->k);
+}
+
+static void make_temps(weft_backward *b) {
+    weft_dim_table *dims = b->request->graph->dims;
+    weft_dim rows = weft_dim_multiply(dims, b->rows, b->heads);
+    b->plan->temps[WEFT_BACKWARD_LSE2].bytes = weft_dim_multiply(dims, rows, 4);
+    b->plan->temps[WEFT_BACKWARD_DELTA].bytes = weft_dim_multiply(dims, rows, 4);
+    b->plan->temps[WEFT_BACKWARD_COUNTERS].bytes = 8;
+    if (b->sums) b->plan->temps[WEFT_BACKWARD_SUMS].bytes = weft_dim_multiply(dims, rows, 4 * b->width);
+}
+
+static weft_status build(const weft_build_request *request, weft_kernel_plan *out_plan) {
+    enum { MAPS_MAX = 16 };
+    const weft_node *node = find_node(request->fusion);
+    const weft_type *q = weft_operand_type(node, WEFT_BACKWARD_Q), *keys = weft_operand_type(node, WEFT_BACKWARD_K);
+    weft_dim_table *dims = request->graph->dims;
+    double scale = weft_node_float(node, WEFT_ATTR_scale, 0);
+    weft_backward b = {.request = request,
+                       .node = node,
+                       .plan = out_plan,
+                       .dtype = q->dtype,
+                       .queries = q->dims[2],
+                       .keys = keys->dims[2],
+                       .heads = weft_dim_multiply(dims, q->dims[0], q->dims[1]),
+                       .key_heads = weft_dim_multiply(dims, keys->dims[0], keys->dims[1]),
+                       .width = (int)q->dims[3],
+                       .bm = request->schedule->tile_m,
+                       .causal = weft_node_int(node, WEFT_ATTR_causal, 0) != 0,
+                       .sums = request->schedule->split != 0};
+    if (b.bm != 8192 / b.width || request->schedule->tile_n != WEFT_BACKWARD_KEYS || request->schedule->stages != 2)
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-backward-hopper: schedule %dx%d",
+                           request->schedule->tile_m, request->schedule->tile_n);
+    b.scale = scale == 0 ? 1 / sqrt((double)b.width) : scale;
+    b.tiles = weft_dim_divide_ceil(dims, b.queries, b.bm);
+    b.rows = weft_dim_multiply(dims, b.tiles, b.bm);
+    if (!weft_dim_divide_exact(dims, q->dims[1], keys->dims[1], &b.group))
+        return WEFT_STATUS(WEFT_INTERNAL, "attention-backward-hopper: heads");
+    WEFT_TRY(weft_plan_init(request, 3, b.sums ? WEFT_BACKWARD_TEMPS : WEFT_BACKWARD_SUMS, out_plan), "building %s",
+             request->name);
+    out_plan->maps = weft_arena_allocate_array(request->arena, MAPS_MAX, sizeof *out_plan->maps);
+    if (!out_plan->maps) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "building %s", request->name);
+    make_temps(&b);
+    WEFT_TRY(add_kernel(&b, 0, "_prepare", weft_backward_prepare), "building %s", request->name);
+    WEFT_TRY(add_kernel(&b, 1, "_keys", weft_backward_keys), "building %s", request->name);
+    return b.sums ? add_kernel(&b, 2, "_finish", weft_backward_finish)
+                  : add_kernel(&b, 2, "_queries", weft_backward_queries);
+}
+
+extern const weft_builder weft_builder_attention_backward_hopper;
+const weft_builder weft_builder_attention_backward_hopper = {
+    .name = "attention_backward", .accepts = accepts, .propose = propose, .build = build};

@@ -1,0 +1,80 @@
+/* What the files of the backward pass of the Hopper attention share. Letters: T queries, S keys, D head dim, H query
+   heads and Hkv key heads of a batch, G = H / Hkv.
+
+   Statistics (log-sum-exp in base 2, delta) and sums of dQ are padded: every head has whole tiles of bm queries.
+   Reading order: attention_backward_hopper.c (the plan), _rows.c (before and after), _keys.c (dK and dV), _queries.c
+   (dQ). */
+#ifndef WEFT_CODEGEN_BUILDERS_ATTENTION_BACKWARD_HOPPER_H
+#define WEFT_CODEGEN_BUILDERS_ATTENTION_BACKWARD_HOPPER_H
+
+#include "codegen/builders/plan.h"
+#include "codegen/kernel/matrix.h"
+#include "codegen/tile/ring.h"
+#include "codegen/tile/wgmma.h"
+
+enum {
+    WEFT_BACKWARD_KEYS = 128, /* of a block; two consumer warpgroups */
+    WEFT_BACKWARD_ROWS = 64,  /* of a consumer */
+    WEFT_BACKWARD_CONSUMERS = 2,
+    WEFT_BACKWARD_THREADS = 384,
+    WEFT_BACKWARD_GIVE = 24, /* registers a thread of the producer keeps, and a consumer has */
+    WEFT_BACKWARD_TAKE = 240,
+    WEFT_BACKWARD_GIVE_64 = 40, /* the same for D = 64, where the producer's addresses need more */
+    WEFT_BACKWARD_TAKE_64 = 232
+};
+
+/* Operands and results of attention_backward. */
+enum { WEFT_BACKWARD_Q, WEFT_BACKWARD_K, WEFT_BACKWARD_V, WEFT_BACKWARD_O, WEFT_BACKWARD_LSE, WEFT_BACKWARD_DO };
+enum { WEFT_BACKWARD_DQ, WEFT_BACKWARD_DK, WEFT_BACKWARD_DV };
+/* Temporaries of the plan. counters: the next tile of the two persistent kernels. */
+enum { WEFT_BACKWARD_LSE2, WEFT_BACKWARD_DELTA, WEFT_BACKWARD_COUNTERS, WEFT_BACKWARD_SUMS, WEFT_BACKWARD_TEMPS };
+
+typedef struct weft_backward {
+    const weft_build_request *request;
+    const weft_node *node;
+    weft_kernel_plan *plan;
+    weft_kernel *k; /* under construction */
+    weft_dtype dtype;
+    weft_dim queries, keys, heads, key_heads, group; /* heads, key_heads: of all batches together */
+    weft_dim tiles, rows;                            /* of bm queries of a head; rows = bm * tiles */
+    int width, bm;
+    bool causal;
+    bool sums;    /* dQ is added up by the kernel of keys, in no fixed order */
+    double scale; /* of scores */
+} weft_backward;
+
+/* -- arguments of the kernel under construction. Maps name their memory by its number among the buffers. */
+weft_kval weft_backward_operand(weft_backward *b, int operand, const char *name);
+weft_kval weft_backward_result(weft_backward *b, int result, const char *name);
+weft_kval weft_backward_temp(weft_backward *b, int temp, weft_dtype dtype, bool writes, const char *name);
+/* [heads, rows, D] of the buffer declared last. */
+weft_kval weft_backward_map(weft_backward *b, weft_dim rows, weft_dim heads, int box_rows, bool writes,
+                            const char *name);
+/* bm f32 at a time of the buffer declared last. */
+weft_kval weft_backward_statistics_map(weft_backward *b, const char *name);
+/* A length as an argument, even when it is a number: known trip counts would have loops written out and merged, and
+   registers of products in flight moved. */
+weft_kval weft_backward_length(weft_backward *b, weft_dim extent);
+
+/* -- the kernels */
+void weft_backward_prepare(weft_backward *b); /* statistics, cleared sums and counters */
+void weft_backward_finish(weft_backward *b);  /* dQ from its sums */
+void weft_backward_keys(weft_backward *b);
+void weft_backward_queries(weft_backward *b);
+
+/* -- spelling */
+static inline weft_kval weft_backward_index(weft_backward *b, int64_t value) { return weft_k_index(b->k, value); }
+static inline int weft_backward_halves(const weft_backward *b) { return b->width / 64; }
+static inline int64_t weft_backward_unit(const weft_backward *b, int n) {
+    return weft_async_unit(n, b->dtype == WEFT_F16 ? WEFT_ASYNC_F16 : WEFT_ASYNC_BF16, 0);
+}
+static inline int weft_backward_give(const weft_backward *b) {
+    return b->width == 64 ? WEFT_BACKWARD_GIVE_64 : WEFT_BACKWARD_GIVE;
+}
+static inline int weft_backward_take(const weft_backward *b) {
+    return b->width == 64 ? WEFT_BACKWARD_TAKE_64 : WEFT_BACKWARD_TAKE;
+}
+/* Key or query blocks whose heads share the L2 cache: as many heads side by side as fit. */
+weft_kval weft_backward_together(weft_backward *b, weft_dim heads, weft_dim bytes_each);
+
+#endif

@@ -1,0 +1,535 @@
+/* dK and dV, and dQ's sums where they are asked for: the kernel of keys of attention_backward_hopper.c.
+
+   A block owns 128 keys (two consumers of 64) and loops over the queries, bm at a time, of every head that reads its
+   key head. Step of a consumer: S^T = K Q^T and dP^T = V dO^T are issued; P^T = exp2(c S^T - L), packed, S's registers
+   die; dS^T = P^T (dP^T - delta), packed; dK += dS^T Q, dV += P^T dO. With sums dS^T also goes to one of two buffers in
+   shared memory, and dQ of the step before, dS K, is multiplied while dK and dV are: the consumers exchange their
+   halves of dS without ever waiting for each other's step. dQ is added from the accumulators, in their order, to f32
+   sums.
+
+   Step words: the producer writes first query, whether a mask is needed and the padded row of each step into a ring of
+   four, so that consumers hold no coordinates. Named barriers: 1 + 2 b + w consumer w has written its dS of buffer b;
+   5 + 2 b + w it has read the other's; 9 + w its own 128 threads. Tiles are taken from a counter, heads that share
+   the L2 side by side, the longest first. Read next: attention_backward_hopper_queries.c. */
+#include "codegen/builders/attention_backward_hopper.h"
+
+#include <math.h>
+
+enum { STAGES = 2, STEP_WORDS = 4, STEPS = 4 };
+enum { STEP_QUERY, STEP_MASKED, STEP_ROW };
+enum { TILE_STEPS, TILE_KEY, TILE_HEAD };
+enum { DS_WRITTEN = 1, DS_READ = 5, OWN_THREADS = 9 };
+
+typedef struct key_kernel {
+    weft_backward *b;
+    weft_kernel *k;
+    weft_kval map_q, map_k, map_v, map_do, map_dk, map_dv, map_lse, map_delta, sums, counters;
+    weft_kval q_memory, k_memory, v_memory, do_memory, ds_memory, out_memory, lse_memory, delta_memory, steps, tiles;
+    weft_kval q_full, q_empty, do_full, do_empty, kv_full, kv_empty, tile_full, tile_empty;
+    weft_kval t, s, key_heads, group, tiles_q, together; /* lengths */
+    int kv_bytes, kv_box, q_bytes, q_box, ds_bytes, out_bytes;
+} key_kernel;
+
+static weft_kval number(const key_kernel *e, int64_t value) { return weft_k_index(e->k, value); }
+static weft_kval plus(const key_kernel *e, weft_kval x, int64_t y) { return weft_k_add(e->k, x, number(e, y)); }
+static weft_kval times(const key_kernel *e, weft_kval x, int64_t y) { return weft_k_mul(e->k, x, number(e, y)); }
+static weft_kval bits(const key_kernel *e, weft_kval x, int64_t mask) { return weft_k_and(e->k, x, number(e, mask)); }
+static void effect(const key_kernel *e, weft_kop op, int64_t i) { weft_k_effect(e->k, op, 0, NULL, i, 0); }
+static void named(const key_kernel *e, weft_kop op, weft_kval id, int threads) {
+    weft_k_effect(e->k, op, 1, &id, threads, 0);
+}
+static void arrive(const key_kernel *e, weft_kval barrier, weft_kval index) {
+    weft_mbarrier_emit(e->k, WEFT_K_mbarrier_arrive, barrier, index, 0);
+}
+/* Word of a step or tile record. */
+static weft_kval word(const key_kernel *e, weft_kval memory, weft_kval record, int field) {
+    return weft_k_load(e->k, memory, plus(e, times(e, record, STEP_WORDS), field), 1, WEFT_KNONE, WEFT_KNONE);
+}
+static void set_word(const key_kernel *e, weft_kval memory, weft_kval record, int field, weft_kval value) {
+    weft_k_store(e->k, memory, plus(e, times(e, record, STEP_WORDS), field), WEFT_KNONE, value);
+}
+/* Parity of use n / 2 of a barrier that is used every other step. */
+static weft_kval parity_of(const key_kernel *e, weft_kval n) {
+    weft_kval half = weft_k_binary(e->k, WEFT_K_shr, n, number(e, 1));
+    return weft_k_convert(e->k, bits(e, half, 1), WEFT_U32);
+}
+static weft_kval other(const key_kernel *e, weft_kval parity) {
+    return weft_k_xor(e->k, parity, weft_k_integer(e->k, WEFT_U32, 1));
+}
+
+/* -- producer */
+
+typedef struct key_tile {
+    weft_kval key, head, first, count,
+        shift; /* first key; key head; first and number of query tiles; start among them */
+} key_tile;
+
+static key_tile place(const key_kernel *e, weft_kval t, weft_kval blocks) {
+    const weft_backward *b = e->b;
+    weft_kernel *k = e->k;
+    weft_kval from = weft_k_mul(k, weft_k_div(k, t, weft_k_mul(k, e->together, blocks)), e->together);
+    weft_kval width = weft_k_min(k, e->together, weft_k_sub(k, e->key_heads, from)),
+              rest = weft_k_sub(k, t, weft_k_mul(k, from, blocks)), block = weft_k_div(k, rest, width);
+    key_tile tile = {.key = times(e, block, WEFT_BACKWARD_KEYS),
+                     .head = weft_k_add(k, from, weft_k_rem(k, rest, width)),
+                     .first = number(e, 0),
+                     .shift = number(e, 0)};
+    if (b->causal) {
+        weft_kval seen = weft_k_sub(k, tile.key, weft_k_sub(k, e->s, e->t));
+        tile.first = weft_k_div(k, weft_k_max(k, number(e, 0), seen), number(e, b->bm));
+    }
+    tile.count = weft_k_sub(k, e->tiles_q, tile.first);
+    if (!b->causal) tile.shift = weft_k_div(k, weft_k_mul(k, block, tile.count), blocks);
+    return tile;
+}
+
+static void load_boxes(const key_kernel *e, weft_kval memory, weft_kval at, int box, weft_kval map, weft_kval barrier,
+                       weft_kval index, weft_kval row, weft_kval head) {
+    for (int half = 0; half < weft_backward_halves(e->b); half++)
+        weft_k_effect(e->k, WEFT_K_tensor_load, 8,
+                      (weft_kval[]){memory, plus(e, at, (int64_t)half * box), map, barrier, index, number(e, 64 * half),
+                                    row, head},
+                      0, 0);
+}
+
+/* Rows of queries or of dO and their statistic. */
+static void load_rows(const key_kernel *e, weft_kval memory, weft_kval map, weft_kval statistics, weft_kval map_row,
+                      weft_kval full, weft_kval slot, weft_kval q0, weft_kval head, weft_kval row) {
+    weft_mbarrier_emit(e->k, WEFT_K_mbarrier_expect, full, slot, e->q_bytes + 4 * e->b->bm);
+    load_boxes(e, memory, times(e, slot, e->q_bytes), e->q_box, map, full, slot, q0, head);
+    weft_k_effect(e->k, WEFT_K_tensor_load, 6,
+                  (weft_kval[]){statistics, times(e, slot, 4 * e->b->bm), map_row, full, slot, row}, 0, 0);
+}
+
+static void produce_step(const key_kernel *e, const key_tile *tile, weft_kval n, weft_kval query_tile, weft_kval head) {
+    const weft_backward *b = e->b;
+    weft_kernel *k = e->k;
+    weft_kval q0 = times(e, query_tile, b->bm), slot = bits(e, n, 1), parity = other(e, parity_of(e, n)),
+              record = bits(e, n, STEPS - 1);
+    weft_kval row = times(e, weft_k_add(k, weft_k_mul(k, head, e->tiles_q), query_tile), b->bm);
+    weft_mbarrier_wait(k, e->q_empty, slot, parity);
+    weft_kval end = plus(e, tile->key, WEFT_BACKWARD_KEYS), masked = weft_k_lt(k, e->s, end);
+    if (b->causal) {
+        weft_kval last = weft_k_add(k, q0, weft_k_sub(k, e->s, e->t)); /* the last key that the first query sees */
+        masked = weft_k_binary(k, WEFT_K_or, masked, weft_k_lt(k, last, plus(e, end, -1)));
+    }
+    set_word(e, e->steps, record, STEP_QUERY, q0);
+    set_word(e, e->steps, record, STEP_MASKED, weft_k_select(k, masked, number(e, 1), number(e, 0)));
+    set_word(e, e->steps, record, STEP_ROW, row);
+    load_rows(e, e->q_memory, e->map_q, e->lse_memory, e->map_lse, e->q_full, slot, q0, head, row);
+    weft_mbarrier_wait(k, e->do_empty, slot, parity);
+    load_rows(e, e->do_memory, e->map_do, e->delta_memory, e->map_delta, e->do_full, slot, q0, head, row);
+}
+
+static void emit_producer(const key_kernel *e) {
+    weft_kernel *k = e->k;
+    weft_kval zero = number(e, 0), one = number(e, 1);
+    weft_kval blocks = weft_k_div(k, plus(e, e->s, WEFT_BACKWARD_KEYS - 1), number(e, WEFT_BACKWARD_KEYS)),
+              all = weft_k_mul(k, blocks, e->key_heads);
+    weft_kval phase = weft_k_var(k, zero), steps = weft_k_var(k, zero), query_tile = weft_k_var(k, zero),
+              head = weft_k_var(k, zero);
+    weft_k_while(k);
+    weft_kval t =
+        weft_kernel_emit(k, WEFT_K_atomic, weft_kvector(WEFT_I32, 1), 3,
+                         (weft_kval[]){e->counters, zero, weft_k_integer(k, WEFT_I32, 1)}, WEFT_ATOMIC_ADD, 0);
+    weft_kval record = weft_k_get(k, phase), parity = other(e, weft_k_convert(k, record, WEFT_U32)),
+              more = weft_k_lt(k, t, all);
+    weft_mbarrier_wait(k, e->tile_empty, zero, parity);
+    weft_k_if(k, weft_k_eq(k, more, weft_k_integer(k, WEFT_BOOL, 0)));
+    set_word(e, e->tiles, record, TILE_STEPS, zero);
+    arrive(e, e->tile_full, zero);
+    weft_k_end(k);
+    weft_k_test(k, more);
+    key_tile tile = place(e, t, blocks);
+    weft_kval count = weft_k_mul(k, tile.count, e->group), start = weft_k_add(k, tile.first, tile.shift);
+    set_word(e, e->tiles, record, TILE_STEPS, count);
+    set_word(e, e->tiles, record, TILE_KEY, tile.key);
+    set_word(e, e->tiles, record, TILE_HEAD, tile.head);
+    arrive(e, e->tile_full, zero);
+    weft_mbarrier_wait(k, e->kv_empty, zero, parity);
+    weft_mbarrier_emit(k, WEFT_K_mbarrier_expect, e->kv_full, zero, 2 * e->kv_bytes);
+    load_boxes(e, e->k_memory, zero, e->kv_box, e->map_k, e->kv_full, zero, tile.key, tile.head);
+    load_boxes(e, e->v_memory, zero, e->kv_box, e->map_v, e->kv_full, zero, tile.key, tile.head);
+    weft_k_set(k, head, weft_k_mul(k, tile.head, e->group));
+    weft_k_set(k, query_tile, start);
+    weft_kval from = weft_k_get(k, steps), n = weft_k_for(k, from, weft_k_add(k, from, count), one, 0);
+    produce_step(e, &tile, n, weft_k_get(k, query_tile), weft_k_get(k, head));
+    weft_kval next = weft_k_add(k, weft_k_get(k, query_tile), one);
+    next = weft_k_select(k, weft_k_eq(k, next, e->tiles_q), tile.first, next);
+    weft_k_set(k, query_tile, next);
+    weft_kval again = weft_k_eq(k, next, start);
+    weft_k_set(k, head, weft_k_add(k, weft_k_get(k, head), weft_k_select(k, again, one, zero)));
+    weft_k_end(k);
+    weft_k_set(k, steps, weft_k_add(k, from, count));
+    weft_k_set(k, phase, weft_k_xor(k, record, one));
+    weft_k_end(k);
+}
+
+/* -- consumer */
+
+typedef struct consumer {
+    const key_kernel *e;
+    weft_kernel *k;
+    weft_kval number, lane, warp, thread; /* thread: of the warpgroup */
+    weft_kval dk, dv;
+    weft_kval phase; /* of tiles; a value */
+    weft_kval k_rows, v_rows, k_columns, ds_row, ds_part, out_at, out_row;
+} consumer;
+
+static weft_kval get(const consumer *c, weft_kval regs, int i) {
+    return weft_k_get_at(c->k, regs, weft_k_index(c->k, i));
+}
+static void set(const consumer *c, weft_kval regs, int i, weft_kval value) {
+    weft_k_set_at(c->k, regs, weft_k_index(c->k, i), value);
+}
+static weft_kval real(const consumer *c, double value) { return weft_k_float(c->k, WEFT_F32, value); }
+/* Barrier first + 2 slot + which. */
+static weft_kval barrier_id(const consumer *c, int first, weft_kval slot, weft_kval which) {
+    return weft_k_add(c->k, plus(c->e, times(c->e, slot, 2), first), which);
+}
+static weft_kval not_own(const consumer *c) { return weft_k_sub(c->k, number(c->e, 1), c->number); }
+static void wait_tiles(const consumer *c, int count, const weft_kval *tiles, int in_flight) {
+    weft_k_effect(c->k, WEFT_K_mma_wait, count, tiles, in_flight, 0);
+}
+
+/* Two neighbouring statistics of queries 8 j + 2 (lane % 4). */
+static weft_kval statistics(const consumer *c, weft_kval memory, weft_kval slot, int j) {
+    const key_kernel *e = c->e;
+    weft_kval at = weft_k_add(c->k, times(e, slot, e->b->bm), times(e, bits(e, c->lane, 3), 2));
+    weft_kval pair = weft_k_load(c->k, memory, plus(e, at, 8 * j), 2, WEFT_KNONE, WEFT_KNONE);
+    if (!c->k->failed) c->k->instrs[pair].align_bytes = 8;
+    return pair;
+}
+
+/* Register r of a lane: key lane / 4 + 8 (r / 2 % 2), query 8 (r / 4) + 2 (lane % 4) + r % 2. */
+static void mask(const consumer *c, weft_kval s, weft_kval record) {
+    const key_kernel *e = c->e;
+    const weft_backward *b = e->b;
+    weft_kernel *k = c->k;
+    weft_k_if(k, weft_k_ne(k, word(e, e->steps, record, STEP_MASKED), number(e, 0)));
+    weft_kval row = weft_k_add(k, times(e, c->number, WEFT_BACKWARD_ROWS),
+                               weft_k_add(k, times(e, c->warp, 16), weft_k_div(k, c->lane, number(e, 4))));
+    weft_kval key = weft_k_add(k, word(e, e->tiles, c->phase, TILE_KEY), row);
+    weft_kval query = weft_k_add(k, word(e, e->steps, record, STEP_QUERY), times(e, bits(e, c->lane, 3), 2));
+    query = weft_k_add(k, query, weft_k_sub(k, e->s, e->t));
+    for (int h = 0; h < 2; h++) { /* queries below `low` do not see the key */
+        weft_kval own = plus(e, key, 8 * h), low = b->causal ? weft_k_sub(k, own, query) : number(e, 0);
+        low = weft_k_select(k, weft_k_le(k, e->s, own), number(e, 1 << 30), low);
+        for (int j = 0; j < b->bm / 4; j++) {
+            int r = j / 2 * 4 + 2 * h + j % 2;
+            weft_kval hidden = weft_k_lt(k, number(e, 8 * (j / 2) + j % 2), low);
+            set(c, s, r, weft_k_select(k, hidden, real(c, -INFINITY), get(c, s, r)));
+        }
+    }
+    weft_k_end(k);
+}
+
+static void make_weights(const consumer *c, weft_kval s, weft_kval p, weft_kval slot) {
+    const weft_backward *b = c->e->b;
+    weft_kernel *k = c->k;
+    weft_kval scale = real(c, b->scale * 1.4426950408889634);
+    for (int j = 0; j < b->bm / 8; j++) {
+        weft_kval l = statistics(c, c->e->lse_memory, slot, j);
+        for (int i = 0; i < 4; i++) {
+            weft_kval shift = weft_k_unary(k, WEFT_K_neg, weft_k_extract(k, l, i % 2));
+            weft_kval x = weft_k_fma(k, get(c, s, 4 * j + i), scale, shift);
+            set(c, s, 4 * j + i, weft_k_unary(k, WEFT_K_exp2_fast, x));
+        }
+    }
+    for (int i = 0; i < b->bm / 4; i++)
+        set(c, p, i, weft_wgmma_pack(k, get(c, s, 2 * i), get(c, s, 2 * i + 1), b->dtype));
+}
+
+static weft_kval half_of(const consumer *c, weft_kval packed, int half) {
+    return weft_kernel_emit(c->k, WEFT_K_unpack, weft_kvector(WEFT_F32, 1), 1, &packed,
+                            c->e->b->dtype | (int64_t)half << 8, 0);
+}
+
+/* From the packed P: its f32 copy would cost the registers that dQ needs. */
+static void make_slopes(const consumer *c, weft_kval p, weft_kval dp, weft_kval ds, weft_kval slot) {
+    const weft_backward *b = c->e->b;
+    weft_kernel *k = c->k;
+    for (int j = 0; j < b->bm / 8; j++) {
+        weft_kval delta = statistics(c, c->e->delta_memory, slot, j);
+        for (int h = 0; h < 2; h++) {
+            int at = j / 2 * 4 + j % 2 * 2 + h;
+            weft_kval weight = get(c, p, at), x[2];
+            for (int i = 0; i < 2; i++) {
+                weft_kval slope = weft_k_sub(k, get(c, dp, 4 * j + 2 * h + i), weft_k_extract(k, delta, i));
+                x[i] = weft_k_mul(k, half_of(c, weight, i), slope);
+            }
+            set(c, ds, at, weft_wgmma_pack(k, x[0], x[1], b->dtype));
+        }
+    }
+}
+
+/* dS^T as [keys, queries] for both consumers to read. */
+static void share_slopes(const consumer *c, weft_kval ds, weft_kval slot, bool first) {
+    const key_kernel *e = c->e;
+    weft_kernel *k = c->k;
+    named(e, WEFT_K_named_sync, barrier_id(c, DS_READ, slot, not_own(c)), 256);
+    weft_kval row = weft_k_add(k, c->ds_row, times(e, slot, e->ds_bytes));
+    for (int i = 0; i < e->b->bm / 16; i++)
+        weft_k_effect(k, WEFT_K_frag_store, 4,
+                      (weft_kval[]){ds, number(e, 4 * i), e->ds_memory,
+                                    weft_wgmma_place(k, row, c->lane, i, WEFT_BACKWARD_KEYS * 128)},
+                      WEFT_FRAGMENT_X4, 0);
+    effect(e, WEFT_K_fence_async, 0);
+    named(e, WEFT_K_named_arrive, barrier_id(c, DS_WRITTEN, slot, c->number), 256);
+    if (first) return;
+    weft_kval before = weft_k_xor(k, slot, number(e, 1));
+    named(e, WEFT_K_named_sync, barrier_id(c, DS_WRITTEN, before, not_own(c)), 256);
+}
+
+static void issue_queries(const consumer *c, weft_kval dq, weft_kval slot) {
+    const key_kernel *e = c->e;
+    weft_kval at = weft_k_add(c->k, c->ds_part, times(e, slot, e->ds_bytes));
+    weft_kval ds = weft_wgmma_operand(c->k, e->ds_memory, at, WEFT_BACKWARD_KEYS * 128);
+    weft_wgmma_across(c->k, weft_backward_unit(e->b, 64), WEFT_BACKWARD_KEYS, dq, ds, c->k_columns);
+}
+
+/* dQ of step n is multiplied: its buffer may be written again, and it is added to its place. */
+static void add_queries(const consumer *c, weft_kval dq, weft_kval n, int in_flight) {
+    const key_kernel *e = c->e;
+    weft_kernel *k = c->k;
+    wait_tiles(c, 1, &dq, in_flight);
+    named(e, WEFT_K_named_arrive, barrier_id(c, DS_READ, bits(e, n, 1), c->number), 256);
+    weft_kval row = word(e, e->steps, bits(e, n, STEPS - 1), STEP_ROW);
+    weft_kval at =
+        weft_k_add(k, times(e, row, e->b->width), weft_k_add(k, times(e, c->number, 4096), times(e, c->thread, 4)));
+    for (int i = 0; i < 8; i++) {
+        weft_kval four = weft_k_constant_lanes(k, WEFT_F32, 0, 4);
+        for (int x = 0; x < 4; x++) four = weft_k_insert(k, four, x, get(c, dq, 4 * i + x));
+        weft_k_effect(k, WEFT_K_atomic, 3, (weft_kval[]){e->sums, plus(e, at, 512 * i), four}, WEFT_ATOMIC_ADD, 0);
+    }
+}
+
+static void emit_step(const consumer *c, weft_kval n, bool first) {
+    const key_kernel *e = c->e;
+    const weft_backward *b = e->b;
+    weft_kernel *k = c->k;
+    weft_kval slot = bits(e, n, 1), parity = parity_of(e, n), q_at = times(e, slot, e->q_bytes);
+    weft_kval s = weft_k_regs(k, WEFT_F32, 1, b->bm / 2), dp = weft_k_regs(k, WEFT_F32, 1, b->bm / 2),
+              p = weft_k_regs(k, WEFT_U32, 1, b->bm / 4), ds = weft_k_regs(k, WEFT_U32, 1, b->bm / 4),
+              dq = b->sums && !first ? weft_k_regs(k, WEFT_F32, 1, 32) : WEFT_KNONE;
+    weft_kval q = weft_wgmma_operand(k, e->q_memory, q_at, 16), g = weft_wgmma_operand(k, e->do_memory, q_at, 16);
+    int64_t inner = weft_backward_unit(b, b->bm), outer = weft_backward_unit(b, b->width);
+    weft_mbarrier_wait(k, e->q_full, slot, parity);
+    effect(e, WEFT_K_mma_fence, 0);
+    weft_wgmma_inner(k, inner, b->width, s, c->k_rows, e->kv_box, q, e->q_box);
+    weft_mbarrier_wait(k, e->do_full, slot, parity);
+    effect(e, WEFT_K_mma_fence, 0); /* again: a spin loop ended the block in which the first fence counts */
+    weft_wgmma_inner(k, inner, b->width, dp, c->v_rows, e->kv_box, g, e->q_box);
+    wait_tiles(c, 1, &s, 1);
+    mask(c, s, bits(e, n, STEPS - 1));
+    make_weights(c, s, p, slot);
+    wait_tiles(c, 1, &dp, 0);
+    make_slopes(c, p, dp, ds, slot);
+    if (b->sums) share_slopes(c, ds, slot, first);
+    effect(e, WEFT_K_mma_fence, 0);
+    if (b->sums && !first) issue_queries(c, dq, weft_k_xor(k, slot, number(e, 1)));
+    weft_wgmma_outer(k, outer, b->bm, c->dk, ds, weft_wgmma_operand(k, e->q_memory, q_at, e->q_box), first);
+    weft_wgmma_outer(k, outer, b->bm, c->dv, p, weft_wgmma_operand(k, e->do_memory, q_at, e->q_box), first);
+    if (b->sums && !first) add_queries(c, dq, plus(e, n, -1), 2);
+    wait_tiles(c, 2, (weft_kval[]){c->dv, c->dk}, 0);
+    effect(e, WEFT_K_warp_sync, 0); /* every lane has read its statistics */
+    weft_k_if(k, weft_k_eq(k, c->lane, number(e, 0)));
+    arrive(e, e->q_empty, slot);
+    arrive(e, e->do_empty, slot);
+    weft_k_end(k);
+}
+
+/* Sums times a factor, through this consumer's part of the output memory. */
+static void send(const consumer *c, weft_kval sums, weft_kval map, double factor, weft_kval key, weft_kval head) {
+    const key_kernel *e = c->e;
+    weft_kernel *k = c->k;
+    weft_kval leader = weft_k_eq(k, c->thread, number(e, 0)), packed = weft_k_regs(k, WEFT_U32, 1, 4);
+    weft_kval own = plus(e, c->number, OWN_THREADS);
+    weft_k_if(k, leader);
+    weft_k_effect(k, WEFT_K_bulk_wait, 0, NULL, 0, 1);
+    weft_k_end(k);
+    named(e, WEFT_K_named_sync, own, 128);
+    for (int i = 0; i < e->b->width / 16; i++) {
+        for (int x = 0; x < 4; x++) {
+            weft_kval low = weft_k_mul(k, get(c, sums, 8 * i + 2 * x), real(c, factor)),
+                      high = weft_k_mul(k, get(c, sums, 8 * i + 2 * x + 1), real(c, factor));
+            set(c, packed, x, weft_wgmma_pack(k, low, high, e->b->dtype));
+        }
+        weft_k_effect(k, WEFT_K_frag_store, 4,
+                      (weft_kval[]){packed, number(e, 0), e->out_memory,
+                                    weft_wgmma_place(k, c->out_row, c->lane, i, WEFT_BACKWARD_ROWS * 128)},
+                      WEFT_FRAGMENT_X4, 0);
+    }
+    effect(e, WEFT_K_fence_async, 0);
+    named(e, WEFT_K_named_sync, own, 128);
+    weft_k_if(k, leader);
+    for (int half = 0; half < weft_backward_halves(e->b); half++)
+        weft_k_effect(k, WEFT_K_tensor_store, 6,
+                      (weft_kval[]){map, e->out_memory, plus(e, c->out_at, (int64_t)half * WEFT_BACKWARD_ROWS * 128),
+                                    number(e, 64 * half), key, head},
+                      0, 0);
+    effect(e, WEFT_K_bulk_commit, 0);
+    weft_k_end(k);
+}
+
+static consumer make_consumer(const key_kernel *e, weft_kval thread) {
+    weft_kernel *k = e->k;
+    consumer c = {.e = e, .k = k};
+    weft_kval group = weft_k_div(k, thread, number(e, 128));
+    group = weft_kernel_emit(k, WEFT_K_warp_uniform, weft_ktype_of(k, group), 1, &group, 0, 0);
+    c.number = plus(e, group, -1);
+    c.lane = weft_k_rem(k, thread, number(e, 32));
+    c.warp = weft_k_rem(k, weft_k_div(k, thread, number(e, 32)), number(e, 4));
+    c.thread = weft_k_rem(k, thread, number(e, 128));
+    weft_kval rows = times(e, c.number, WEFT_BACKWARD_ROWS * 128);
+    c.k_rows = weft_wgmma_operand(k, e->k_memory, rows, 16);
+    c.v_rows = weft_wgmma_operand(k, e->v_memory, rows, 16);
+    bool wide = e->b->width == 128; /* dQ: consumers share the columns, else the queries */
+    if (e->b->sums) {
+        c.k_columns =
+            weft_wgmma_operand(k, e->k_memory, wide ? times(e, c.number, e->kv_box) : number(e, 0), e->kv_box);
+        c.ds_part = wide ? number(e, 0) : times(e, c.number, WEFT_BACKWARD_KEYS * 128);
+    }
+    weft_kval row = weft_k_add(k, times(e, c.warp, 16), weft_k_rem(k, c.lane, number(e, 16)));
+    c.ds_row = weft_k_add(k, rows, times(e, row, 128));
+    c.out_at = times(e, c.number, (int64_t)e->out_bytes / WEFT_BACKWARD_CONSUMERS);
+    c.out_row = weft_k_add(k, c.out_at, times(e, row, 128));
+    c.dk = weft_k_regs(k, WEFT_F32, 1, e->b->width / 2);
+    c.dv = weft_k_regs(k, WEFT_F32, 1, e->b->width / 2);
+    return c;
+}
+
+static void emit_consumer(const key_kernel *e, weft_kval thread) {
+    const weft_backward *b = e->b;
+    weft_kernel *k = e->k;
+    consumer c = make_consumer(e, thread);
+    weft_kval zero = number(e, 0), one = number(e, 1), phase = weft_k_var(k, zero), done = weft_k_var(k, zero);
+    if (b->sums)
+        for (int buffer = 0; buffer < 2; buffer++)
+            named(e, WEFT_K_named_arrive, barrier_id(&c, DS_READ, number(e, buffer), c.number), 256);
+    weft_k_while(k);
+    c.phase = weft_k_get(k, phase);
+    weft_mbarrier_wait(k, e->tile_full, zero, weft_k_convert(k, c.phase, WEFT_U32));
+    weft_kval steps = word(e, e->tiles, c.phase, TILE_STEPS);
+    arrive(e, e->tile_empty, zero);
+    weft_k_test(k, weft_k_ne(k, steps, zero));
+    weft_mbarrier_wait(k, e->kv_full, zero, weft_k_convert(k, c.phase, WEFT_U32));
+    weft_kval from = weft_k_get(k, done), end = weft_k_add(k, from, steps);
+    emit_step(&c, from, true);
+    weft_kval n = weft_k_for(k, weft_k_add(k, from, one), end, one, 0);
+    emit_step(&c, n, false);
+    weft_k_end(k);
+    weft_k_set(k, done, end);
+    if (b->sums) { /* dQ of the last step */
+        weft_kval last = plus(e, end, -1), slot = bits(e, last, 1), dq = weft_k_regs(k, WEFT_F32, 1, 32);
+        named(e, WEFT_K_named_sync, barrier_id(&c, DS_WRITTEN, slot, not_own(&c)), 256);
+        effect(e, WEFT_K_mma_fence, 0);
+        issue_queries(&c, dq, slot);
+        add_queries(&c, dq, last, 0);
+    }
+    weft_k_if(k, weft_k_eq(k, c.lane, zero));
+    arrive(e, e->kv_empty, zero);
+    weft_k_end(k);
+    weft_kval key = weft_k_add(k, word(e, e->tiles, c.phase, TILE_KEY), times(e, c.number, WEFT_BACKWARD_ROWS)),
+              head = word(e, e->tiles, c.phase, TILE_HEAD);
+    send(&c, c.dv, e->map_dv, 1, key, head);
+    send(&c, c.dk, e->map_dk, b->scale, key, head);
+    weft_k_set(k, phase, weft_k_xor(k, c.phase, one));
+    weft_k_end(k);
+    weft_k_if(k, weft_k_eq(k, c.thread, zero));
+    weft_k_effect(k, WEFT_K_bulk_wait, 0, NULL, 0, 1);
+    weft_k_end(k);
+}
+
+/* -- the kernel */
+
+static void make_arguments(key_kernel *e) {
+    weft_backward *b = e->b;
+    int bm = b->bm, keys = WEFT_BACKWARD_KEYS, rows = WEFT_BACKWARD_ROWS;
+    (void)weft_backward_operand(b, WEFT_BACKWARD_Q, "q");
+    e->map_q = weft_backward_map(b, b->queries, b->heads, bm, false, "map_q");
+    (void)weft_backward_operand(b, WEFT_BACKWARD_K, "k");
+    e->map_k = weft_backward_map(b, b->keys, b->key_heads, keys, false, "map_k");
+    (void)weft_backward_operand(b, WEFT_BACKWARD_V, "v");
+    e->map_v = weft_backward_map(b, b->keys, b->key_heads, keys, false, "map_v");
+    (void)weft_backward_operand(b, WEFT_BACKWARD_DO, "do");
+    e->map_do = weft_backward_map(b, b->queries, b->heads, bm, false, "map_do");
+    (void)weft_backward_result(b, WEFT_BACKWARD_DK, "dk");
+    e->map_dk = weft_backward_map(b, b->keys, b->key_heads, rows, true, "map_dk");
+    (void)weft_backward_result(b, WEFT_BACKWARD_DV, "dv");
+    e->map_dv = weft_backward_map(b, b->keys, b->key_heads, rows, true, "map_dv");
+    (void)weft_backward_temp(b, WEFT_BACKWARD_LSE2, WEFT_F32, false, "lse2");
+    e->map_lse = weft_backward_statistics_map(b, "map_lse");
+    (void)weft_backward_temp(b, WEFT_BACKWARD_DELTA, WEFT_F32, false, "delta");
+    e->map_delta = weft_backward_statistics_map(b, "map_delta");
+    e->counters = weft_backward_temp(b, WEFT_BACKWARD_COUNTERS, WEFT_I32, true, "counters");
+    e->sums = b->sums ? weft_backward_temp(b, WEFT_BACKWARD_SUMS, WEFT_F32, true, "sums") : WEFT_KNONE;
+}
+
+static void make_memory(key_kernel *e) {
+    weft_kernel *k = e->k;
+    int bm = e->b->bm;
+    e->k_memory = weft_k_shared(k, WEFT_U8, e->kv_bytes);
+    e->v_memory = weft_k_shared(k, WEFT_U8, e->kv_bytes);
+    e->q_memory = weft_k_shared(k, WEFT_U8, (weft_dim)STAGES * e->q_bytes);
+    e->do_memory = weft_k_shared(k, WEFT_U8, (weft_dim)STAGES * e->q_bytes);
+    e->ds_memory = e->b->sums ? weft_k_shared(k, WEFT_U8, (weft_dim)2 * e->ds_bytes) : WEFT_KNONE;
+    e->out_memory = weft_k_shared(k, WEFT_U8, e->out_bytes);
+    e->lse_memory = weft_k_shared(k, WEFT_F32, (weft_dim)STAGES * bm);
+    e->delta_memory = weft_k_shared(k, WEFT_F32, (weft_dim)STAGES * bm);
+    e->steps = weft_k_shared(k, WEFT_I32, STEPS * STEP_WORDS);
+    e->tiles = weft_k_shared(k, WEFT_I32, 2 * STEP_WORDS);
+    e->q_full = weft_mbarrier_create(k, STAGES), e->q_empty = weft_mbarrier_create(k, STAGES);
+    e->do_full = weft_mbarrier_create(k, STAGES), e->do_empty = weft_mbarrier_create(k, STAGES);
+    e->kv_full = weft_mbarrier_create(k, 1), e->kv_empty = weft_mbarrier_create(k, 1);
+    e->tile_full = weft_mbarrier_create(k, 1), e->tile_empty = weft_mbarrier_create(k, 1);
+}
+
+static void init(const key_kernel *e, weft_kval barrier, int index, int arrivals) {
+    weft_mbarrier_emit(e->k, WEFT_K_mbarrier_init, barrier, number(e, index), arrivals);
+}
+
+static void init_barriers(const key_kernel *e, weft_kval thread) {
+    const int warps = 4 * WEFT_BACKWARD_CONSUMERS;
+    weft_k_if(e->k, weft_k_eq(e->k, thread, number(e, 0)));
+    for (int s = 0; s < STAGES; s++) {
+        init(e, e->q_full, s, 1), init(e, e->q_empty, s, warps);
+        init(e, e->do_full, s, 1), init(e, e->do_empty, s, warps);
+    }
+    init(e, e->kv_full, 0, 1), init(e, e->kv_empty, 0, warps);
+    init(e, e->tile_full, 0, 1), init(e, e->tile_empty, 0, 32 * warps);
+    effect(e, WEFT_K_mbarrier_init_fence, 0);
+    weft_k_end(e->k);
+    weft_k_barrier(e->k);
+}
+
+void weft_backward_keys(weft_backward *b) {
+    weft_kernel *k = b->k;
+    weft_dim_table *dims = k->dims;
+    int halves = weft_backward_halves(b);
+    key_kernel e = {.b = b, .k = k};
+    e.kv_box = WEFT_BACKWARD_KEYS * 128, e.kv_bytes = halves * e.kv_box;
+    e.q_box = b->bm * 128, e.q_bytes = halves * e.q_box;
+    e.ds_bytes = b->bm / 64 * WEFT_BACKWARD_KEYS * 128;
+    e.out_bytes = WEFT_BACKWARD_CONSUMERS * halves * WEFT_BACKWARD_ROWS * 128;
+    k->threads = WEFT_BACKWARD_THREADS;
+    k->registers = 65536 / k->threads / 8 * 8;
+    weft_dim tiles = weft_dim_multiply(dims, weft_dim_divide_ceil(dims, b->keys, WEFT_BACKWARD_KEYS), b->key_heads);
+    k->grid = weft_dim_minimum(dims, tiles, b->request->capability->multiprocessors);
+    make_arguments(&e);
+    make_memory(&e);
+    weft_kval thread = weft_k_thread(k);
+    e.t = weft_backward_length(b, b->queries), e.s = weft_backward_length(b, b->keys);
+    e.key_heads = weft_backward_length(b, b->key_heads), e.group = weft_backward_length(b, b->group);
+    e.tiles_q = weft_backward_length(b, b->tiles);
+    weft_dim each = weft_dim_multiply(dims, weft_dim_multiply(dims, b->group, b->rows), b->width * (b->sums ? 8 : 4));
+    e.together = weft_backward_together(b, b->key_heads, each);
+    init_barriers(&e, thread);
+    weft_k_effect(k, WEFT_K_role, 0, NULL, 1, weft_backward_give(b));
+    weft_k_if(k, weft_k_eq(k, thread, number(&e, 0)));
+    emit_producer(&e);
+    weft_k_end(k);
+    weft_k_effect(k, WEFT_K_role, 0, NULL, WEFT_BACKWARD_CONSUMERS, weft_backward_take(b));
+    emit_consumer(&e, thread);
+    weft_k_end(k);
+}

@@ -1,0 +1,372 @@
+/* dQ by blocks of queries: the kernel of queries of attention_backward_hopper.c, for sums in a fixed order.
+
+   A block owns 128 queries of a head (two consumers of 64) and loops over blocks of 128 keys from the last one down:
+   S = Q K^T, dP = dO V^T, dS = exp2(c S - L) (dP - delta), packed from the accumulators into the operand of dQ += dS K.
+   Tiles are taken from a counter; heads that share the L2 side by side, the longest tiles first. */
+#include "codegen/builders/attention_backward_hopper.h"
+
+#include <math.h>
+
+enum { STAGES = 2, TILE = 128, DQ_STAGED = 1 };
+
+typedef struct query_kernel {
+    weft_backward *b;
+    weft_kernel *k;
+    weft_kval map_q, map_k, map_v, map_do, map_dq, lse, delta, counters;
+    weft_kval q_memory, do_memory, k_memory, v_memory, tile_word;
+    weft_ring k_ring, v_ring;
+    weft_kval q_full, q_empty, tile_full, tile_empty;
+    weft_kval t, s, heads, group, rows, tiles, together; /* lengths; tiles of one head */
+    int kv_bytes, kv_box, q_bytes, q_box;                /* q: of one consumer */
+} query_kernel;
+
+static weft_kval number(const query_kernel *e, int64_t value) { return weft_k_index(e->k, value); }
+static weft_kval plus(const query_kernel *e, weft_kval x, int64_t y) { return weft_k_add(e->k, x, number(e, y)); }
+static weft_kval times(const query_kernel *e, weft_kval x, int64_t y) { return weft_k_mul(e->k, x, number(e, y)); }
+static void effect(const query_kernel *e, weft_kop op, int64_t i) { weft_k_effect(e->k, op, 0, NULL, i, 0); }
+static void arrive(const query_kernel *e, weft_kval barrier, weft_kval index) {
+    weft_mbarrier_emit(e->k, WEFT_K_mbarrier_arrive, barrier, index, 0);
+}
+static weft_kval as_parity(const query_kernel *e, weft_kval phase) { return weft_k_convert(e->k, phase, WEFT_U32); }
+
+typedef struct query_tile {
+    weft_kval query, head, blocks; /* first query; head of all batches; blocks of keys that some query sees */
+} query_tile;
+
+static query_tile place(const query_kernel *e, weft_kval t) {
+    weft_kernel *k = e->k;
+    weft_kval from = weft_k_mul(k, weft_k_div(k, t, weft_k_mul(k, e->together, e->tiles)), e->together);
+    weft_kval width = weft_k_min(k, e->together, weft_k_sub(k, e->heads, from)),
+              rest = weft_k_sub(k, t, weft_k_mul(k, from, e->tiles));
+    weft_kval tile = weft_k_sub(k, plus(e, e->tiles, -1), weft_k_div(k, rest, width));
+    query_tile place = {.query = times(e, tile, TILE), .head = weft_k_add(k, from, weft_k_rem(k, rest, width))};
+    weft_kval keys = e->s;
+    if (e->b->causal) keys = weft_k_min(k, e->s, weft_k_add(k, plus(e, place.query, TILE), weft_k_sub(k, e->s, e->t)));
+    keys = weft_k_max(k, number(e, 0), plus(e, keys, WEFT_BACKWARD_KEYS - 1));
+    place.blocks = weft_k_div(k, keys, number(e, WEFT_BACKWARD_KEYS));
+    return place;
+}
+
+/* -- producer */
+
+static void load_boxes(const query_kernel *e, weft_kval memory, weft_kval at, int box, weft_kval map, weft_kval barrier,
+                       weft_kval index, weft_kval row, weft_kval head) {
+    for (int half = 0; half < weft_backward_halves(e->b); half++)
+        weft_k_effect(e->k, WEFT_K_tensor_load, 8,
+                      (weft_kval[]){memory, plus(e, at, (int64_t)half * box), map, barrier, index, number(e, 64 * half),
+                                    row, head},
+                      0, 0);
+}
+
+static void load_block(const query_kernel *e, const weft_ring *ring, weft_kval memory, weft_kval map, weft_kval key,
+                       weft_kval head) {
+    weft_kernel *k = e->k;
+    weft_kval slot = weft_ring_slot(k, ring);
+    weft_ring_wait_empty(k, ring);
+    weft_ring_expect(k, ring, e->kv_bytes);
+    load_boxes(e, memory, times(e, slot, e->kv_bytes), e->kv_box, map, ring->full, slot, key, head);
+    weft_ring_advance(k, ring);
+}
+
+static void emit_producer(const query_kernel *e) {
+    weft_kernel *k = e->k;
+    weft_ring k_ring = weft_ring_begin(k, &e->k_ring), v_ring = weft_ring_begin(k, &e->v_ring);
+    weft_kval zero = number(e, 0), one = number(e, 1), phase = weft_k_var(k, zero),
+              all = weft_k_mul(k, e->tiles, e->heads);
+    weft_k_while(k);
+    weft_kval t = weft_kernel_emit(k, WEFT_K_atomic, weft_kvector(WEFT_I32, 1), 3,
+                                   (weft_kval[]){e->counters, one, weft_k_integer(k, WEFT_I32, 1)}, WEFT_ATOMIC_ADD, 0);
+    weft_kval parity = as_parity(e, weft_k_xor(k, weft_k_get(k, phase), one));
+    weft_mbarrier_wait(k, e->tile_empty, zero, parity);
+    weft_k_store(k, e->tile_word, zero, WEFT_KNONE, t);
+    arrive(e, e->tile_full, zero);
+    weft_k_test(k, weft_k_lt(k, t, all));
+    query_tile tile = place(e, t);
+    weft_kval key_head = weft_k_div(k, tile.head, e->group);
+    weft_mbarrier_wait(k, e->q_empty, zero, parity);
+    weft_mbarrier_emit(k, WEFT_K_mbarrier_expect, e->q_full, zero, 2 * WEFT_BACKWARD_CONSUMERS * e->q_bytes);
+    for (int w = 0; w < WEFT_BACKWARD_CONSUMERS; w++) {
+        weft_kval row = plus(e, tile.query, WEFT_BACKWARD_ROWS * w), at = number(e, (int64_t)w * e->q_bytes);
+        load_boxes(e, e->q_memory, at, e->q_box, e->map_q, e->q_full, zero, row, tile.head);
+        load_boxes(e, e->do_memory, at, e->q_box, e->map_do, e->q_full, zero, row, tile.head);
+    }
+    weft_kval i = weft_k_for(k, zero, tile.blocks, one, 0);
+    weft_kval key = times(e, weft_k_sub(k, plus(e, tile.blocks, -1), i), WEFT_BACKWARD_KEYS);
+    load_block(e, &k_ring, e->k_memory, e->map_k, key, key_head);
+    load_block(e, &v_ring, e->v_memory, e->map_v, key, key_head);
+    weft_k_end(k);
+    weft_k_set(k, phase, weft_k_xor(k, weft_k_get(k, phase), one));
+    weft_k_end(k);
+}
+
+/* -- consumer */
+
+typedef struct consumer {
+    const query_kernel *e;
+    weft_kernel *k;
+    weft_kval number, lane, warp, thread; /* thread: of the warpgroup */
+    weft_kval dq, l[2], delta[2];         /* l, delta: variables, of rows lane / 4 and lane / 4 + 8; l negated */
+    weft_kval q_at, q_rows, do_rows;
+    weft_kval row; /* the query of row lane / 4; a value */
+    weft_ring k_ring, v_ring;
+} consumer;
+
+static weft_kval get(const consumer *c, weft_kval regs, int i) {
+    return weft_k_get_at(c->k, regs, weft_k_index(c->k, i));
+}
+static void set(const consumer *c, weft_kval regs, int i, weft_kval value) {
+    weft_k_set_at(c->k, regs, weft_k_index(c->k, i), value);
+}
+static weft_kval real(const consumer *c, double value) { return weft_k_float(c->k, WEFT_F32, value); }
+static void wait_tile(const consumer *c, weft_kval tile, int in_flight) {
+    weft_k_effect(c->k, WEFT_K_mma_wait, 1, &tile, in_flight, 0);
+}
+
+static void release(const consumer *c, const weft_ring *ring) {
+    weft_k_if(c->k, weft_k_eq(c->k, c->lane, number(c->e, 0)));
+    arrive(c->e, ring->empty, weft_ring_slot(c->k, ring));
+    weft_k_end(c->k);
+    weft_ring_advance(c->k, ring);
+}
+
+/* Register r of a lane: query lane / 4 + 8 (r / 2 % 2), key 8 (r / 4) + 2 (lane % 4) + r % 2. */
+static void make_weights(const consumer *c, weft_kval s, bool masked, weft_kval key) {
+    const query_kernel *e = c->e;
+    const weft_backward *b = e->b;
+    weft_kernel *k = c->k;
+    weft_kval scale = real(c, b->scale * 1.4426950408889634);
+    for (int h = 0; h < 2; h++) {
+        weft_kval limit = WEFT_KNONE, l = weft_k_get(k, c->l[h]);
+        if (masked) {
+            weft_kval last = plus(e, e->s, -1);
+            if (b->causal) last = weft_k_min(k, last, weft_k_add(k, plus(e, c->row, 8 * h), weft_k_sub(k, e->s, e->t)));
+            weft_kval column = times(e, weft_k_and(k, c->lane, number(e, 3)), 2);
+            limit = weft_k_sub(k, last, weft_k_add(k, key, column));
+        }
+        for (int i = 0; i < WEFT_BACKWARD_KEYS / 4; i++) {
+            int r = i / 2 * 4 + 2 * h + i % 2;
+            weft_kval x = get(c, s, r);
+            if (masked) {
+                weft_kval hidden = weft_k_lt(k, limit, number(e, 8 * (i / 2) + i % 2));
+                x = weft_k_select(k, hidden, real(c, -INFINITY), x);
+            }
+            set(c, s, r, weft_k_unary(k, WEFT_K_exp2_fast, weft_k_fma(k, x, scale, l)));
+        }
+    }
+}
+
+static void emit_step(const consumer *c, bool first, bool masked, weft_kval key) {
+    const query_kernel *e = c->e;
+    const weft_backward *b = e->b;
+    weft_kernel *k = c->k;
+    const int keys = WEFT_BACKWARD_KEYS;
+    weft_kval s = weft_k_regs(k, WEFT_F32, 1, keys / 2), dp = weft_k_regs(k, WEFT_F32, 1, keys / 2),
+              ds = weft_k_regs(k, WEFT_U32, 1, keys / 4);
+    weft_kval k_at = times(e, weft_ring_slot(k, &c->k_ring), e->kv_bytes),
+              v_at = times(e, weft_ring_slot(k, &c->v_ring), e->kv_bytes);
+    weft_ring_wait_full(k, &c->k_ring);
+    effect(e, WEFT_K_mma_fence, 0);
+    weft_wgmma_inner(k, weft_backward_unit(b, keys), b->width, s, c->q_rows, e->q_box,
+                     weft_wgmma_operand(k, e->k_memory, k_at, 16), e->kv_box);
+    weft_ring_wait_full(k, &c->v_ring);
+    effect(e, WEFT_K_mma_fence, 0);
+    weft_wgmma_inner(k, weft_backward_unit(b, keys), b->width, dp, c->do_rows, e->q_box,
+                     weft_wgmma_operand(k, e->v_memory, v_at, 16), e->kv_box);
+    wait_tile(c, s, 1);
+    make_weights(c, s, masked, key);
+    wait_tile(c, dp, 0);
+    release(c, &c->v_ring);
+    for (int i = 0; i < keys / 4; i++) {
+        weft_kval delta = weft_k_get(k, c->delta[i % 2]), x[2];
+        for (int n = 0; n < 2; n++)
+            x[n] = weft_k_mul(k, get(c, s, 2 * i + n), weft_k_sub(k, get(c, dp, 2 * i + n), delta));
+        set(c, ds, i, weft_wgmma_pack(k, x[0], x[1], b->dtype));
+    }
+    effect(e, WEFT_K_mma_fence, 0);
+    weft_wgmma_outer(k, weft_backward_unit(b, b->width), keys, c->dq, ds,
+                     weft_wgmma_operand(k, e->k_memory, k_at, e->kv_box), first);
+    wait_tile(c, c->dq, 0);
+    release(c, &c->k_ring);
+}
+
+/* dQ leaves through this consumer's own part of Q, whose last reader is done. */
+static void send(const consumer *c, const query_tile *tile) {
+    const query_kernel *e = c->e;
+    const weft_backward *b = e->b;
+    weft_kernel *k = c->k;
+    weft_kval packed = weft_k_regs(k, WEFT_U32, 1, 4), scale = real(c, b->scale);
+    weft_kval row = weft_k_add(k, times(e, c->warp, 16), weft_k_rem(k, c->lane, number(e, 16)));
+    weft_kval row_at = weft_k_add(k, c->q_at, times(e, row, 128));
+    for (int i = 0; i < b->width / 16; i++) {
+        for (int x = 0; x < 4; x++)
+            set(c, packed, x,
+                weft_wgmma_pack(k, weft_k_mul(k, get(c, c->dq, 8 * i + 2 * x), scale),
+                                weft_k_mul(k, get(c, c->dq, 8 * i + 2 * x + 1), scale), b->dtype));
+        weft_k_effect(
+            k, WEFT_K_frag_store, 4,
+            (weft_kval[]){packed, number(e, 0), e->q_memory, weft_wgmma_place(k, row_at, c->lane, i, e->q_box)},
+            WEFT_FRAGMENT_X4, 0);
+    }
+    effect(e, WEFT_K_fence_async, 0);
+    weft_kval id = plus(e, c->number, DQ_STAGED);
+    weft_k_effect(k, WEFT_K_named_sync, 1, &id, 128, 0);
+    weft_k_if(k, weft_k_eq(k, c->thread, number(e, 0)));
+    weft_kval query = weft_k_add(k, tile->query, times(e, c->number, WEFT_BACKWARD_ROWS));
+    for (int half = 0; half < weft_backward_halves(b); half++)
+        weft_k_effect(k, WEFT_K_tensor_store, 6,
+                      (weft_kval[]){e->map_dq, e->q_memory, plus(e, c->q_at, (int64_t)half * e->q_box),
+                                    number(e, 64 * half), query, tile->head},
+                      0, 0);
+    effect(e, WEFT_K_bulk_commit, 0);
+    weft_k_effect(k, WEFT_K_bulk_wait, 0, NULL, 0, 1);
+    arrive(e, e->q_empty, number(e, 0));
+    weft_k_end(k);
+}
+
+static void load_statistics(const consumer *c, const query_tile *tile) {
+    const query_kernel *e = c->e;
+    weft_kernel *k = c->k;
+    for (int h = 0; h < 2; h++) {
+        weft_kval row = plus(e, c->row, 8 * h), inside = weft_k_lt(k, row, e->t);
+        weft_kval at = weft_k_add(k, weft_k_mul(k, tile->head, e->rows), row);
+        weft_kval l = weft_k_load(k, e->lse, at, 1, inside, real(c, INFINITY));
+        weft_k_set(k, c->l[h], weft_k_unary(k, WEFT_K_neg, l));
+        weft_k_set(k, c->delta[h], weft_k_load(k, e->delta, at, 1, inside, real(c, 0)));
+    }
+}
+
+/* The first step writes dQ; blocks below `open` need no mask. */
+static void emit_steps(const consumer *c, const query_tile *tile) {
+    const query_kernel *e = c->e;
+    weft_kernel *k = c->k;
+    weft_kval one = number(e, 1), zero = number(e, 0), seen = e->s; /* keys that every row of this consumer sees */
+    weft_kval q0 = weft_k_add(k, tile->query, times(e, c->number, WEFT_BACKWARD_ROWS));
+    if (e->b->causal) {
+        seen = weft_k_min(k, e->s, plus(e, weft_k_add(k, q0, weft_k_sub(k, e->s, e->t)), 1));
+        seen = weft_k_max(k, zero, seen);
+    }
+    weft_kval open = weft_k_div(k, seen, number(e, WEFT_BACKWARD_KEYS)), last = plus(e, tile->blocks, -1);
+    weft_k_if(k, weft_k_lt(k, zero, tile->blocks));
+    emit_step(c, true, true, times(e, last, WEFT_BACKWARD_KEYS));
+    weft_kval masked = weft_k_max(k, zero, weft_k_sub(k, last, open));
+    weft_kval i = weft_k_for(k, zero, masked, one, 0);
+    emit_step(c, false, true, times(e, weft_k_sub(k, plus(e, last, -1), i), WEFT_BACKWARD_KEYS));
+    weft_k_end(k);
+    (void)weft_k_for(k, zero, weft_k_min(k, last, open), one, 0);
+    emit_step(c, false, false, WEFT_KNONE);
+    weft_k_end(k);
+    weft_k_else(k);
+    for (int r = 0; r < e->b->width / 2; r++) set(c, c->dq, r, real(c, 0));
+    weft_k_end(k);
+}
+
+static void emit_consumer(const query_kernel *e, weft_kval thread) {
+    weft_kernel *k = e->k;
+    consumer c = {.e = e, .k = k};
+    weft_kval zero = number(e, 0), group = weft_k_div(k, thread, number(e, 128));
+    group = weft_kernel_emit(k, WEFT_K_warp_uniform, weft_ktype_of(k, group), 1, &group, 0, 0);
+    c.number = plus(e, group, -1);
+    c.lane = weft_k_rem(k, thread, number(e, 32));
+    c.warp = weft_k_rem(k, weft_k_div(k, thread, number(e, 32)), number(e, 4));
+    c.thread = weft_k_rem(k, thread, number(e, 128));
+    c.q_at = times(e, c.number, e->q_bytes);
+    c.q_rows = weft_wgmma_operand(k, e->q_memory, c.q_at, 16);
+    c.do_rows = weft_wgmma_operand(k, e->do_memory, c.q_at, 16);
+    c.dq = weft_k_regs(k, WEFT_F32, 1, e->b->width / 2);
+    for (int h = 0; h < 2; h++) {
+        c.l[h] = weft_k_var(k, real(&c, 0));
+        c.delta[h] = weft_k_var(k, real(&c, 0));
+    }
+    c.k_ring = weft_ring_begin(k, &e->k_ring), c.v_ring = weft_ring_begin(k, &e->v_ring);
+    weft_kval phase = weft_k_var(k, zero), all = weft_k_mul(k, e->tiles, e->heads);
+    weft_k_while(k);
+    weft_kval parity = as_parity(e, weft_k_get(k, phase));
+    weft_mbarrier_wait(k, e->tile_full, zero, parity);
+    weft_kval t = weft_k_load(k, e->tile_word, zero, 1, WEFT_KNONE, WEFT_KNONE);
+    arrive(e, e->tile_empty, zero);
+    weft_k_test(k, weft_k_lt(k, t, all));
+    query_tile tile = place(e, t);
+    c.row = weft_k_add(k, weft_k_add(k, tile.query, times(e, c.number, WEFT_BACKWARD_ROWS)),
+                       weft_k_add(k, times(e, c.warp, 16), weft_k_div(k, c.lane, number(e, 4))));
+    load_statistics(&c, &tile);
+    weft_mbarrier_wait(k, e->q_full, zero, parity);
+    emit_steps(&c, &tile);
+    send(&c, &tile);
+    weft_k_set(k, phase, weft_k_xor(k, weft_k_get(k, phase), number(e, 1)));
+    weft_k_end(k);
+}
+
+/* -- the kernel */
+
+static void make_arguments(query_kernel *e) {
+    weft_backward *b = e->b;
+    int keys = WEFT_BACKWARD_KEYS, rows = WEFT_BACKWARD_ROWS;
+    (void)weft_backward_operand(b, WEFT_BACKWARD_Q, "q");
+    e->map_q = weft_backward_map(b, b->queries, b->heads, rows, false, "map_q");
+    (void)weft_backward_operand(b, WEFT_BACKWARD_K, "k");
+    e->map_k = weft_backward_map(b, b->keys, b->key_heads, keys, false, "map_k");
+    (void)weft_backward_operand(b, WEFT_BACKWARD_V, "v");
+    e->map_v = weft_backward_map(b, b->keys, b->key_heads, keys, false, "map_v");
+    (void)weft_backward_operand(b, WEFT_BACKWARD_DO, "do");
+    e->map_do = weft_backward_map(b, b->queries, b->heads, rows, false, "map_do");
+    (void)weft_backward_result(b, WEFT_BACKWARD_DQ, "dq");
+    e->map_dq = weft_backward_map(b, b->queries, b->heads, rows, true, "map_dq");
+    e->lse = weft_backward_temp(b, WEFT_BACKWARD_LSE2, WEFT_F32, false, "lse2");
+    e->delta = weft_backward_temp(b, WEFT_BACKWARD_DELTA, WEFT_F32, false, "delta");
+    e->counters = weft_backward_temp(b, WEFT_BACKWARD_COUNTERS, WEFT_I32, true, "counters");
+}
+
+static void make_memory(query_kernel *e) {
+    weft_kernel *k = e->k;
+    e->q_memory = weft_k_shared(k, WEFT_U8, (weft_dim)WEFT_BACKWARD_CONSUMERS * e->q_bytes);
+    e->do_memory = weft_k_shared(k, WEFT_U8, (weft_dim)WEFT_BACKWARD_CONSUMERS * e->q_bytes);
+    e->k_memory = weft_k_shared(k, WEFT_U8, (weft_dim)STAGES * e->kv_bytes);
+    e->v_memory = weft_k_shared(k, WEFT_U8, (weft_dim)STAGES * e->kv_bytes);
+    e->tile_word = weft_k_shared(k, WEFT_I32, 4);
+    e->k_ring = weft_ring_create(k, STAGES), e->v_ring = weft_ring_create(k, STAGES);
+    e->q_full = weft_mbarrier_create(k, 1), e->q_empty = weft_mbarrier_create(k, 1);
+    e->tile_full = weft_mbarrier_create(k, 1), e->tile_empty = weft_mbarrier_create(k, 1);
+}
+
+static void init_barriers(const query_kernel *e, weft_kval thread) {
+    weft_kernel *k = e->k;
+    weft_kval zero = number(e, 0);
+    weft_k_if(k, weft_k_eq(k, thread, zero));
+    weft_ring_init(k, &e->k_ring, 1, 4 * WEFT_BACKWARD_CONSUMERS);
+    weft_ring_init(k, &e->v_ring, 1, 4 * WEFT_BACKWARD_CONSUMERS);
+    weft_mbarrier_emit(k, WEFT_K_mbarrier_init, e->q_full, zero, 1);
+    weft_mbarrier_emit(k, WEFT_K_mbarrier_init, e->q_empty, zero, WEFT_BACKWARD_CONSUMERS);
+    weft_mbarrier_emit(k, WEFT_K_mbarrier_init, e->tile_full, zero, 1);
+    weft_mbarrier_emit(k, WEFT_K_mbarrier_init, e->tile_empty, zero, 128 * WEFT_BACKWARD_CONSUMERS);
+    effect(e, WEFT_K_mbarrier_init_fence, 0);
+    weft_k_end(k);
+    weft_k_barrier(k);
+}
+
+void weft_backward_queries(weft_backward *b) {
+    weft_kernel *k = b->k;
+    weft_dim_table *dims = k->dims;
+    int halves = weft_backward_halves(b);
+    query_kernel e = {.b = b, .k = k};
+    e.kv_box = WEFT_BACKWARD_KEYS * 128, e.kv_bytes = halves * e.kv_box;
+    e.q_box = WEFT_BACKWARD_ROWS * 128, e.q_bytes = halves * e.q_box;
+    k->threads = WEFT_BACKWARD_THREADS;
+    k->registers = 65536 / k->threads / 8 * 8;
+    weft_dim tiles = weft_dim_divide_ceil(dims, b->queries, TILE);
+    k->grid = weft_dim_minimum(dims, weft_dim_multiply(dims, tiles, b->heads), b->request->capability->multiprocessors);
+    make_arguments(&e);
+    make_memory(&e);
+    weft_kval thread = weft_k_thread(k);
+    e.t = weft_backward_length(b, b->queries), e.s = weft_backward_length(b, b->keys);
+    e.heads = weft_backward_length(b, b->heads), e.group = weft_backward_length(b, b->group);
+    e.rows = weft_backward_length(b, b->rows), e.tiles = weft_backward_length(b, tiles);
+    e.together = weft_backward_together(b, b->heads, weft_dim_multiply(dims, b->keys, 4 * b->width));
+    init_barriers(&e, thread);
+    weft_k_effect(k, WEFT_K_role, 0, NULL, 1, weft_backward_give(b));
+    weft_k_if(k, weft_k_eq(k, thread, number(&e, 0)));
+    emit_producer(&e);
+    weft_k_end(k);
+    weft_k_effect(k, WEFT_K_role, 0, NULL, WEFT_BACKWARD_CONSUMERS, weft_backward_take(b));
+    emit_consumer(&e, thread);
+    weft_k_end(k);
+}
