@@ -53,7 +53,9 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
     for (int i = 0; i < 3; i++)
         if (node->operands[i]->node) return false;
     *out_reason = "the result is used in the group";
-    if (weft_fusion_yield(fusion, 0) != &node->results[0] || fusion->result_count != 1) return false;
+    if (fusion->result_count != node->result_count) return false;
+    for (int i = 0; i < node->result_count; i++)
+        if (weft_fusion_yield(fusion, i) != &node->results[i]) return false;
     *out_reason = NULL;
     return true;
 }
@@ -116,6 +118,8 @@ static weft_status make_arguments(weft_attention *a, const weft_node *node, weft
     for (int i = 0; i < 3; i++)
         (void)weft_kernel_buffer(a->k, WEFT_ARGUMENT_OPERAND, node->operands[i]->index, a->dtype, false, names[i]);
     (void)weft_kernel_buffer(a->k, WEFT_ARGUMENT_RESULT, 0, a->dtype, true, "out");
+    a->lse =
+        node->result_count > 1 ? weft_kernel_buffer(a->k, WEFT_ARGUMENT_RESULT, 1, WEFT_F32, true, "lse") : WEFT_KNONE;
     weft_dim key_heads =
         weft_dim_multiply(a->k->dims, weft_operand_type(node, 1)->dims[0], weft_operand_type(node, 1)->dims[1]);
     a->map_q = make_map(a, plan, 0, a->queries, a->heads, 64, false, "map_q");

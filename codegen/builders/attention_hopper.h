@@ -17,7 +17,7 @@ typedef struct weft_attention {
     double scale;                         /* of scores, times log2 e */
     int consumers, bn, stages, q_buffers; /* q_buffers: tiles whose queries are in shared memory at once */
     /* objects */
-    weft_kval map_q, map_k, map_v, map_out;
+    weft_kval map_q, map_k, map_v, map_out, lse; /* lse: WEFT_KNONE where nobody asks for it */
     weft_kval q_memory, k_memory, v_memory;
     weft_ring q_ring, k_ring, v_ring;
     weft_kval tiles, tiles_q, first, stride, t, s; /* t, s: T and S as values */

@@ -188,12 +188,28 @@ static void emit_steps(consumer *c, weft_kval last, weft_kval open) {
     weft_k_end(k);
 }
 
-static void finish_rows(consumer *c, weft_kval *out_factor) {
+/* Natural: log(sum) + top, top in units of base 2. One lane of the four that share a row writes. */
+static void store_lse(consumer *c, const weft_attention_work *work, int h, weft_kval sum) {
+    weft_attention *a = c->a;
+    weft_kernel *k = c->k;
+    weft_kval row = weft_k_add(k, c->query, index_of(c, 8 * h)),
+              first = weft_k_eq(k, weft_k_and(k, c->lane, index_of(c, 3)), index_of(c, 0));
+    weft_kval l = weft_k_fma(k, weft_k_get(k, c->top[h]), real(c, a->scale), weft_k_unary(k, WEFT_K_log2_fast, sum));
+    l = weft_k_mul(k, l, real(c, 0.69314718055994531));
+    l = weft_k_select(k, weft_k_lt(k, real(c, 0), sum), l, real(c, -INFINITY));
+    weft_k_if(k, weft_k_and(k, first, weft_k_lt(k, row, a->t)));
+    weft_k_store(k, a->lse, weft_k_add(k, weft_k_mul(k, work->head, a->t), row), WEFT_KNONE, l);
+    weft_k_end(k);
+}
+
+static void finish_rows(consumer *c, const weft_attention_work *work, weft_kval *out_factor) {
+    weft_attention *a = c->a;
     weft_kernel *k = c->k;
     for (int h = 0; h < 2; h++) {
         weft_kval l = weft_k_get(k, c->sum[h]);
         for (int distance = 1; distance <= 2; distance *= 2) l = weft_k_add(k, l, weft_k_shuffle_xor(k, l, distance));
         out_factor[h] = weft_k_select(k, weft_k_lt(k, real(c, 0), l), weft_k_unary(k, WEFT_K_rcp_fast, l), real(c, 0));
+        if (a->lse != WEFT_KNONE) store_lse(c, work, h, l);
     }
 }
 
@@ -203,7 +219,7 @@ static void send_rows(consumer *c, const weft_attention_work *work, weft_kval th
     weft_kernel *k = c->k;
     weft_kval factor[2],
         row = weft_k_add(k, weft_k_mul(k, c->warp, index_of(c, 16)), weft_k_rem(k, c->lane, index_of(c, 16)));
-    finish_rows(c, factor);
+    finish_rows(c, work, factor);
     weft_kval row_at = weft_k_add(k, c->q_at, weft_k_mul(k, row, index_of(c, 128))),
               swizzle = weft_k_and(k, c->lane, index_of(c, 7));
     weft_kval half = weft_k_div(k, c->lane, index_of(c, 16));
