@@ -181,7 +181,8 @@ static weft_value *remember(weft_remat *remat, const weft_value *value, weft_val
 }
 
 static bool is_recomputed(const weft_remat *remat, const weft_value *value, int scope) {
-    if (!value->node || !value->node->location.scope) return false;
+    if (!value->node || !value->node->location.scope || (remat->within && value->node->block != remat->within))
+        return false;
     const weft_remat_scope *common = common_scope(remat->graph, value->node->location.scope, scope);
     return common && !is_kept(remat, common, value);
 }

@@ -12,9 +12,10 @@
 
 typedef struct weft_remat {
     weft_graph *graph;
-    weft_value_map again; /* value -> computed anew, or behind its barrier */
-    weft_map dropped;     /* values that a budget does not keep */
-    weft_map residuals;   /* values a budget was asked about */
+    weft_value_map again;     /* value -> computed anew, or behind its barrier */
+    weft_map dropped;         /* values that a budget does not keep */
+    weft_map residuals;       /* values a budget was asked about */
+    const weft_block *within; /* values of other blocks are kept; NULL = of any */
 } weft_remat;
 
 /* scratch: the linearised nodes, whose operands outside are the residuals. NULL when the graph has no scopes. */

@@ -1,11 +1,11 @@
 /* Derivatives: every case against central differences in f64, and <u, J v> = <J^T u, v>; the gradient of an MLP. */
-#include <check.h>
+#include "tests/diff/testing.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "weft/ops.h"
-#include "weft/transform.h"
+#include "weft/compile.h"
 
 enum { INPUTS_MAX = 4, ELEMENTS_MAX = 256 };
 
@@ -197,6 +197,125 @@ static weft_value *d_mlp(weft_graph *g, weft_value **x) {
                             (int64_t[]){0, 1}, false);
 }
 
+/* -- loops and branches */
+typedef struct outer_values {
+    weft_value *w, *bias;
+} outer_values;
+/* h' = tanh(h w + x + bias), y = h' x; w and bias come from outside */
+static void cell(void *self, weft_graph *g, weft_value *const *a, weft_value **results) {
+    outer_values *o = self;
+    weft_value *h = weft_add(g, weft_add(g, weft_matmul(g, a[0], o->w), a[1]), o->bias);
+    results[0] = weft_tanh(g, h);
+    results[1] = weft_mul(g, results[0], weft_exp(g, a[1]));
+}
+static weft_value *recurrent(weft_graph *g, weft_value **x, bool reverse) {
+    outer_values o = {weft_sin(g, x[2]), weft_reduce_sum(g, x[2], 1, (int64_t[]){0}, true)};
+    weft_value *results[2];
+    weft_scan(g, 1, &x[0], 1, &x[1], 4, reverse, cell, &o, 1, results);
+    return weft_add(g, weft_square(g, results[0]),
+                    weft_reduce_sum(g, weft_sin(g, results[1]), 1, (int64_t[]){0}, false));
+}
+static weft_value *d_scan(weft_graph *g, weft_value **x) { return recurrent(g, x, false); }
+static weft_value *d_scan_reverse(weft_graph *g, weft_value **x) { return recurrent(g, x, true); }
+/* an inner scan over the rows of a slice, its result the outer's carry; a counter that has no tangent */
+static void inner_step(void *self, weft_graph *g, weft_value *const *a, weft_value **results) {
+    results[0] = weft_mul(g, a[0], weft_add(g, weft_sin(g, a[1]), ((weft_value **)self)[0]));
+}
+static void outer_step(void *self, weft_graph *g, weft_value *const *a, weft_value **results) {
+    weft_value *product;
+    weft_value *captured[1] = {weft_mul(g, a[0], ((weft_value **)self)[0])};
+    weft_scan(g, 1, &a[0], 1, &a[2], 3, false, inner_step, captured, 0, &product);
+    results[0] = product;
+    results[1] = weft_add(g, a[1], weft_scalar_integer(g, WEFT_I64, 1));
+    results[2] = weft_mul(g, product, weft_convert(g, results[1], WEFT_F64));
+}
+static weft_value *d_nested_scan(weft_graph *g, weft_value **x) {
+    weft_value *carries[2] = {x[0], weft_scalar_integer(g, WEFT_I64, 0)}, *results[3];
+    weft_scan(g, 2, carries, 1, &x[1], 2, false, outer_step, &x[2], 1, results);
+    return weft_add(g, results[2], results[0]);
+}
+/* a carry that gets its tangent in the second trip only, through another one */
+static void late_step(void *self, weft_graph *g, weft_value *const *a, weft_value **results) {
+    (void)self;
+    results[0] = weft_mul(g, a[0], a[2]);
+    results[1] = weft_add(g, a[1], weft_sin(g, a[0]));
+}
+static weft_value *d_late_carry(weft_graph *g, weft_value **x) {
+    weft_value *carries[2] = {weft_scalar(g, WEFT_F64, 1), weft_scalar(g, WEFT_F64, 0)}, *results[2];
+    weft_scan(g, 2, carries, 1, x, 5, false, late_step, NULL, 0, results);
+    return results[1];
+}
+static void branch_yes(void *self, weft_graph *g, weft_value *const *a, weft_value **results) {
+    weft_value **x = self;
+    (void)a;
+    results[0] = weft_mul(g, weft_exp(g, x[0]), x[1]);
+    results[1] = x[1];
+}
+static void branch_no(void *self, weft_graph *g, weft_value *const *a, weft_value **results) {
+    weft_value **x = self;
+    (void)a;
+    results[0] = weft_sin(g, x[0]);
+    results[1] = weft_square(g, weft_cos(g, x[0]));
+}
+static weft_value *branch(weft_graph *g, weft_value **x, double limit) {
+    weft_value *sum = weft_reduce_sum(g, x[0], 0, NULL, false), *results[2];
+    weft_value *inner[2] = {weft_square(g, x[0]), x[1]};
+    weft_cond(g, weft_compare(g, WEFT_GT, sum, weft_scalar(g, WEFT_F64, limit)), branch_yes, branch_no, inner, 2,
+              results);
+    return weft_mul(g, results[0], weft_add_number(g, results[1], 0.5));
+}
+static weft_value *d_cond_yes(weft_graph *g, weft_value **x) { return branch(g, x, -100); }
+static weft_value *d_cond_no(weft_graph *g, weft_value **x) { return branch(g, x, 100); }
+/* a branch in each trip, taken by some of them */
+static void choosing_step(void *self, weft_graph *g, weft_value *const *a, weft_value **results) {
+    weft_value *inner[2] = {a[0], weft_mul(g, a[1], ((weft_value **)self)[0])}, *both[2];
+    weft_value *test = weft_compare(g, WEFT_GT, weft_reduce_sum(g, a[1], 0, NULL, false), weft_scalar(g, WEFT_F64, 0));
+    weft_cond(g, test, branch_yes, branch_no, inner, 2, both);
+    results[0] = weft_mul_number(g, weft_add(g, both[0], both[1]), 0.3);
+}
+static weft_value *d_cond_in_scan(weft_graph *g, weft_value **x) {
+    weft_value *result;
+    weft_scan(g, 1, &x[0], 1, &x[1], 6, false, choosing_step, &x[2], 0, &result);
+    return result;
+}
+/* halve until the sum is small: three trips of the six allowed */
+static void while_more(void *self, weft_graph *g, weft_value *const *a, weft_value **results) {
+    (void)self;
+    results[0] = weft_compare(g, WEFT_LT, a[1], weft_scalar_integer(g, WEFT_I64, 3));
+}
+static void while_step(void *self, weft_graph *g, weft_value *const *a, weft_value **results) {
+    results[0] = weft_sin(g, weft_mul(g, a[0], ((weft_value **)self)[0]));
+    results[1] = weft_add(g, a[1], weft_scalar_integer(g, WEFT_I64, 1));
+}
+static weft_value *d_while(weft_graph *g, weft_value **x) {
+    weft_value *init[2] = {x[0], weft_scalar_integer(g, WEFT_I64, 0)}, *results[2];
+    weft_while(g, 2, init, 6, while_more, while_step, &x[1], results);
+    return weft_square(g, results[0]);
+}
+/* second derivatives through all of it */
+static weft_value *d_second_scan(weft_graph *g, weft_value **x) {
+    weft_value *inner[2], *y = weft_reduce_sum(g, recurrent(g, x, false), 0, NULL, false);
+    weft_gradient(g, y, NULL, 2, (weft_value *[]){x[0], x[2]}, inner);
+    return weft_mul(g, weft_sin(g, inner[0]), weft_reduce_sum(g, weft_square(g, inner[1]), 0, NULL, false));
+}
+static weft_value *d_second_cond(weft_graph *g, weft_value **x) {
+    weft_value *inner[1], *y = weft_reduce_sum(g, d_cond_in_scan(g, x), 0, NULL, false);
+    weft_gradient(g, y, NULL, 1, &x[2], inner);
+    return weft_square(g, inner[0]);
+}
+/* a gradient inside a body, with respect to a value of outside and to the carry */
+static void descent_step(void *self, weft_graph *g, weft_value *const *a, weft_value **results) {
+    weft_value *x = ((weft_value **)self)[0], *error = weft_sub(g, weft_tanh(g, weft_mul(g, a[0], x)), weft_cos(g, x));
+    weft_value *loss = weft_reduce_sum(g, weft_square(g, error), 0, NULL, false), *gradient;
+    weft_gradient(g, loss, NULL, 1, a, &gradient);
+    results[0] = weft_sub(g, a[0], weft_mul_number(g, gradient, 0.1));
+}
+static weft_value *d_through_descent(weft_graph *g, weft_value **x) {
+    weft_value *result;
+    weft_scan(g, 1, &x[0], 0, NULL, 3, false, descent_step, &x[1], 0, &result);
+    return result;
+}
+
 static const char *const names[3][INPUTS_MAX] = {
     {"x0", "x1", "x2", "x3"}, {"v0", "v1", "v2", "v3"}, {"g0", "g1", "g2", "g3"}};
 
@@ -239,18 +358,29 @@ static const test_case cases[] = {
     {"attention, second order", d_attention_second, 3, {4, 4, 4}, {{1, 2, 3, 4}, {1, 1, 4, 4}, {1, 1, 4, 4}}, -1, 1},
     {"attention, tangents", d_attention_tangents, 3, {4, 4, 4}, {{1, 2, 3, 4}, {1, 1, 4, 4}, {1, 1, 4, 4}}, -1, 1},
     {"second order", d_second, 1, {1}, {{6}}, -1, 1},
+    {"scan", d_scan, 3, {2, 3, 2}, {{2, 3}, {4, 2, 3}, {3, 3}}, -1, 1},
+    {"scan from the end", d_scan_reverse, 3, {2, 3, 2}, {{2, 3}, {4, 2, 3}, {3, 3}}, -1, 1},
+    {"nested scan", d_nested_scan, 3, {1, 3, 1}, {{2}, {2, 3, 2}, {2}}, 0.2, 1},
+    {"late carry", d_late_carry, 1, {1}, {{5}}, 0.5, 1.5},
+    {"cond, yes", d_cond_yes, 2, {1, 1}, {{4}, {4}}, -1, 1},
+    {"cond, no", d_cond_no, 2, {1, 1}, {{4}, {4}}, -1, 1},
+    {"cond in scan", d_cond_in_scan, 3, {1, 2, 1}, {{3}, {6, 3}, {3}}, -1, 1},
+    {"while", d_while, 2, {1, 1}, {{4}, {4}}, 0.5, 1.5},
+    {"second order through scan", d_second_scan, 3, {2, 3, 2}, {{2, 3}, {4, 2, 3}, {3, 3}}, -1, 1},
+    {"second order through cond in scan", d_second_cond, 3, {1, 2, 1}, {{3}, {6, 3}, {3}}, -1, 1},
+    {"through gradient descent", d_through_descent, 2, {1, 1}, {{3}, {3}}, -1, 1},
     {"mlp", d_mlp, 4, {2, 2, 2, 2}, {{5, 3}, {3, 7}, {7, 6}, {6, 1}}, -1, 1},
 };
 
 static unsigned long long state = 1;
-static double uniform(double low, double high) {
+double uniform(double low, double high) {
     unsigned long long z = state += 0x9e3779b97f4a7c15ULL;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
     z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
     return low + (high - low) * (double)((z ^ z >> 31) >> 11) * 0x1p-53;
 }
 
-static void expect(weft_status status, const char *name) {
+void expect(weft_status status, const char *name) {
     if (!status) return;
     char text[2000];
     weft_status_format(status, text, sizeof text);
@@ -258,19 +388,44 @@ static void expect(weft_status status, const char *name) {
     ck_abort_msg("%s: %s", name, text);
 }
 
-static double *elements(weft_tensor *t) { return weft_tensor_data(t); }
+double *elements(weft_tensor *t) { return weft_tensor_data(t); }
 
-static double dot(weft_tensor *a, weft_tensor *b) {
+double dot(weft_tensor *a, weft_tensor *b) {
     double sum = 0;
     for (int64_t i = 0; i < weft_tensor_element_count(a); i++) sum += elements(a)[i] * elements(b)[i];
     return sum;
 }
 
-static weft_tensor *random_tensor(weft_context *context, int rank, const int64_t *shape, double low, double high) {
+weft_tensor *random_tensor(weft_context *context, int rank, const int64_t *shape, double low, double high) {
     weft_tensor *t;
     expect(weft_tensor_create(context, WEFT_F64, rank, shape, &t), "tensor");
     for (int64_t i = 0; i < weft_tensor_element_count(t); i++) elements(t)[i] = uniform(low, high);
     return t;
+}
+
+void compare_compiled(weft_graph *g, int input_count, weft_tensor *const *inputs, int output_count,
+                      weft_tensor *const *expected, double tolerance, const char *name) {
+#ifdef WEFT_HAVE_LLVM
+    weft_program *program;
+    weft_session *session;
+    weft_tensor *out[16] = {0};
+    ck_assert_int_le(output_count, 16);
+    expect(weft_compile(g, NULL, &program), name);
+    expect(weft_session_create(program, &session), name);
+    expect(weft_session_call(session, input_count, inputs, output_count, out), name);
+    for (int i = 0; i < output_count; i++) {
+        for (int64_t e = 0; e < weft_tensor_element_count(expected[i]); e++) {
+            double x = elements(out[i])[e], y = elements(expected[i])[e];
+            ck_assert_msg(fabs(x - y) <= tolerance * (1 + fabs(y)),
+                          "%s: compiled output %d element %lld: %.15g, not %.15g", name, i, (long long)e, x, y);
+        }
+        weft_tensor_release(out[i]);
+    }
+    weft_session_release(session);
+    weft_program_release(program);
+#else
+    (void)g, (void)input_count, (void)inputs, (void)output_count, (void)expected, (void)tolerance, (void)name;
+#endif
 }
 
 START_TEST(derivatives) {
@@ -301,6 +456,8 @@ START_TEST(derivatives) {
     in[2 * n] = random_tensor(context, rank, shape, -1, 1);
     memset(out, 0, sizeof out), memset(up, 0, sizeof up), memset(down, 0, sizeof down);
     expect(weft_graph_interpret(g, 2 * n + 1, in, n + 2, out), c->name);
+
+    compare_compiled(g, 2 * n + 1, in, n + 2, out, 1e-9, c->name);
 
     double uJv = dot(in[2 * n], out[1]), Juv = 0;
     for (int i = 0; i < n; i++) Juv += dot(out[2 + i], in[n + i]);
@@ -335,6 +492,8 @@ int main(void) {
     tcase_set_timeout(all, 60);
     tcase_add_loop_test(all, derivatives, 0, (int)(sizeof cases / sizeof *cases));
     suite_add_tcase(suite, all);
+    suite_add_tcase(suite, case_transforms());
+    suite_add_tcase(suite, case_remat());
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);
