@@ -9,13 +9,14 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "tests/cli/cli.h"
 #include "weft/npy.h"
 
-static char folder[512];
+char cli_folder[512];
 
 static void write_text(const char *name, const char *text) {
     char path[600];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(path, sizeof path, "%s/%s", cli_folder, name);
     ck_assert_ptr_null(weft_file_write_all(weft_allocator_system(), path, text, strlen(text)));
 }
 
@@ -23,7 +24,7 @@ static void write_array(const char *name, weft_dtype dtype, int rank, const int6
     char path[600];
     weft_context *context;
     weft_tensor *tensor;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(path, sizeof path, "%s/%s", cli_folder, name);
     ck_assert_ptr_null(weft_context_create(NULL, &context));
     ck_assert_ptr_null(weft_tensor_create(context, dtype, rank, shape, &tensor));
     ck_assert_ptr_null(weft_npy_write(context, path, tensor));
@@ -33,7 +34,7 @@ static void write_array(const char *name, weft_dtype dtype, int rank, const int6
 
 static int read_some(const char *name, char *out, size_t capacity) {
     char path[600];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(path, sizeof path, "%s/%s", cli_folder, name);
     FILE *file = fopen(path, "rb");
     size_t count = file ? fread(out, 1, capacity - 1, file) : 0;
     out[count] = 0;
@@ -42,18 +43,19 @@ static int read_some(const char *name, char *out, size_t capacity) {
 }
 
 /* Runs `weft <arguments>` in the folder; the arguments are a shell's. */
-static int run(const char *arguments, char *err, size_t capacity) {
+int cli_execute(const char *arguments, char *err, size_t capacity) {
     char line[2048];
-    snprintf(line, sizeof line, "cd '%s' && WEFT_CACHE= '%s' %s > stdout 2> stderr", folder, WEFT_COMMAND, arguments);
+    snprintf(line, sizeof line, "cd '%s' && WEFT_CACHE=\"$WEFT_TEST_CACHE\" '%s' %s > stdout 2> stderr", cli_folder,
+             WEFT_COMMAND, arguments);
     int code = system(line);
     read_some("stderr", err, capacity);
     ck_assert_msg(WIFEXITED(code), "weft %s: ended by a signal", arguments);
     return WEXITSTATUS(code);
 }
 
-static void refuse(int code, const char *arguments, const char *part) {
+void cli_refuse(int code, const char *arguments, const char *part) {
     char err[8192], out[64];
-    int found = run(arguments, err, sizeof err);
+    int found = cli_execute(arguments, err, sizeof err);
     ck_assert_msg(found == code, "weft %s: exit code %d, not %d\n%s", arguments, found, code, err);
     char *end = strchr(err, '\n');
     ck_assert_msg(end != NULL, "weft %s: no message", arguments);
@@ -62,26 +64,26 @@ static void refuse(int code, const char *arguments, const char *part) {
     ck_assert_msg(read_some("stdout", out, sizeof out) == 0, "weft %s: failed and printed %s", arguments, out);
 }
 
-static void accept(const char *arguments) {
+void cli_accept(const char *arguments) {
     char err[8192];
-    int code = run(arguments, err, sizeof err);
+    int code = cli_execute(arguments, err, sizeof err);
     ck_assert_msg(code == 0, "weft %s: exit code %d: %s", arguments, code, err);
 }
 
 /* Succeeds, and prints `part` (wanted) or does not. */
 static void shows(const char *arguments, bool wanted, const char *part) {
     static char out[65536];
-    accept(arguments);
+    cli_accept(arguments);
     read_some("stdout", out, sizeof out);
     ck_assert_msg((strstr(out, part) != NULL) == wanted, "weft %s: \"%s\" is %s: %s", arguments, part,
                   wanted ? "not in" : "in", out);
 }
 
-static void set_up(void) {
-    snprintf(folder, sizeof folder, "/tmp/weft-cli-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+void cli_set_up(void) {
+    snprintf(cli_folder, sizeof cli_folder, "/tmp/weft-cli-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(cli_folder));
     char path[600];
-    snprintf(path, sizeof path, "%s/folder.wir", folder);
+    snprintf(path, sizeof path, "%s/folder.wir", cli_folder);
     ck_assert_int_eq(mkdir(path, 0700), 0);
     write_text(
         "good.wir",
@@ -103,9 +105,9 @@ static void set_up(void) {
     write_array("many.npy", WEFT_F32, 2, (int64_t[]){65, 4});
 }
 
-static void tear_down(void) {
+void cli_tear_down(void) {
     char line[600];
-    snprintf(line, sizeof line, "rm -rf '%s'", folder);
+    snprintf(line, sizeof line, "rm -rf '%s'", cli_folder);
     ck_assert_int_eq(system(line), 0);
 }
 
@@ -119,50 +121,50 @@ START_TEST(test_models) {
     for (size_t c = 0; c < sizeof commands / sizeof *commands; c++)
         for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
             snprintf(line, sizeof line, "%s %s", commands[c], models[m][0]);
-            refuse(1, line, models[m][1]);
+            cli_refuse(1, line, models[m][1]);
         }
-    refuse(1, "compile text.weft", "compiled already");
+    cli_refuse(1, "compile text.weft", "compiled already");
     static const char *const artifacts[] = {"run", "inspect", "bench"};
     for (size_t c = 0; c < sizeof artifacts / sizeof *artifacts; c++) {
         snprintf(line, sizeof line, "%s text.weft", artifacts[c]);
-        refuse(1, line, "text.weft");
+        cli_refuse(1, line, "text.weft");
         snprintf(line, sizeof line, "%s empty.weft", artifacts[c]);
-        refuse(1, line, "empty.weft");
+        cli_refuse(1, line, "empty.weft");
     }
-    refuse(1, "audit missing.onnx", "missing.onnx");
+    cli_refuse(1, "audit missing.onnx", "missing.onnx");
 }
 END_TEST
 
 START_TEST(test_usage) {
     char line[256];
-    refuse(2, "", "compiles and runs models");
-    refuse(2, "nothing", "there is no command");
+    cli_refuse(2, "", "compiles and runs models");
+    cli_refuse(2, "nothing", "there is no command");
     for (size_t c = 0; c < sizeof commands / sizeof *commands; c++) {
         snprintf(line, sizeof line, "%s", commands[c]);
-        refuse(2, line, "is missing");
+        cli_refuse(2, line, "is missing");
         snprintf(line, sizeof line, "%s --nonsense good.wir", commands[c]);
-        refuse(2, line, "is no option");
+        cli_refuse(2, line, "is no option");
         snprintf(line, sizeof line, "%s good.wir good.wir", commands[c]);
-        refuse(2, line, "one argument too many");
+        cli_refuse(2, line, "one argument too many");
         snprintf(line, sizeof line, "%s good.wir --dim", commands[c]);
-        refuse(2, line, "needs a value");
+        cli_refuse(2, line, "needs a value");
         snprintf(line, sizeof line, "%s good.wir --dim ''", commands[c]);
-        refuse(2, line, "is missing");
+        cli_refuse(2, line, "is missing");
     }
-    refuse(2, "doctor extra", "one argument too many");
-    refuse(1, "selftest tpu", "tpu");
-    refuse(2, "bench good.wir --runs x", "is not a number");
-    refuse(2, "bench good.wir --runs -5", "is not a number");
-    refuse(2, "bench good.wir --threads 99999999999", "is not a number");
-    refuse(2, "fuzz --count -1", "is not a number");
-    refuse(2, "run good.wir --interpret=yes", "takes no value");
-    refuse(2, "conformance onnx", "onnx FOLDER");
-    refuse(1, "conformance onnx missing", "missing");
+    cli_refuse(2, "doctor extra", "one argument too many");
+    cli_refuse(1, "selftest tpu", "tpu");
+    cli_refuse(2, "bench good.wir --runs x", "is not a number");
+    cli_refuse(2, "bench good.wir --runs -5", "is not a number");
+    cli_refuse(2, "bench good.wir --threads 99999999999", "is not a number");
+    cli_refuse(2, "fuzz --count -1", "is not a number");
+    cli_refuse(2, "run good.wir --interpret=yes", "takes no value");
+    cli_refuse(2, "conformance onnx", "onnx FOLDER");
+    cli_refuse(1, "conformance onnx missing", "missing");
 }
 END_TEST
 
 START_TEST(test_inputs) {
-    accept("compile good.wir -o good.weft");
+    cli_accept("compile good.wir -o good.weft");
     static const char *const models[] = {"good.wir", "good.weft"};
     static const char *const inputs[][2] = {{"x", "expected NAME=FILE.npy"},
                                             {"x=", "expected NAME=FILE.npy"},
@@ -183,20 +185,20 @@ START_TEST(test_inputs) {
     char line[256];
     for (size_t m = 0; m < 2; m++) {
         snprintf(line, sizeof line, "run %s --input x=x.npy --output y=y.npy", models[m]);
-        accept(line);
+        cli_accept(line);
         for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
             snprintf(line, sizeof line, "run %s --input %s", models[m], inputs[i][0]);
-            refuse(1, line, inputs[i][1]);
+            cli_refuse(1, line, inputs[i][1]);
         }
         for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
             snprintf(line, sizeof line, "run %s --input x=x.npy --output %s", models[m], outputs[i][0]);
-            refuse(1, line, outputs[i][1]);
+            cli_refuse(1, line, outputs[i][1]);
         }
         snprintf(line, sizeof line, "run %s --device tpu", models[m]);
-        refuse(1, line, "tpu");
+        cli_refuse(1, line, "tpu");
     }
-    refuse(1, "bench good.wir --dim-sweep nope=1..3", "nope");
-    refuse(1, "bench good.wir --dim-sweep B=3..1", "expected NAME=LO..HI");
+    cli_refuse(1, "bench good.wir --dim-sweep nope=1..3", "nope");
+    cli_refuse(1, "bench good.wir --dim-sweep B=3..1", "expected NAME=LO..HI");
 }
 END_TEST
 
@@ -205,18 +207,18 @@ START_TEST(test_outputs) {
     char line[256];
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         snprintf(line, sizeof line, "compile good.wir -o %s", paths[i]);
-        refuse(1, line, i == 3 ? "is empty" : paths[i]);
+        cli_refuse(1, line, i == 3 ? "is empty" : paths[i]);
         snprintf(line, sizeof line, "inspect good.wir --html %s", paths[i]);
-        refuse(1, line, i == 3 ? "is empty" : paths[i]);
+        cli_refuse(1, line, i == 3 ? "is empty" : paths[i]);
     }
-    refuse(1, "compile good.wir -o d.weft -t tpu", "there is no target");
-    refuse(1, "compile good.wir -o d.weft -t ''", "no target");
-    refuse(1, "compile good.wir -o d.weft -t cpu,cpu", "twice");
-    refuse(1, "compile good.wir -o d.weft --pipeline nonsense", "nonsense");
-    refuse(1, "inspect good.wir --after nonsense", "nonsense");
-    refuse(1, "inspect good.wir --kernel nonsense", "nonsense");
+    cli_refuse(1, "compile good.wir -o d.weft -t tpu", "there is no target");
+    cli_refuse(1, "compile good.wir -o d.weft -t ''", "no target");
+    cli_refuse(1, "compile good.wir -o d.weft -t cpu,cpu", "twice");
+    cli_refuse(1, "compile good.wir -o d.weft --pipeline nonsense", "nonsense");
+    cli_refuse(1, "inspect good.wir --after nonsense", "nonsense");
+    cli_refuse(1, "inspect good.wir --kernel nonsense", "nonsense");
     char path[600];
-    snprintf(path, sizeof path, "%s/d.weft", folder);
+    snprintf(path, sizeof path, "%s/d.weft", cli_folder);
     ck_assert_msg(access(path, F_OK) != 0, "a failed compile left its file");
 }
 END_TEST
@@ -232,7 +234,7 @@ START_TEST(test_targets) {
     shows("inspect attention.wir --target cuda:sm_90a", true, "1 kernels");
     shows("bisect attention.wir --target cuda:sm_90a", true, "no pass changes");
     shows("bisect attention.wir", true, "no pass and no group changes");
-    refuse(1, "bisect attention.wir --target tpu:x", "there is no target");
+    cli_refuse(1, "bisect attention.wir --target tpu:x", "there is no target");
 }
 END_TEST
 
@@ -240,13 +242,14 @@ int main(void) {
     Suite *suite = suite_create("cli");
     TCase *tests = tcase_create("wrong input");
     tcase_set_timeout(tests, 120);
-    tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_add_checked_fixture(tests, cli_set_up, cli_tear_down);
     tcase_add_test(tests, test_models);
     tcase_add_test(tests, test_usage);
     tcase_add_test(tests, test_inputs);
     tcase_add_test(tests, test_outputs);
     tcase_add_test(tests, test_targets);
     suite_add_tcase(suite, tests);
+    suite_add_tcase(suite, cli_damage_tests());
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
