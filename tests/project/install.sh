@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs to a fresh prefix and builds two examples against it, with pkg-config and with find_package, then runs one of
 # them; then moves the prefix and builds again. usage: install.sh BUILD_FOLDER [--shared]: --shared first configures and
-# builds BUILD_FOLDER/shared with BUILD_SHARED_LIBS=ON.
+# builds a folder "shared" beside BUILD_FOLDER with BUILD_SHARED_LIBS=ON.
 set -eu
 build=$(cd "${1:?usage: install.sh BUILD_FOLDER [--shared]}" && pwd)
 shared=${2:-}
@@ -10,12 +10,14 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 if [ "$shared" = --shared ]; then
-  # The same sources with the same flags: ccache, where present, has them.
+  # The same sources with the same flags from a folder of the same depth: ccache, where present, has them.
   CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=$source
   export CCACHE_NOHASHDIR CCACHE_BASEDIR
-  cmake -S "$source" -B "$build/shared" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DBUILD_SHARED_LIBS=ON -DWEFT_TESTS=OFF > "$work/log" 2>&1 || { cat "$work/log"; exit 1; }
-  cmake --build "$build/shared" > "$work/log" 2>&1 || { tail -40 "$work/log"; exit 1; }
-  build=$build/shared
+  shared_build=$(dirname "$build")/shared
+  flags=$(sed -n 's/^CMAKE_C_FLAGS_RELEASE:[A-Z]*=//p' "$build/CMakeCache.txt")
+  cmake -S "$source" -B "$shared_build" -G Ninja -DCMAKE_BUILD_TYPE=Release "-DCMAKE_C_FLAGS_RELEASE=$flags" -DBUILD_SHARED_LIBS=ON -DWEFT_TESTS=OFF > "$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+  cmake --build "$shared_build" > "$work/log" 2>&1 || { tail -40 "$work/log"; exit 1; }
+  build=$shared_build
 fi
 
 run() { # what prefix program: the example prints its rows
@@ -51,6 +53,16 @@ EOF
   cmake --build "$work/user/build" > "$work/log" 2>&1 || { cat "$work/log"; exit 1; }
   [ "$has_llvm" = 0 ] || run "find_package" "$1" "$work/user/build/build_graph"
 }
+
+if [ "$shared" = --shared ]; then
+  for library in weft weft-rt; do # the public API and nothing else
+    nm -D --defined-only "$build/lib$library.so" | awk '{print $3}' | grep -vxE '__bss_start|_edata|_end' > "$work/symbols"
+    [ -s "$work/symbols" ] || { echo "lib$library.so exports nothing"; exit 1; }
+    while read -r symbol; do
+      grep -rqw -- "$symbol" "$source/include/weft" || { echo "lib$library.so exports $symbol"; exit 1; }
+    done < "$work/symbols"
+  done
+fi
 
 cmake --install "$build" --prefix "$work/first" > "$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 "$work/first/bin/weft" --version
