@@ -210,10 +210,11 @@ static weft_status build_fusion(weft_bench *b, const weft_node *fusion, int choi
     weft_kernel_plan plan;
     WEFT_TRY(builder->build(&request, &plan), "building %s", anchor);
     size_t used = strlen(b->text);
-    snprintf(b->text + used, sizeof b->text - used, "%s%s %dx%d stages %d consumers %d cluster %d", used ? "; " : "",
+    snprintf(b->text + used, sizeof b->text - used,
+             "%s%s %dx%d threads %d stages %d consumers %d cluster %d promote %d", used ? "; " : "",
              request.schedule->builder ? request.schedule->builder : anchor, request.schedule->tile_m,
-             request.schedule->tile_n, request.schedule->stages, request.schedule->consumers,
-             request.schedule->cluster);
+             request.schedule->tile_n, request.schedule->threads, request.schedule->stages, request.schedule->consumers,
+             request.schedule->cluster, request.schedule->promote);
     return bind_plan(b, fusion, &plan);
 }
 
@@ -310,8 +311,7 @@ int weft_bench_create(const char *name, int count, const int64_t *numbers, int c
     *out_bench = NULL;
     weft_bench *b = weft_allocate(bench.context->allocator, sizeof *b);
     if (!b) return report(WEFT_STATUS(WEFT_OUT_OF_MEMORY, "case %s", name));
-    b->capability = *bench.capability;
-    b->capability.relax_f32 = b->capability.relax_f8 = weft_bench_relaxed(name, numbers);
+    b->capability = weft_bench_capability(bench.capability, name, numbers);
     weft_arena_init(bench.context->allocator, &b->arena);
     weft_map_init(bench.context->allocator, &b->memory);
     weft_status status = weft_bench_graph(bench.context, name, count, numbers, &b->graph);

@@ -3,7 +3,7 @@
 Both sides run in this process, on PyTorch's stream, on the same random tensors. Timing is by rounds: every round runs each
 candidate once behind a flush of the L2 cache and a device sleep that lets the host run ahead, so that all candidates see
 the same clocks and none is charged for its launch; the median counts.
-usage: gpu_peers.py LIBRARY OUT.json [part ...]     parts: test gemm fused tf32 fp8 ragged attention attention-bwd decode row flat
+usage: gpu_peers.py LIBRARY OUT.json [part ...]     parts: test gemm fused tf32 fp8 mma ragged attention attention-bwd decode row flat
 """
 import ctypes, json, math, os, sys, time
 import torch
@@ -48,6 +48,7 @@ class Kernel:
 
 
 DTYPES = {0: torch.bfloat16, 1: torch.float16, 2: torch.float32, 3: torch.float8_e4m3fn}
+PORTABLE = 16  # added to a dtype: without what only Hopper has, so that mma.sync runs
 RELAXED = 8  # added to a dtype: tf32 operands, sums of 8-bit products that stay in the matrix unit
 flush = None
 
@@ -75,7 +76,7 @@ def rounds(candidates, count=15, warm=3, sleep=2000000):
 # -- cases: tensors, references in f64 or f32, peers
 
 def matmul_tensors(m, n, k, order, epilogue, dtype):
-    t = DTYPES[dtype % RELAXED]
+    t = DTYPES[dtype % 8]
     r = lambda *s: torch.randn(*s, device="cuda", dtype=torch.float32).to(t)
     a = r(k, m) if order == 2 else r(m, k)
     b = r(n, k) if order == 1 else r(k, n)
@@ -315,7 +316,7 @@ GEMM = [(8192, 8192, 8192), (4096, 4096, 4096), (2048, 2048, 2048), (1024, 1024,
 def time_matmul(part, m, n, k, order, epilogue, dtype=0, schedules=4, limit=4e-3):
     numbers = (m, n, k, order, epilogue, dtype)
     inputs, out = matmul_tensors(*numbers)
-    label = f"{m}x{n}x{k} {('nn', 'nt', 'tn')[order]}{('', ' scale+bias+gelu+residual', ' scaled')[epilogue]}{' relaxed' if dtype >= RELAXED else ''}"
+    label = f"{m}x{n}x{k} {('nn', 'nt', 'tn')[order]}{('', ' scale+bias+gelu+residual', ' scaled')[epilogue]}{' relaxed' if dtype & RELAXED else ''}{' mma.sync' if dtype & PORTABLE else ''}"
     try:
         kernel, note = best_choice("matmul", numbers, inputs, out, schedules)
     except Missing as reason:
@@ -344,9 +345,21 @@ def part_gemm():
         time_matmul("gemm", m, n, k, 1, 0)
 
 
-def check_products(dtype, epilogue, limit, shapes):
+def part_mma():
+    """The portable kernels, as sm_80 gets them, on this card."""
+    check_products(PORTABLE, 0, 4e-3, ODD_PRODUCTS + ((301, 523, 202, 0), (66, 68, 4100, 2)), 5)
+    check_products(PORTABLE + 1, 1, 4e-3, ODD_PRODUCTS[:3], 2)
+    check_products(PORTABLE + RELAXED + 2, 0, 2e-3, ODD_PRODUCTS, 2)
+    for m, n, k, order in ((4096, 4096, 4096, 1), (4096, 4096, 4096, 0), (8192, 8192, 8192, 1), (2048, 2048, 2048, 1), (4095, 4097, 4100, 1)):
+        time_matmul("mma", m, n, k, order, 0, PORTABLE, 5)
+    torch.backends.cuda.matmul.allow_tf32 = True
+    time_matmul("mma", 4096, 4096, 4096, 1, 0, PORTABLE + RELAXED + 2, 5, 2e-3)
+    torch.backends.cuda.matmul.allow_tf32 = False
+
+
+def check_products(dtype, epilogue, limit, shapes, choices=3):
     for m, n, k, order in shapes:
-        for choice in range(3):
+        for choice in range(choices):
             inputs, out = matmul_tensors(m, n, k, order, epilogue, dtype)
             check(f"matmul {m}x{n}x{k} order {order} dtype {dtype} choice {choice}", "matmul", (m, n, k, order, epilogue, dtype), inputs, out,
                   lambda: matmul_reference(inputs, order, epilogue, torch.arange(m, device="cuda")), limit, choice)
@@ -619,7 +632,7 @@ def geomean(part):
 
 
 def main():
-    parts = sys.argv[3:] or ["test", "gemm", "fused", "tf32", "fp8", "attention", "attention-bwd", "decode", "ragged", "flat", "row"]
+    parts = sys.argv[3:] or ["test", "gemm", "fused", "tf32", "fp8", "mma", "attention", "attention-bwd", "decode", "ragged", "flat", "row"]
     torch.cuda.init()
     torch.zeros(1, device="cuda")
     if library.weft_bench_open(0):
@@ -642,7 +655,7 @@ def main():
     print(f"self-test: {tested} compared, {len(failures)} failed")
     for failure in failures:
         print("  FAILED", failure)
-    print("geomean vs best of torch: " + " ".join(f"{p} {geomean(p)}" for p in ("gemm", "fused", "ragged", "tf32", "fp8", "attention", "attention-bwd", "attention-bwd-fixed", "decode", "row", "flat")))
+    print("geomean vs best of torch: " + " ".join(f"{p} {geomean(p)}" for p in ("gemm", "fused", "ragged", "tf32", "fp8", "mma", "attention", "attention-bwd", "attention-bwd-fixed", "decode", "row", "flat")))
     return 1 if failures else 0
 
 

@@ -1,9 +1,7 @@
 /* matmul for any GPU by scalar multiply-adds: every type, shape and alignment, operands through any view or elementwise
    prologue of the group. The builder behind the ones that are named after a matrix unit. Read next: simt.h. */
-#include "codegen/builders/matmul.h"
 #include "codegen/builders/plan.h"
-#include "codegen/builders/product.h"
-#include "codegen/builders/simt.h"
+#include "codegen/builders/simt_product.h"
 
 /* In registers. */
 static weft_dtype sum_of(const weft_product *product) { return weft_product_sum(product->dot); }
@@ -82,6 +80,22 @@ static void store(weft_simt *s, weft_kval row, weft_lane_index column, weft_kval
     }
 }
 
+void weft_simt_product(weft_simt *s, const weft_build_request *request, weft_kernel *k, weft_index_context *index,
+                       const weft_product *product) {
+    *s = (weft_simt){.request = request,
+                     .k = k,
+                     .index = index,
+                     .m = product->m,
+                     .n = product->n,
+                     .depth = product->k,
+                     .batch = product->batch,
+                     .sum = sum_of(product),
+                     .along_k = {product->a.k_contiguous, product->b.k_contiguous},
+                     .load = load,
+                     .store = store,
+                     .self = product};
+}
+
 static weft_status build(const weft_build_request *request, weft_kernel_plan *out_plan) {
     weft_product product;
     weft_index_context index;
@@ -92,18 +106,8 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
     weft_kernel *k = weft_plan_kernel(request, "");
     if (!k) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "building %s", request->name);
     WEFT_TRY(weft_index_init(request, k, &index), "building %s", request->name);
-    weft_simt s = {.request = request,
-                   .k = k,
-                   .index = &index,
-                   .m = product.m,
-                   .n = product.n,
-                   .depth = product.k,
-                   .batch = product.batch,
-                   .sum = sum_of(&product),
-                   .along_k = {product.a.k_contiguous, product.b.k_contiguous},
-                   .load = load,
-                   .store = store,
-                   .self = &product};
+    weft_simt s;
+    weft_simt_product(&s, request, k, &index, &product);
     WEFT_TRY(weft_simt_emit(&s), "building %s", request->name);
     return weft_plan_set(request, out_plan, 0, k);
 }

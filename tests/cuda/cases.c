@@ -135,8 +135,12 @@ static void build_flat(weft_graph *g, const char *name, const int64_t *x) {
     }
 }
 
-bool weft_bench_relaxed(const char *name, const int64_t *numbers) {
-    return !strcmp(name, "matmul") && (numbers[5] & 8);
+weft_capability weft_bench_capability(const weft_capability *device, const char *name, const int64_t *numbers) {
+    weft_capability own = *device;
+    if (strcmp(name, "matmul") != 0) return own;
+    own.relax_f32 = own.relax_f8 = numbers[5] & 8;
+    if (numbers[5] & 16) own.hopper = false;
+    return own;
 }
 
 weft_status weft_bench_graph(weft_context *context, const char *name, int count, const int64_t *numbers,

@@ -2,12 +2,14 @@
 #ifndef WEFT_TESTS_CUDA_CASES_H
 #define WEFT_TESTS_CUDA_CASES_H
 
+#include "base/capability.h"
 #include "weft/graph.h"
 
 /* matmul        m n k order epilogue dtype   D = A B, order "nt" = 1: A [m, k], B [n, k]; "nn" = 0: B [k, n]; "tn" =
                                               2: A [k, m], B [k, n]; epilogue 0 none, 1 scale[m] bias[n] gelu
                                               residual[m, n], 2 two scalars, result bf16; dtype 0 bf16, 1 f16, 2 f32,
-                                              3 f8e4m3fn, + 8: compiled with every relaxation
+                                              3 f8e4m3fn, + 8: compiled with every relaxation,
+                                              + 16: without what only Hopper has
    softmax       rows columns dtype           along columns
    layer_norm    rows columns dtype           with scale and bias
    rms_norm      rows columns dtype
@@ -22,7 +24,7 @@
    Returns a status when the name or a number is wrong. */
 weft_status weft_bench_graph(weft_context *context, const char *name, int count, const int64_t *numbers,
                              weft_graph **out_graph) WEFT_MUST_USE;
-/* Is the case to be compiled with everything that weft_relax names? */
-bool weft_bench_relaxed(const char *name, const int64_t *numbers);
+/* The record that the case is to be compiled for, from the device's. */
+weft_capability weft_bench_capability(const weft_capability *device, const char *name, const int64_t *numbers);
 
 #endif

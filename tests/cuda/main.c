@@ -106,6 +106,9 @@ static const case_row rows[] = {
     {"attention", 8, {2, 16, 16, 8192, 8192, 128, 1, 0}},
     {"attention", 8, {2, 16, 4, 300, 333, 64, 0, 1}},
     {"matmul", 6, {4096, 4096, 4096, 1, 0, 10}},
+    {"matmul", 6, {4096, 4096, 4096, 1, 0, 16}},
+    {"matmul", 6, {4096, 4096, 4096, 0, 1, 16}},
+    {"matmul", 6, {4096, 4096, 4096, 0, 0, 26}},
     {"matmul", 6, {300, 523, 201, 0, 1, 10}},
     {"matmul", 6, {4096, 4096, 4096, 1, 2, 3}},
     {"matmul", 6, {4096, 4096, 4096, 1, 2, 11}},
@@ -181,8 +184,9 @@ static void compile_kernels(const weft_nvrtc *nvrtc, weft_context *context, cons
 START_TEST(kernels_compile_clean) {
     const case_row *row = &rows[_i / ARCHS];
     ck_assert_ptr_nonnull(weft_capability_find("cuda", archs[_i % ARCHS]));
-    weft_capability card = *weft_capability_find("cuda", archs[_i % ARCHS]), *capability = &card;
-    card.relax_f32 = card.relax_f8 = weft_bench_relaxed(row->name, row->numbers);
+    weft_capability card =
+                        weft_bench_capability(weft_capability_find("cuda", archs[_i % ARCHS]), row->name, row->numbers),
+                    *capability = &card;
     weft_context *context;
     weft_nvrtc *nvrtc;
     check_status(weft_context_create(NULL, &context));
@@ -200,7 +204,10 @@ START_TEST(kernels_compile_clean) {
     check_status(weft_graph_finish(c.graph));
     check_status(weft_pipeline_run(&pass, weft_pipeline_standard));
     bool more = true;
-    for (int choice = 0; more && choice < (capability->hopper && _i < ARCHS ? 8 : 1); choice++) {
+    for (int choice = 0; more && choice < (capability->hopper && _i < ARCHS ? 8
+                                           : row->numbers[5] >= 16          ? 5
+                                                                            : 1);
+         choice++) {
         char label[64];
         snprintf(label, sizeof label, "%s(%lld,%lld) schedule %d", row->name, (long long)row->numbers[0],
                  (long long)row->numbers[1], choice);
@@ -250,6 +257,14 @@ static const small_row small_rows[] = {
     {"sm_90a", {"attention_backward", 8, {1, 2, 1, 130, 140, 128, 0, 1}}, 0.08, 2, 2},
     {"sm_90a", {"matmul", 6, {136, 200, 72, 0, 0, 0}}, 0.01, 2, 3},
     {"sm_90a", {"matmul", 6, {136, 136, 72, 2, 0, 0}}, 0.01, 2, 3},
+    {"sm_80", {"matmul", 6, {130, 136, 72, 1, 0, 0}}, 0.01, 0, 5},
+    {"sm_80", {"matmul", 6, {70, 72, 136, 0, 1, 1}}, 0.01, 0, 2},
+    {"sm_80", {"matmul", 6, {67, 75, 69, 2, 0, 0}}, 0.01, 0, 2},
+    {"sm_80", {"matmul", 6, {136, 200, 72, 2, 0, 0}}, 0.01, 0, 2},
+    {"sm_80", {"matmul", 6, {66, 68, 330, 0, 0, 0}}, 0.01, 0, 2},
+    {"sm_120a", {"matmul", 6, {66, 130, 34, 0, 1, 10}}, 0.02, 0, 2},
+    {"sm_120a", {"matmul", 6, {65, 67, 37, 2, 0, 10}}, 0.02, 0, 2},
+    {"sm_120a", {"matmul", 6, {65, 67, 37, 1, 0, 10}}, 0.02, 0, 2},
     {"sm_90a", {"matmul", 6, {130, 136, 72, 1, 0, 10}}, 0.02, 0, 3},
     {"sm_90a", {"matmul", 6, {70, 67, 41, 0, 1, 10}}, 0.02, 0, 2},
     {"sm_90a", {"matmul", 6, {131, 66, 33, 2, 0, 10}}, 0.02, 2, 2},
@@ -328,8 +343,9 @@ static void compare(const char *name, int choice, int output, const weft_tensor 
 
 START_TEST(simulated_kernels_agree_with_the_interpreter) {
     const case_row *row = &small_rows[_i].row;
-    weft_capability card = *weft_capability_find("cuda", small_rows[_i].arch), *capability = &card;
-    card.relax_f32 = card.relax_f8 = weft_bench_relaxed(row->name, row->numbers);
+    weft_capability card = weft_bench_capability(weft_capability_find("cuda", small_rows[_i].arch), row->name,
+                                                 row->numbers),
+                    *capability = &card;
     if (small_rows[_i].multiprocessors) card.multiprocessors = small_rows[_i].multiprocessors;
     weft_context *context;
     check_status(weft_context_create(NULL, &context));
@@ -384,7 +400,15 @@ START_TEST(a_missing_card_is_a_status) {
 }
 END_TEST
 
-int main(void) {
+/* test-cuda [compile|simulated FIRST LAST]: only these rows of one table. */
+static void add_rows(TCase *tcase, const TTest *test, int count, const char *name, int argc, char **argv) {
+    bool only = argc == 4;
+    if (only && strcmp(argv[1], name) != 0) return;
+    int first = only ? atoi(argv[2]) : 0, last = only ? atoi(argv[3]) : count;
+    tcase_add_loop_test(tcase, test, first, last < count ? last : count);
+}
+
+int main(int argc, char **argv) {
     Suite *suite = suite_create("cuda");
     TCase *layouts = tcase_create("layouts"), *compile = tcase_create("compile");
     tcase_add_test(layouts, fragments_follow_the_manual);
@@ -392,10 +416,10 @@ int main(void) {
     tcase_add_test(layouts, a_swizzle_frees_the_banks);
     tcase_add_test(layouts, a_missing_card_is_a_status);
     tcase_set_timeout(compile, 120);
-    tcase_add_loop_test(compile, kernels_compile_clean, 0, ROWS * ARCHS);
+    add_rows(compile, kernels_compile_clean, ROWS * ARCHS, "compile", argc, argv);
     TCase *simulated = tcase_create("simulated");
     tcase_set_timeout(simulated, 120);
-    tcase_add_loop_test(simulated, simulated_kernels_agree_with_the_interpreter, 0, SMALL_ROWS);
+    add_rows(simulated, simulated_kernels_agree_with_the_interpreter, SMALL_ROWS, "simulated", argc, argv);
     suite_add_tcase(suite, simulated);
     suite_add_tcase(suite, layouts);
     suite_add_tcase(suite, compile);
