@@ -80,12 +80,13 @@ int64_t weft_hopper_shared_bytes(int bm, int bn, int stages, int consumers, int 
 /* -- schedules */
 
 typedef struct tile_choice {
-    int consumers, bn, cluster;
+    int consumers, bn, cluster, tail;
     double efficiency; /* of the tensor pipe in a long main loop: operand reads from shared memory bound narrow tiles */
 } tile_choice;
 
-static const tile_choice choices[] = {{2, 256, 2, 0.97}, {2, 192, 2, 0.94}, {2, 128, 2, 0.90}, {2, 64, 2, 0.72},
-                                      {1, 256, 1, 0.80}, {1, 128, 1, 0.70}, {1, 64, 1, 0.50}};
+static const tile_choice choices[] = {{2, 256, 2, 0, 0.97}, {2, 256, 1, 0, 0.96}, {2, 192, 2, 0, 0.94},
+                                      {2, 128, 2, 0, 0.90}, {2, 128, 1, 0, 0.88}, {2, 64, 2, 0, 0.72},
+                                      {1, 256, 1, 0, 0.80}, {1, 128, 1, 0, 0.70}, {1, 64, 1, 0, 0.50}};
 enum { CHOICES = sizeof choices / sizeof *choices, PROMOTED_COLUMNS_MAX = 128 /* two sets of sums in registers */ };
 
 static int64_t sample_extent(const weft_graph *graph, weft_dim extent) {
@@ -110,6 +111,25 @@ static int stages_of(const weft_capability *capability, const tile_choice *choic
     return stages;
 }
 
+/* Narrow tiles at the right edge take TAIL_SHARE of a whole one; the blocks that the last round leaves idle have them.
+ */
+static double tail_waves(const tile_choice *choice, int64_t tiles, int64_t blocks, int64_t tails) {
+    if (!choice->tail) return 0;
+    int64_t busy = tiles % blocks, idle = blocks - busy;
+    double rounds = 0.4 * (double)((tails + idle - 1) / idle);
+    return busy == 0 ? rounds : rounds > 1 ? rounds - 1 : 0;
+}
+
+/* Columns of narrow tiles that such a choice is worth: up to 64 behind whole tiles. */
+static int tail_of(const weft_build_request *request, const weft_product *product, int bn) {
+    const weft_value *yield = weft_fusion_yield(request->fusion, 0);
+    if (!weft_dim_is_number(product->n)) return 0;
+    int64_t n = product->n, rest = n % bn;
+    if (n < bn || rest < 1 || rest > 64 || weft_product_companion(request->fusion, product, yield->type.dtype) >= 0)
+        return 0;
+    return (int)(rest + 15) / 16 * 16;
+}
+
 /* Cycles of the whole grid: waves of tiles, each a main loop and what of its epilogue is not hidden. */
 static double cost_of(const weft_capability *capability, const tile_choice *choice, int64_t m, int64_t n, int64_t k,
                       int64_t batch, int bk) {
@@ -117,7 +137,9 @@ static double cost_of(const weft_capability *capability, const tile_choice *choi
             rows = (m + bm * choice->cluster - 1) / (bm * choice->cluster) * choice->cluster;
     int64_t tiles = rows * ((n + choice->bn - 1) / choice->bn) * batch,
             blocks = capability->multiprocessors / choice->cluster * choice->cluster;
-    double waves = (double)((tiles + blocks - 1) / blocks), steps = (double)((k + bk - 1) / bk);
+    if (choice->tail) tiles = rows * (n / choice->bn) * batch;
+    double waves = (double)((tiles + blocks - 1) / blocks) + tail_waves(choice, tiles, blocks, rows * batch),
+           steps = (double)((k + bk - 1) / bk);
     double tensor = (double)(bm * choice->bn) / 64 / choice->efficiency; /* 128 bytes of k */
     /* a block alone reads its operands at no more than its share of memory: counts when there are few rows */
     double inlet = (double)((bm < m ? bm : m) + choice->bn) * HOPPER_ROW_BYTES / 64;
@@ -144,7 +166,8 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
     for (int i = 0; i < CHOICES; i++) {
         own[i] = choices[i];
         if (promote && own[i].bn > PROMOTED_COLUMNS_MAX) continue;
-        if (!shares(&product, own[i].bn)) own[i].cluster = 1;
+        if (own[i].cluster > 1 && !shares(&product, own[i].bn)) continue;
+        own[i].tail = tail_of(request, &product, own[i].bn);
         cost[i] = cost_of(request->capability, &own[i], m, n, k, batch, bk);
         int at = count++;
         for (; at > 0 && cost[order[at - 1]] > cost[i]; at--) order[at] = order[at - 1];
@@ -163,6 +186,7 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
                                            .cluster = choice->cluster,
                                            .raster = 8,
                                            .split = 1,
+                                           .tail = choice->tail,
                                            .promote = promote ? bk : 0};
     }
     return count;
@@ -175,6 +199,7 @@ static weft_status check_schedule(const weft_hopper *h) {
     if (h->consumers < 1 || h->consumers > 2 || h->bm != 64 * h->consumers || h->bn < 64 || h->bn > 256 || h->bn % 64 ||
         h->stages < 2 || h->group < 1 || (h->cluster != 1 && h->cluster != 2) ||
         (h->cluster > 1 && !shares(&h->product, h->bn)) || (h->promote && h->bn > PROMOTED_COLUMNS_MAX) ||
+        (h->tail && h->tail != tail_of(h->request, &h->product, h->bn)) ||
         (h->request->schedule->promote && h->request->schedule->promote != h->bk))
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "matmul-hopper: schedule %dx%d, %d consumers, cluster %d, %d stages",
                            h->bm, h->bn, h->consumers, h->cluster, h->stages);
@@ -297,7 +322,7 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "matmul-hopper: operands of type %s",
                            weft_dtype_name(h.product.dtype));
     h.element_bytes = weft_dtype_bits(h.product.dtype) / 8, h.bk = HOPPER_ROW_BYTES / h.element_bytes;
-    h.promote = s->promote > 0;
+    h.promote = s->promote > 0, h.tail = s->tail;
     choose_store(&h);
     WEFT_TRY(check_schedule(&h), "building %s", request->name);
     h.a_bytes = h.bm * HOPPER_ROW_BYTES, h.b_bytes = h.bn * HOPPER_ROW_BYTES, h.stage_bytes = h.a_bytes + h.b_bytes;

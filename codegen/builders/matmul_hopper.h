@@ -26,6 +26,7 @@ typedef struct weft_hopper {
     weft_product product;
     weft_kernel *k;
     weft_index_context *index;
+    int tail; /* columns of the narrow tiles at the right edge, behind whole tiles of bn; 0 = none */
     int bm, bn, bk, consumers, cluster, stages, group, outs;
     int element_bytes; /* of an operand */
     weft_async_type unit;
@@ -41,8 +42,23 @@ typedef struct weft_hopper {
     weft_kval staged, written;   /* barriers of the staging buffers */
     weft_ring ring;
     weft_raster raster;
-    weft_kval rank, first, stride, steps, m, n;
+    weft_kval rank, first, stride, steps;
+    weft_kval whole, idle, spare; /* with a tail: whole tiles of this block; blocks that have narrow ones; its number
+                                     among them */
+    weft_kval tiles;              /* with a tail: tiles of this block */
 } weft_hopper;
+
+/* The tiles of one block, in order: a loop of three roles must see the same ones. A tile is a number that only these
+   functions read. matmul_hopper_tiles.c. */
+void weft_hopper_tiles_prepare(weft_hopper *h);
+/* Opens the loop over this block's tiles. */
+weft_kval weft_hopper_tiles_for(weft_hopper *h);
+weft_kval weft_hopper_tile_first(weft_hopper *h);
+weft_kval weft_hopper_tile_next(weft_hopper *h, weft_kval tile);
+weft_kval weft_hopper_tile_exists(weft_hopper *h, weft_kval tile);
+weft_tile_place weft_hopper_tile_place(weft_hopper *h, weft_kval tile);
+/* Is it a narrow one? WEFT_KNONE: there are none. */
+weft_kval weft_hopper_tile_is_tail(weft_hopper *h, weft_kval tile);
 
 /* Emits the body of h->k: everything after the arguments. */
 weft_status weft_hopper_emit(weft_hopper *h);

@@ -55,8 +55,7 @@ static void load_b(weft_hopper *h, weft_kval slot, weft_kval at, weft_kval k0, w
 static void emit_producer(weft_hopper *h) {
     weft_kernel *k = h->k;
     weft_ring ring = weft_ring_begin(k, &h->ring);
-    weft_kval tile = weft_k_for(k, h->first, h->raster.tiles, h->stride, 0);
-    weft_tile_place place = weft_raster_place(k, &h->raster, tile);
+    weft_tile_place place = weft_hopper_tile_place(h, weft_hopper_tiles_for(h));
     weft_kval step = weft_k_for(k, index_of(h, 0), h->steps, index_of(h, 1), 0);
     weft_kval slot = weft_ring_slot(k, &ring), at = times(h, slot, h->stage_bytes), k0 = times(h, step, h->bk);
     weft_ring_wait_empty(k, &ring);
@@ -118,29 +117,41 @@ static void send_chunk(weft_hopper *h, const mover *mv, weft_tile_place place, i
     weft_k_effect(k, WEFT_K_bulk_wait, 0, NULL, 0, 1);
 }
 
+/* Chunks after the first: narrow tiles have none. Without a companion it makes no difference for which tile a buffer is
+   given free, so the buffers that a narrow tile leaves unused serve the next. */
+static void begin_rest(weft_hopper *h, weft_kval tile) {
+    if (h->tail) weft_k_if(h->k, weft_k_binary(h->k, WEFT_K_lt, tile, h->whole));
+}
+static void end_rest(weft_hopper *h) {
+    if (h->tail) weft_k_end(h->k);
+}
+
 static void emit_mover(weft_hopper *h, weft_kval consumer) {
     weft_kernel *k = h->k;
     int chunks = h->bn / 64;
     mover mv = {consumer, times(h, consumer, (int64_t)h->outs * HOPPER_CHUNK_BYTES)};
     weft_kval phase = weft_k_var(k, weft_k_integer(k, WEFT_U32, 0));
-    weft_k_if(k, weft_k_lt(k, h->first, h->raster.tiles));
-    weft_tile_place start = weft_raster_place(k, &h->raster, h->first);
+    weft_kval first = weft_hopper_tile_first(h);
+    weft_k_if(k, weft_hopper_tile_exists(h, first));
+    weft_tile_place start = weft_hopper_tile_place(h, first);
     for (int c = 0; c < h->outs; c++) stage_chunk(h, &mv, start, c);
     weft_k_end(k);
-    weft_kval tile = weft_k_for(k, h->first, h->raster.tiles, h->stride, 0);
-    weft_tile_place place = weft_raster_place(k, &h->raster, tile);
-    weft_kval next = weft_k_add(k, tile, h->stride);
-    weft_tile_place after = weft_raster_place(k, &h->raster, next);
+    weft_kval tile = weft_hopper_tiles_for(h);
+    weft_tile_place place = weft_hopper_tile_place(h, tile);
+    weft_kval next = weft_hopper_tile_next(h, tile);
+    weft_tile_place after = weft_hopper_tile_place(h, next);
     for (int c = 0; c < chunks; c++) {
+        if (c == 1) begin_rest(h, tile);
         send_chunk(h, &mv, place, c, phase);
         if (c + h->outs < chunks) {
             stage_chunk(h, &mv, place, c + h->outs);
             continue;
         }
-        weft_k_if(k, weft_k_lt(k, next, h->raster.tiles));
+        weft_k_if(k, weft_hopper_tile_exists(h, next));
         stage_chunk(h, &mv, after, c + h->outs - chunks);
         weft_k_end(k);
     }
+    if (chunks > 1) end_rest(h);
     weft_k_end(k);
 }
 
@@ -178,10 +189,11 @@ static void emit_row_mover(weft_hopper *h, weft_kval consumer, weft_kval lane) {
     for (int buffer = 0; buffer < h->outs; buffer++)
         weft_mbarrier_emit(k, WEFT_K_mbarrier_arrive, h->staged, staging_index(h, consumer, buffer), 0);
     weft_k_end(k);
-    weft_kval tile = weft_k_for(k, h->first, h->raster.tiles, h->stride, 0);
-    weft_tile_place place = weft_raster_place(k, &h->raster, tile);
+    weft_kval tile = weft_hopper_tiles_for(h);
+    weft_tile_place place = weft_hopper_tile_place(h, tile);
     for (int c = 0; c < h->bn / 64; c++) {
         int buffer = c % h->outs;
+        if (c == 1) begin_rest(h, tile);
         weft_kval parity =
             weft_k_and(k, weft_k_binary(k, WEFT_K_shr, weft_k_get(k, phase), weft_k_integer(k, WEFT_U32, buffer)), one);
         weft_mbarrier_wait(k, h->written, staging_index(h, consumer, buffer), parity);
@@ -192,6 +204,7 @@ static void emit_row_mover(weft_hopper *h, weft_kval consumer, weft_kval lane) {
         weft_mbarrier_emit(k, WEFT_K_mbarrier_arrive, h->staged, staging_index(h, consumer, buffer), 0);
         weft_k_end(k);
     }
+    if (h->bn > 64) end_rest(h);
     weft_k_end(k);
 }
 
@@ -380,7 +393,8 @@ static void place_rows(weft_hopper *h, const consumer *c, weft_tile_place place,
 static void place_columns(weft_hopper *h, const consumer *c, weft_tile_place place, int chunk, tile_places *out) {
     weft_kernel *k = h->k;
     bool even = weft_dim_divisor(k->dims, h->product.n) % 2 == 0;
-    for (int pair = 8 * chunk; pair < 8 * chunk + 8; pair++) {
+    int end = 8 * chunk + 8 < h->bn / 8 ? 8 * chunk + 8 : h->bn / 8;
+    for (int pair = 8 * chunk; pair < end; pair++) {
         weft_kval column = plus(h, plus(h, place.n, c->column_lane), index_of(h, 8 * pair));
         column = clamp(h, column, h->product.n, h->bn, even ? 2 : 1);
         out->columns[pair] = weft_lane_range(column, even ? 2 : 1);
@@ -411,7 +425,10 @@ static void fill_chunk(weft_hopper *h, const consumer *c, const tile_places *pla
         if (h->companion >= 0)
             weft_k_effect(k, WEFT_K_frag_load, 4, (weft_kval[]){c->fragment, index_of(h, 0), h->staging, at},
                           WEFT_FRAGMENT_X4, 0);
-        for (int word = 0; word < 4; word++) { /* word: columns 8 * (word / 2), rows 8 * (word % 2) */
+        bool outside = 64 * chunk + 16 * j >= h->bn; /* of a narrow tile: nobody stores it, the copy looks at it */
+        for (int word = 0; word < 4 && outside; word++)
+            weft_k_set_at(k, c->packed, index_of(h, word), weft_k_integer(k, WEFT_U32, 0));
+        for (int word = 0; word < 4 && !outside; word++) { /* word: columns 8 * (word / 2), rows 8 * (word % 2) */
             int reg = 32 * chunk + 8 * j + 2 * word, pair = 8 * chunk + 2 * j + word / 2;
             weft_lane_index index[WEFT_MAX_RANK];
             weft_epilogue_at(&c->epilogue, &places->rows[word % 2], places->columns[pair], 2, index);
@@ -425,10 +442,10 @@ static void fill_chunk(weft_hopper *h, const consumer *c, const tile_places *pla
 static void send_through_staging(weft_hopper *h, consumer *c, weft_tile_place place, tile_places *places) {
     weft_kernel *k = h->k;
     weft_kval one = weft_k_integer(k, WEFT_U32, 1);
-    for (int chunk = 0; chunk < h->bn / 64; chunk++) {
+    for (int chunk = 0; 64 * chunk < h->bn; chunk++) {
         int buffer = chunk % h->outs;
         weft_kval barrier = staging_index(h, c->number, buffer), phase = weft_k_get(k, c->ready_phase);
-        if (chunk + 1 < h->bn / 64) place_columns(h, c, place, chunk + 1, places);
+        if (64 * (chunk + 1) < h->bn) place_columns(h, c, place, chunk + 1, places);
         weft_mbarrier_wait(
             k, h->staged, barrier,
             weft_k_and(k, weft_k_binary(k, WEFT_K_shr, phase, weft_k_integer(k, WEFT_U32, buffer)), one));
@@ -479,6 +496,27 @@ static void send_directly(weft_hopper *h, consumer *c, weft_tile_place place, we
     }
 }
 
+/* The consumer's part of one tile, h->bn columns of it. */
+static void emit_tile(weft_hopper *h, consumer *c, weft_tile_place place) {
+    size_t mark = weft_index_mark(h->index);
+    weft_kval m0 = plus(h, plus(h, place.m, times(h, h->rank, h->bm)), times(h, c->number, 64));
+    tile_places places;
+    if (h->store != HOPPER_STORE_DIRECT) {
+        place_rows(h, c, place, m0, &places);
+        place_columns(h, c, place, 0, &places);
+        hoist_rows(c, &places);
+    }
+    if (h->promote)
+        emit_promoting_loop(h, c);
+    else
+        emit_main_loop(h, c);
+    if (h->store != HOPPER_STORE_DIRECT)
+        send_through_staging(h, c, place, &places);
+    else
+        send_directly(h, c, place, m0);
+    weft_index_release(h->index, mark);
+}
+
 static void emit_consumer(weft_hopper *h, weft_kval thread) {
     weft_kernel *k = h->k;
     weft_kval group = weft_k_div(k, thread, index_of(h, 128));
@@ -494,31 +532,28 @@ static void emit_consumer(weft_hopper *h, weft_kval thread) {
     c.row_at = plus(h, times(h, c.number, (int64_t)h->outs * HOPPER_CHUNK_BYTES), times(h, row, 128));
     c.swizzle = weft_k_and(k, c.lane, index_of(h, 7));
     c.half = weft_k_div(k, c.lane, index_of(h, 16));
-    c.d = weft_k_regs(k, WEFT_F32, 1, h->bn / 2);
-    c.sums = h->promote ? weft_k_regs(k, WEFT_F32, 1, h->bn / 2) : c.d;
     c.fragment = weft_k_regs(k, WEFT_U32, 1, 4);
     c.packed = weft_k_regs(k, WEFT_U32, 1, 4);
     c.ready_phase = weft_k_var(k, weft_k_integer(k, WEFT_U32, 0));
     c.ring = weft_ring_begin(k, &h->ring);
-    weft_kval tile = weft_k_for(k, h->first, h->raster.tiles, h->stride, 0);
-    size_t mark = weft_index_mark(h->index);
-    weft_tile_place place = weft_raster_place(k, &h->raster, tile);
-    weft_kval m0 = plus(h, plus(h, place.m, times(h, h->rank, h->bm)), times(h, c.number, 64));
-    tile_places places;
-    if (h->store != HOPPER_STORE_DIRECT) {
-        place_rows(h, &c, place, m0, &places);
-        place_columns(h, &c, place, 0, &places);
-        hoist_rows(&c, &places);
+    c.d = weft_k_regs(k, WEFT_F32, 1, h->bn / 2);
+    c.sums = h->promote ? weft_k_regs(k, WEFT_F32, 1, h->bn / 2) : c.d;
+    weft_kval tile = weft_hopper_tiles_for(h);
+    weft_tile_place place = weft_hopper_tile_place(h, tile);
+    if (!h->tail) {
+        emit_tile(h, &c, place);
+    } else {
+        weft_k_if(k, weft_k_lt(k, tile, h->whole));
+        emit_tile(h, &c, place);
+        weft_k_else(k);
+        weft_hopper narrow = *h;
+        narrow.bn = h->tail;
+        c.layout = weft_layout_wgmma_c(h->tail);
+        c.d = weft_k_regs(k, WEFT_F32, 1, h->tail / 2);
+        c.sums = h->promote ? weft_k_regs(k, WEFT_F32, 1, h->tail / 2) : c.d;
+        emit_tile(&narrow, &c, place);
+        weft_k_end(k);
     }
-    if (h->promote)
-        emit_promoting_loop(h, &c);
-    else
-        emit_main_loop(h, &c);
-    if (h->store != HOPPER_STORE_DIRECT)
-        send_through_staging(h, &c, place, &places);
-    else
-        send_directly(h, &c, place, m0);
-    weft_index_release(h->index, mark);
     weft_k_end(k);
 }
 
@@ -559,8 +594,7 @@ weft_status weft_hopper_emit(weft_hopper *h) {
     h->first = weft_k_div(k, block, index_of(h, h->cluster));
     h->stride = weft_k_div(k, grid, index_of(h, h->cluster));
     h->steps = weft_k_extent(k, weft_dim_divide_ceil(k->dims, h->product.k, h->bk));
-    h->raster =
-        weft_raster_create(k, h->product.m, h->product.n, h->product.batch, h->bm * h->cluster, h->bn, h->group);
+    weft_hopper_tiles_prepare(h);
     emit_barriers(h, thread);
     bool rows = h->store == HOPPER_STORE_ROWS; /* whose movers hold addresses and elements */
     int take = h->consumers > 1 ? (rows ? 224 : 232) : 0, give = h->consumers > 1 ? (rows ? 56 : 40) : 0;

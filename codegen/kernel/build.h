@@ -24,7 +24,8 @@ weft_kval weft_k_splat(weft_kernel *k, weft_kval a, int lanes);
 weft_kval weft_k_iota(weft_kernel *k, weft_dtype elem, int lanes);
 weft_kval weft_k_extract(weft_kernel *k, weft_kval vector, int lane);
 weft_kval weft_k_insert(weft_kernel *k, weft_kval vector, int lane, weft_kval scalar);
-/* Every other lane of a followed by b, from lane `odd`; and the inverse: lanes of a and b in turn, half `high` of them. */
+/* Every other lane of a followed by b, from lane `odd`; and the inverse: lanes of a and b in turn, half `high` of them.
+ */
 weft_kval weft_k_deal(weft_kernel *k, weft_kval a, weft_kval b, int odd);
 weft_kval weft_k_zip(weft_kernel *k, weft_kval a, weft_kval b, int high);
 weft_kval weft_k_reduce(weft_kernel *k, weft_kop op, weft_kval vector); /* WEFT_K_reduce_* ; 1 lane: itself */

@@ -17,7 +17,8 @@
     X(stages)                                                                                                          \
     X(consumers)                                                                                                       \
     X(cluster)                                                                                                         \
-    X(raster) X(split) X(block_elements) X(panels_per_block) X(accumulator_sets) X(pack_a) X(promote) X(numerics)
+    X(raster)                                                                                                          \
+    X(split) X(block_elements) X(panels_per_block) X(accumulator_sets) X(pack_a) X(tail) X(promote) X(numerics)
 
 typedef struct field {
     const char *name;

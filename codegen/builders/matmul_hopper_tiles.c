@@ -1,0 +1,62 @@
+/* Which output tiles a block of the Hopper matmul computes. Without a tail: first, first + stride, ... in the raster's
+   order, of all tiles. With one, n = whole tiles of bn columns and up to 64 more: the narrow tiles at the right edge
+   come last, and only to the blocks that the last round of whole tiles leaves idle, so that a few columns more do not
+   cost a round of whole tiles. Read next: codegen/tile/raster.h. */
+#include "codegen/builders/matmul_hopper.h"
+
+static weft_kval index_of(weft_hopper *h, int64_t value) { return weft_k_index(h->k, value); }
+
+static weft_dim rows_of_tiles(const weft_hopper *h) {
+    weft_dim_table *dims = h->k->dims;
+    return weft_dim_multiply(dims, weft_dim_divide_ceil(dims, h->product.m, (int64_t)h->bm * h->cluster),
+                             h->product.batch);
+}
+
+void weft_hopper_tiles_prepare(weft_hopper *h) {
+    weft_kernel *k = h->k;
+    weft_dim n = h->tail ? h->product.n / h->bn * h->bn : h->product.n;
+    h->raster = weft_raster_create(k, h->product.m, n, h->product.batch, h->bm * h->cluster, h->bn, h->group);
+    if (!h->tail) return;
+    weft_kval zero = index_of(h, 0), one = index_of(h, 1), tails = weft_k_extent(k, rows_of_tiles(h));
+    weft_kval busy = weft_k_rem(k, h->raster.tiles, h->stride); /* blocks of the last, partial round */
+    weft_kval has_more = weft_k_lt(k, h->first, busy);
+    h->whole = weft_k_add(k, weft_k_div(k, h->raster.tiles, h->stride), weft_k_select(k, has_more, one, zero));
+    h->idle = weft_k_sub(k, h->stride, busy);
+    h->spare = weft_k_sub(k, h->first, busy);
+    weft_kval left = weft_k_max(k, weft_k_sub(k, weft_k_add(k, tails, weft_k_sub(k, h->idle, one)), h->spare), zero);
+    h->tiles = weft_k_add(k, h->whole, weft_k_select(k, has_more, zero, weft_k_div(k, left, h->idle)));
+}
+
+weft_kval weft_hopper_tiles_for(weft_hopper *h) {
+    if (h->tail) return weft_k_for(h->k, index_of(h, 0), h->tiles, index_of(h, 1), 0);
+    return weft_k_for(h->k, h->first, h->raster.tiles, h->stride, 0);
+}
+
+weft_kval weft_hopper_tile_first(weft_hopper *h) { return h->tail ? index_of(h, 0) : h->first; }
+
+weft_kval weft_hopper_tile_next(weft_hopper *h, weft_kval tile) {
+    return weft_k_add(h->k, tile, h->tail ? index_of(h, 1) : h->stride);
+}
+
+weft_kval weft_hopper_tile_exists(weft_hopper *h, weft_kval tile) {
+    return weft_k_lt(h->k, tile, h->tail ? h->tiles : h->raster.tiles);
+}
+
+weft_kval weft_hopper_tile_is_tail(weft_hopper *h, weft_kval tile) {
+    return h->tail ? weft_k_le(h->k, h->whole, tile) : WEFT_KNONE;
+}
+
+weft_tile_place weft_hopper_tile_place(weft_hopper *h, weft_kval tile) {
+    weft_kernel *k = h->k;
+    if (!h->tail) return weft_raster_place(k, &h->raster, tile);
+    weft_kval narrow = weft_hopper_tile_is_tail(h, tile), row;
+    weft_tile_place place = weft_raster_place(k, &h->raster, weft_k_add(k, h->first, weft_k_mul(k, tile, h->stride)));
+    row = weft_k_add(k, h->spare, weft_k_mul(k, weft_k_sub(k, tile, h->whole), h->idle));
+    if (h->raster.batched) {
+        place.batch = weft_k_select(k, narrow, weft_k_div(k, row, h->raster.tiles_m), place.batch);
+        row = weft_k_rem(k, row, h->raster.tiles_m);
+    }
+    place.m = weft_k_select(k, narrow, weft_k_mul(k, row, index_of(h, h->raster.tile_m)), place.m);
+    place.n = weft_k_select(k, narrow, index_of(h, h->product.n / h->bn * h->bn), place.n);
+    return place;
+}
