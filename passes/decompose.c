@@ -1,9 +1,11 @@
 /* Replaces each derived op by its decomposition. A decomposition may hold derived ops: they are visited next.
    Derived ops inside fusions stay: a builder claimed them whole. Convolutions that are other products become those
-   (convolution.c): here, because constants behind them have gone into their weights by now. */
+   (convolution.c): here, because constants behind them have gone into their weights by now. Attention that a builder
+   claims is cut into pieces of the keys where few heads would leave processors idle (attention.c). */
 #include "passes/decompose.h"
 
 #include "ir/decompose.h"
+#include "passes/attention.h"
 #include "passes/convolution.h"
 
 static weft_status decompose_node(weft_graph *graph, weft_node *node, weft_node **out_next) {
@@ -34,6 +36,38 @@ static bool is_claimed(const weft_pass_context *context, const weft_node *node) 
     return context->claims && context->capability && context->claims(context->graph, node, context->capability);
 }
 
+/* Takes back what was built after `previous`. */
+static void discard(weft_node *node, const weft_node *previous) {
+    for (weft_node *made = node->previous, *before; made != previous; made = before) {
+        before = made->previous;
+        weft_node_remove(made);
+    }
+}
+
+/* A claimed attention in pieces, when the pieces are claimed as well. */
+static weft_status cut_attention(const weft_pass_context *context, weft_node *node) {
+    weft_graph *graph = context->graph;
+    int64_t pieces = weft_attention_pieces(graph, node, context->capability);
+    if (pieces < 2) return NULL;
+    weft_node *previous = node->previous, *inner;
+    weft_place old = weft_graph_place_before(graph, node);
+    weft_location location = graph->location;
+    graph->location = node->location;
+    weft_value *value = weft_attention_in_pieces(graph, node, pieces, &inner);
+    graph->location = location;
+    weft_graph_place(graph, old);
+    if (weft_value_is_poison(value) || graph->problem_count)
+        return WEFT_STATUS(graph->out_of_memory ? WEFT_OUT_OF_MEMORY : WEFT_INTERNAL, "attention in pieces: %s",
+                           graph->problem_count ? graph->problems[0].text : "no memory");
+    if (!is_claimed(context, inner)) {
+        discard(node, previous);
+        return NULL;
+    }
+    weft_value_replace(&node->results[0], value);
+    weft_node_remove(node);
+    return NULL;
+}
+
 static weft_status decompose_block(const weft_pass_context *context, weft_block *block) {
     weft_graph *graph = context->graph;
     for (weft_node *node = block->first, *next; node; node = next) {
@@ -44,6 +78,10 @@ static weft_status decompose_block(const weft_pass_context *context, weft_block 
             continue;
         }
         if (node->op == WEFT_OP_fusion) continue;
+        if (node->op == WEFT_OP_attention) {
+            WEFT_TRY(cut_attention(context, node), "%s", graph->name);
+            continue;
+        }
         for (int i = 0; i < node->region_count; i++)
             WEFT_TRY(decompose_block(context, node->regions[i]->block), "in %s", weft_op_get(node->op)->name);
     }

@@ -87,7 +87,8 @@ weft_value *weft_rewrite_broadcast_of_broadcast(weft_graph *graph, weft_node *no
                                composed);
 }
 
-/* Axes of extent 1 of the operand go away: what a broadcast repeats is then written in its axes alone */
+/* Axes of extent 1 that are stretched go away: what a broadcast repeats is then written in its axes alone. Those of a
+   result's extent 1 stay: they line up what was reduced with what it is spread over, so that fusions see it. */
 weft_value *weft_rewrite_broadcast_without_unit_axes(weft_graph *graph, weft_node *node) {
     weft_value *x = node->operands[0];
     const int64_t *axes = weft_node_attribute(node, WEFT_ATTR_axes)->as.ints;
@@ -95,7 +96,7 @@ weft_value *weft_rewrite_broadcast_without_unit_axes(weft_graph *graph, weft_nod
     int64_t kept[WEFT_MAX_RANK];
     int rank = 0;
     for (int i = 0; i < x->type.rank; i++) {
-        if (x->type.dims[i] == 1) continue;
+        if (x->type.dims[i] == 1 && node->results[0].type.dims[axes[i]] != 1) continue;
         dims[rank] = x->type.dims[i];
         kept[rank++] = axes[i];
     }

@@ -1,0 +1,119 @@
+/* What must be one group whatever the extents are, and attention cut into pieces of its keys. */
+#include <check.h>
+#include <math.h>
+#include <string.h>
+
+#include "passes/attention.h"
+#include "passes/pass.h"
+#include "weft/ops.h"
+
+static weft_context *context;
+static weft_graph *g;
+
+static void ok(weft_status status) {
+    char text[2000] = "";
+    if (status) (void)weft_status_format(status, text, sizeof text);
+    weft_status_release(status);
+    ck_assert_msg(!text[0], "%s", text);
+}
+
+static void setup(void) {
+    ok(weft_context_create(NULL, &context));
+    ok(weft_graph_create(context, "t", &g));
+}
+
+static void teardown(void) {
+    weft_graph_release(g);
+    weft_context_release(context);
+}
+
+static int count(weft_op op) {
+    int found = 0;
+    for (const weft_node *node = g->body->block->first; node; node = node->next) found += node->op == op;
+    return found;
+}
+
+/* Softmax and layer norm are one pass over memory also where axes have extent 1. */
+START_TEST(unit_axes) {
+    static const weft_dim shapes[][4] = {{1, 100, 70, 0}, {3, 1, 70, 0}, {1, 1, 70, 0}, {1, 5, 1, 70},
+                                         {2, 1, 5, 70},   {1, 70, 0, 0}, {1, 1, 1, 70}, {70, 0, 0, 0}};
+    for (int norm = 0; norm < 2; norm++) {
+        weft_graph_release(g);
+        ok(weft_graph_create(context, "t", &g));
+        int rank = 0;
+        while (rank < 4 && shapes[_i][rank]) rank++;
+        weft_value *x = weft_graph_input(g, "x", WEFT_F32, rank, shapes[_i]);
+        int64_t last = rank - 1, width = 70;
+        weft_value *scale = norm ? weft_graph_input(g, "scale", WEFT_F32, 1, &width) : NULL;
+        weft_graph_output(g, "y", norm ? weft_layer_norm(g, x, scale, NULL, 1, &last, 1e-5) : weft_softmax(g, x, -1));
+        weft_pass_context pass = {.graph = g, .options = ""};
+        ok(weft_graph_verify(g));
+        ok(weft_pipeline_run(&pass, weft_pipeline_standard));
+        ck_assert_int_eq(count(WEFT_OP_fusion), 1);
+    }
+}
+END_TEST
+
+static bool claims_attention(const weft_graph *graph, const weft_node *node, const weft_capability *capability) {
+    (void)graph, (void)capability;
+    return node->op == WEFT_OP_attention;
+}
+
+typedef struct decode {
+    weft_dim batch, heads, key_heads, keys;
+    bool symbolic, several; /* is it cut? */
+} decode;
+
+static const decode decodes[] = {
+    {1, 8, 8, 4096, false, true},    {1, 4, 2, 2048, true, true},       {64, 32, 32, 1024, false, false},
+    {1, 2, 1, 1000, false, false},   {1, 8, 8, 600, false, false},      {8, 32, 8, 32768, false, true},
+    {1, 32, 8, 131072, false, true}, {128, 16, 16, 2048, false, false},
+};
+
+START_TEST(pieces_of_keys) {
+    const decode *d = &decodes[_i];
+    weft_dim b = d->symbolic ? weft_graph_symbol(g, "B", 1, 64, 1) : d->batch, width = 64;
+    weft_dim q[4] = {b, d->heads, 1, width}, kv[4] = {b, d->key_heads, d->keys, width};
+    weft_value *x = weft_graph_input(g, "q", WEFT_F32, 4, q), *k = weft_graph_input(g, "k", WEFT_F32, 4, kv),
+               *v = weft_graph_input(g, "v", WEFT_F32, 4, kv);
+    weft_attention_options options = WEFT_ATTENTION_OPTIONS_INIT;
+    options.causal = true;
+    weft_graph_output(g, "o", weft_attention(g, x, k, v, NULL, &options));
+    ok(weft_graph_verify(g));
+    bool small = d->batch * d->heads * d->keys <= 8 * 4096;
+    weft_tensor *inputs[3], *before = NULL, *after = NULL;
+    for (int i = 0; small && i < 3; i++) {
+        int64_t shape[4] = {d->batch, i ? d->key_heads : d->heads, i ? d->keys : 1, width};
+        ok(weft_tensor_create(context, WEFT_F32, 4, shape, &inputs[i]));
+        float *data = weft_tensor_data(inputs[i]);
+        for (int64_t e = 0; e < weft_tensor_element_count(inputs[i]); e++)
+            data[e] = (float)((e * 7919 + 31 * i) % 2001 - 1000) / 500;
+    }
+    if (small) ok(weft_graph_interpret(g, 3, inputs, 1, &before));
+    weft_pass_context pass = {.graph = g, .options = "", .claims = claims_attention};
+    pass.capability = weft_capability_find("cuda", "sm_90a");
+    ok(weft_pipeline_run(&pass, "decompose"));
+    ck_assert_int_eq(count(WEFT_OP_attention), 1);
+    ck_assert_int_eq(count(WEFT_OP_reduce), d->several ? 3 : 0);
+    if (small) {
+        ok(weft_graph_interpret(g, 3, inputs, 1, &after));
+        const float *want = weft_tensor_data(before), *got = weft_tensor_data(after);
+        for (int64_t e = 0; e < weft_tensor_element_count(before); e++)
+            ck_assert_msg(fabsf(want[e] - got[e]) <= 2e-5f, "element %lld: %g, %g", (long long)e, (double)want[e],
+                          (double)got[e]);
+        for (int i = 0; i < 3; i++) weft_tensor_release(inputs[i]);
+        weft_tensor_release(before), weft_tensor_release(after);
+    }
+}
+END_TEST
+
+Suite *groups_suite(void) {
+    Suite *suite = suite_create("groups");
+    TCase *tests = tcase_create("groups");
+    tcase_set_timeout(tests, 60);
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_loop_test(tests, unit_axes, 0, 8);
+    tcase_add_loop_test(tests, pieces_of_keys, 0, (int)(sizeof decodes / sizeof *decodes));
+    suite_add_tcase(suite, tests);
+    return suite;
+}
