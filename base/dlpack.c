@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/dtype.h"
+#include "base/need.h"
 #include "base/tensor.h"
 
 enum { DEVICE_CPU = 1, DEVICE_PINNED = 3 };
@@ -54,6 +55,7 @@ static void delete_export(weft_dl_managed *managed) {
 
 weft_status weft_tensor_to_dlpack(weft_tensor *tensor, weft_dl_managed **out_managed) {
     *out_managed = NULL;
+    WEFT_NEED(tensor, "the tensor");
     weft_dl_dtype dtype;
     if (tensor->device)
         return WEFT_STATUS(WEFT_UNSUPPORTED, "DLPack: the tensor is in device memory; copy it to the host");
@@ -87,6 +89,8 @@ static void release_import(void *self, void *data) {
 
 weft_status weft_tensor_from_dlpack(weft_context *context, weft_dl_managed *managed, weft_tensor **out_tensor) {
     *out_tensor = NULL;
+    WEFT_NEED(context, "the context");
+    WEFT_NEED(managed, "the tensor");
     const weft_dl_tensor *tensor = &managed->tensor;
     if (tensor->device.type != DEVICE_CPU && tensor->device.type != DEVICE_PINNED)
         return WEFT_STATUS(WEFT_UNSUPPORTED, "DLPack: memory of device type %d; Weft takes host memory",

@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/dtype.h"
 #include "base/file.h"
+#include "base/need.h"
 #include "base/tensor.h"
 #include "base/text.h"
 
@@ -129,6 +130,8 @@ static weft_status read_elements(weft_context *context, const weft_file *file, c
 
 weft_status weft_npy_read(weft_context *context, const char *path, weft_tensor **out_tensor) {
     *out_tensor = NULL;
+    WEFT_NEED(context, "the context");
+    WEFT_NEED(path, "the path");
     weft_file file;
     WEFT_TRY(weft_file_map(path, &file), "reading %s", path);
     header h = {0};
@@ -175,6 +178,9 @@ static bool write_elements(FILE *file, const weft_tensor *tensor, weft_dtype dty
 }
 
 weft_status weft_npy_write(weft_context *context, const char *path, const weft_tensor *tensor) {
+    WEFT_NEED(context, "the context");
+    WEFT_NEED(path, "the path");
+    WEFT_NEED(tensor, "the tensor");
     weft_dtype dtype = has_descr(tensor->dtype) ? tensor->dtype : WEFT_F32;
     if (dtype != tensor->dtype && !weft_dtype_is_float(tensor->dtype))
         return WEFT_STATUS(WEFT_UNSUPPORTED, "%s: .npy has no element type for %s", path,

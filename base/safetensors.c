@@ -1,6 +1,7 @@
 /* Reading safetensors. A hostile file cannot make an entry point outside the data: offsets are checked one by one and
    together they tile it. Read next: safetensors_write.c. */
 #include "base/safetensors.h"
+#include "base/need.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -221,6 +222,8 @@ struct weft_safetensors {
 
 weft_status weft_safetensors_open(weft_context *context, const char *path, weft_safetensors **out_file) {
     *out_file = NULL;
+    WEFT_NEED(context, "the context");
+    WEFT_NEED(path, "the path");
     weft_safetensors *file = weft_allocate(context->allocator, sizeof *file);
     if (!file) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for a tensor file");
     atomic_init(&file->references, 1);
@@ -262,6 +265,7 @@ static void release_view(void *self, void *data) {
 
 weft_status weft_safetensors_get(weft_safetensors *file, int index, weft_tensor **out_tensor) {
     *out_tensor = NULL;
+    WEFT_NEED(file, "the file");
     if (index < 0 || (size_t)index >= file->index.count)
         return WEFT_STATUS(WEFT_OUT_OF_RANGE, "tensor %d of %zu", index, file->index.count);
     const weft_safetensors_entry *entry = &file->index.entries[index];

@@ -6,6 +6,7 @@
 
 #include "base/dtype.h"
 #include "base/file.h"
+#include "base/need.h"
 #include "base/safetensors.h"
 #include "base/tensor.h"
 
@@ -116,6 +117,12 @@ static weft_status check_items(int count, const weft_save_item *items) {
 weft_status weft_safetensors_write(weft_context *context, const char *path, int count, const char *const *names,
                                    weft_tensor *const *tensors, int metadata_count, const char *const *keys,
                                    const char *const *texts) {
+    WEFT_NEED(context, "the context");
+    WEFT_NEED(path, "the path");
+    WEFT_NEED_LIST(names, count, "the list of names");
+    WEFT_NEED_LIST(tensors, count, "the list of tensors");
+    WEFT_NEED_LIST(keys, metadata_count, "the list of keys");
+    WEFT_NEED_LIST(texts, metadata_count, "the list of texts");
     if (count < 0 || metadata_count < 0) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "a negative count");
     size_t bytes = (size_t)count * sizeof(weft_save_item);
     weft_save_item *items = weft_allocate(context->allocator, bytes);

@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/dtype.h"
+#include "base/need.h"
 #include "base/tensor.h"
 
 enum { TENSOR_ALIGN = 64 };
@@ -12,11 +13,12 @@ enum { TENSOR_ALIGN = 64 };
 static weft_status tensor_make(weft_context *context, weft_dtype dtype, int rank, const int64_t *shape,
                                const int64_t *strides, weft_tensor **out_tensor) {
     *out_tensor = NULL;
-    if (!context) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "a tensor needs a context");
+    WEFT_NEED(context, "the context");
     if (weft_dtype_bits(dtype) == 0)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "no tensors of dtype %s", weft_dtype_name(dtype));
     if (rank < 0 || rank > WEFT_MAX_RANK)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "rank %d is not in [0, %d]", rank, WEFT_MAX_RANK);
+    WEFT_NEED_LIST(shape, rank, "the shape");
     int64_t count = 1, extent_product = 1; /* the latter with 0 as 1, so that strides of empty tensors are valid too */
     int64_t row_major[WEFT_MAX_RANK] = {0};
     for (int i = rank - 1; i >= 0; i--) {
@@ -75,6 +77,11 @@ weft_status weft_tensor_create(weft_context *context, weft_dtype dtype, int rank
 weft_status weft_tensor_create_copy(weft_context *context, weft_dtype dtype, int rank, const int64_t *shape,
                                     const void *data, weft_tensor **out_tensor) {
     weft_status status = weft_tensor_create_uncleared(context, dtype, rank, shape, out_tensor);
+    if (!status && (*out_tensor)->bytes && !data) {
+        weft_tensor_release(*out_tensor);
+        *out_tensor = NULL;
+        WEFT_NEED(data, "the data");
+    }
     if (!status && (*out_tensor)->bytes) memcpy((*out_tensor)->data, data, (*out_tensor)->bytes);
     return status;
 }
@@ -85,6 +92,11 @@ weft_status weft_tensor_wrap(weft_context *context, weft_dtype dtype, int rank, 
     *out_tensor = NULL;
     WEFT_TRY(tensor_make(context, dtype, rank, shape, strides, out_tensor), "wrapping memory as a tensor");
     weft_tensor *tensor = *out_tensor;
+    if (tensor->bytes && !data) {
+        weft_tensor_release(tensor);
+        *out_tensor = NULL;
+        WEFT_NEED(data, "the data");
+    }
     if (!tensor->packed && weft_dtype_bits(dtype) < 8) {
         weft_tensor_release(tensor);
         *out_tensor = NULL;

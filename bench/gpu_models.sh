@@ -3,7 +3,7 @@
 # against the interpreter (`weft selftest cuda`), the real models that bench/prepare_gpu_models.py packed into .carry/models,
 # running out of memory, and vision transformers beside torch.compile. Ends with a short table.
 # usage: bench/gpu_models.sh [--out FOLDER] [--models FOLDER] [--seconds N of selftest] [--part NAME]...
-#        parts: selftest models faults vit
+#        parts: selftest models small faults vit
 set -u
 cd "$(dirname "$0")/.."
 out=${OUT:-build/gpu-models}; models=.carry/models; seconds=120; parts=""
@@ -16,7 +16,7 @@ while [ $# -gt 0 ]; do
     *) echo "usage: bench/gpu_models.sh [--out FOLDER] [--models FOLDER] [--seconds N] [--part NAME]..."; exit 2 ;;
   esac
 done
-parts=${parts:-selftest models faults vit}
+parts=${parts:-selftest models small faults vit}
 mkdir -p "$out"
 { nvidia-smi --query-gpu=name,driver_version,clocks.sm,power.limit --format=csv,noheader; cmake --version | head -1; cc --version | head -1; git log -1 --format=%h; } > "$out/machine.txt" 2>&1
 cat "$out/machine.txt"
@@ -32,6 +32,10 @@ has() { case " $parts " in *" $1 "*) return 0 ;; esac; return 1; }
 if has models; then
   timeout 200 python3 bench/gpu_models.py $weft "$models" --json "$out/models.json" > "$out/models.log" 2>&1 || code=1
   cat "$out/models.log"; grep -E "^(models:|[a-z0-9-]+ +(right|WRONG|[0-9]+x))" "$out/models.log" | cut -c1-200 >> "$table"
+fi
+if has small; then
+  timeout 100 python3 bench/gpu_small.py $weft > "$out/small.log" 2>&1 || code=1
+  cat "$out/small.log"; grep -E "^small" "$out/small.log" >> "$table"
 fi
 if has faults; then
   timeout 60 build/gpu/bench/weft_gpu_faults > "$out/faults.log" 2>&1 || code=1

@@ -3,7 +3,7 @@
 Both sides run in this process, on PyTorch's stream, on the same random tensors. Timing is by rounds: every round runs each
 candidate once behind a flush of the L2 cache and a device sleep that lets the host run ahead, so that all candidates see
 the same clocks and none is charged for its launch; the median counts.
-usage: gpu_peers.py LIBRARY OUT.json [part ...]     parts: test gemm fused tf32 fp8 mma ragged attention attention-bwd decode row flat
+usage: gpu_peers.py LIBRARY OUT.json [part ...]     parts: test gemm fused tf32 fp8 mma ragged attention attention-bwd decode row flat mlp depthwise
 """
 import ctypes, json, math, os, sys, time
 import torch
@@ -274,6 +274,27 @@ def part_test():
         for count in (1, 5, 1023, 1024, 1025, 65536 * 3 + 1):
             inputs, out = flat_tensors(name, count)
             check(f"{name} {count}", name, (count,), inputs, out, lambda: reference([x.double() for x in inputs]).reshape(out.shape), 1e-5)
+
+
+def mlp_tensors(rows, inputs, width, layers):
+    tensors = [torch.randn(rows, inputs, device="cuda")]
+    for i in range(layers):
+        k, n = inputs if i == 0 else width, 1 if i == layers - 1 else width
+        tensors += [torch.randn(n, k, device="cuda") / math.sqrt(k), torch.randn(n, device="cuda") * 0.1]
+    return tensors, torch.full((rows, 1), float("nan"), device="cuda")
+
+
+def mlp_torch(x, *weights):
+    for i in range(0, len(weights), 2):
+        x = F.linear(x, weights[i], weights[i + 1])
+        x = torch.tanh(x) if i + 2 < len(weights) else x
+    return x
+
+
+def test_mlp():
+    for numbers in ((200, 2, 64, 5), (1, 3, 7, 2), (129, 5, 33, 4), (100001, 3, 128, 3), (4097, 2, 256, 2)):
+        inputs, out = mlp_tensors(*numbers)
+        check(f"mlp {numbers}", "mlp", numbers, inputs, out, lambda: mlp_torch(*[x.double() for x in inputs]), 1e-5)
 
 
 # -- timings
@@ -626,13 +647,60 @@ def part_flat():
         torch.cuda.empty_cache()
 
 
+MLP = [(200, 2, 64, 5), (4096, 2, 64, 5), (65536, 3, 128, 4)]
+
+
+def part_mlp():
+    """Small networks, all layers in one kernel, beside torch.compile with CUDA graphs and one captured by hand."""
+    test_mlp()
+    for numbers in MLP:
+        inputs, out = mlp_tensors(*numbers)
+        kernel = Kernel("mlp", numbers)
+        compiled = torch.compile(mlp_torch, mode="max-autotune-no-cudagraphs")
+        peers = {"torch": lambda: mlp_torch(*inputs), "torch.compile": lambda: compiled(*inputs)}
+        for name, run in list(peers.items()):
+            run()
+            torch.cuda.synchronize()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                run()
+            peers[name + " graph"] = graph.replay
+        times = rounds({"weft": lambda: kernel(inputs, [out]), **peers})
+        error = verdict(f"mlp {numbers}", out, mlp_torch(*[x.double() for x in inputs]), 1e-5)
+        rows, width, layers = numbers[0], numbers[2], numbers[3]
+        flops = 2 * rows * (numbers[1] * width + (layers - 2) * width * width + width)
+        record("mlp", "x".join(map(str, numbers)), lambda t: flops / t * 1e-12, times, kernel.text, {"unit": "TFLOP/s", "error": error, "compile_s": kernel.compile_seconds})
+        kernel.release()
+
+
+# n c o size kernel stride pad groups: depthwise and first convolutions of mobile nets, one image
+CONVOLUTIONS = [(1, 96, 96, 112, 3, 1, 1, 96), (1, 96, 96, 112, 3, 2, 1, 96), (1, 240, 240, 28, 5, 1, 2, 240), (1, 480, 480, 14, 5, 1, 2, 480), (1, 3, 16, 640, 3, 2, 1, 1),
+                (32, 96, 96, 112, 3, 1, 1, 96)]
+
+
+def part_depthwise():
+    for numbers in CONVOLUTIONS:
+        n, c, o, size, kernel, stride, pad, groups = numbers
+        x, w, bias = torch.randn(n, c, size, size, device="cuda"), torch.randn(o, c // groups, kernel, kernel, device="cuda"), torch.randn(o, device="cuda")
+        run = lambda: F.relu(F.conv2d(x, w, bias, stride, pad, 1, groups))
+        compiled = torch.compile(run, mode="max-autotune-no-cudagraphs")
+        compiled()
+        out = torch.full(run().shape, float("nan"), device="cuda")
+        best, note = best_choice("convolution", numbers, [x, w, bias], out, 2)
+        times = rounds({"weft": lambda: best([x, w, bias], [out]), "torch": run, "torch.compile": compiled})
+        error = verdict(f"depthwise {numbers}", out, F.relu(F.conv2d(x.double(), w.double(), bias.double(), stride, pad, 1, groups)), 1e-5)
+        moved = 4 * (x.numel() + out.numel())
+        record("depthwise", "x".join(map(str, numbers)), lambda t: moved / t * 1e-9, times, best.text + "; " + note, {"unit": "GB/s", "error": error, "compile_s": best.compile_seconds})
+        best.release()
+
+
 def geomean(part):
     ratios = [r["ratio"] for r in results if r["part"] == part and r.get("ratio")]
     return f"{math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}" if ratios else "none"
 
 
 def main():
-    parts = sys.argv[3:] or ["test", "gemm", "fused", "tf32", "fp8", "mma", "attention", "attention-bwd", "decode", "ragged", "flat", "row"]
+    parts = sys.argv[3:] or ["test", "gemm", "fused", "tf32", "fp8", "mma", "attention", "attention-bwd", "decode", "ragged", "flat", "row", "mlp", "depthwise"]
     torch.cuda.init()
     torch.zeros(1, device="cuda")
     if library.weft_bench_open(0):
@@ -655,7 +723,7 @@ def main():
     print(f"self-test: {tested} compared, {len(failures)} failed")
     for failure in failures:
         print("  FAILED", failure)
-    print("geomean vs best of torch: " + " ".join(f"{p} {geomean(p)}" for p in ("gemm", "fused", "ragged", "tf32", "fp8", "mma", "attention", "attention-bwd", "attention-bwd-fixed", "decode", "row", "flat")))
+    print("geomean vs best of torch: " + " ".join(f"{p} {geomean(p)}" for p in ("gemm", "fused", "ragged", "tf32", "fp8", "mma", "attention", "attention-bwd", "attention-bwd-fixed", "decode", "row", "flat", "mlp", "depthwise")))
     return 1 if failures else 0
 
 

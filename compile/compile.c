@@ -2,6 +2,7 @@
 #include "weft/compile.h"
 
 #include "base/artifact.h"
+#include "base/need.h"
 #include "base/tensor.h"
 #include "codegen/target.h"
 #include "compile/relower.h"
@@ -39,6 +40,7 @@ static weft_status compile_and_load(weft_graph *graph, const weft_dim *replaceme
 
 weft_status weft_compile(weft_graph *graph, const weft_compile_options *options, weft_program **out_program) {
     *out_program = NULL;
+    WEFT_NEED(graph, "the graph");
     weft_compile_options o = with_defaults(options);
     weft_device *device;
     WEFT_TRY(weft_graph_verify(graph), "compiling %s", graph->name);
@@ -156,6 +158,8 @@ static weft_status compile_targets(weft_graph *graph, const weft_compile_options
 }
 
 weft_status weft_compile_file(weft_graph *graph, const weft_compile_options *options, const char *path) {
+    WEFT_NEED(graph, "the graph");
+    WEFT_NEED(path, "the path");
     weft_compile_options o = with_defaults(options);
     const weft_capability *records[TARGETS_MAX];
     weft_graph *prepared;
@@ -238,6 +242,7 @@ static weft_status start_function(weft_function *f) {
 
 weft_status weft_function_create(weft_graph *graph, const weft_compile_options *options, weft_function **out_function) {
     *out_function = NULL;
+    WEFT_NEED(graph, "the graph");
     weft_allocator allocator = graph->context->allocator;
     weft_function *function = weft_allocate(allocator, sizeof *function);
     if (!function) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "preparing %s", graph->name);
@@ -255,6 +260,9 @@ weft_status weft_function_create(weft_graph *graph, const weft_compile_options *
 
 weft_status weft_function_call(weft_function *function, int input_count, weft_tensor *const *inputs, int output_count,
                                weft_tensor **outputs) {
+    WEFT_NEED(function, "the function");
+    WEFT_NEED_LIST(inputs, input_count, "the list of inputs");
+    WEFT_NEED_LIST(outputs, output_count, "the list of outputs");
     return weft_jit_call(function->jit, input_count, inputs, output_count, outputs);
 }
 

@@ -142,10 +142,10 @@ const char *weft_lower_location(weft_lowering *l, const weft_node *node) {
     const char *op =
         node->op == WEFT_OP_fusion ? weft_node_string(node, WEFT_ATTR_anchor, "fusion") : weft_op_get(node->op)->name;
     const char *name = node->location.name;
-    const char *text = !name                 ? op
+    const char *text = !name                 ? weft_arena_format(l->arena, "%s", op) /* an anchor is the graph's */
                        : node->location.line ? weft_arena_format(l->arena, "%s at %s:%d", op, name, node->location.line)
                                              : weft_arena_format(l->arena, "%s at %s", op, name);
-    return text ? text : op;
+    return text ? text : weft_op_get(node->op)->name;
 }
 
 /* A value with the bytes of another one. When the result is bound already (a program output) the bytes are copied. */

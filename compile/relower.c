@@ -4,6 +4,7 @@
 #include "compile/relower.h"
 
 #include "base/file.h"
+#include "base/need.h"
 #include "base/tensor.h"
 #include "ir/print.h"
 
@@ -115,9 +116,11 @@ static weft_status read_graph(weft_context *context, const weft_file *file, weft
 
 weft_status weft_compile_artifact(weft_context *context, const char *path, const weft_compile_options *options,
                                   weft_program **out_program) {
+    *out_program = NULL;
+    WEFT_NEED(context, "the context");
+    WEFT_NEED(path, "the path");
     weft_file file;
     weft_graph *graph = NULL;
-    *out_program = NULL;
     WEFT_TRY(weft_file_map(path, &file), "compiling %s", path);
     weft_status status = read_graph(context, &file, &graph);
     if (!status) status = weft_compile(graph, options, out_program);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/need.h"
 #include "base/tensor.h"
 #include "ir/build.h"
 #include "ir/verify.h"
@@ -14,6 +15,8 @@
 
 weft_status weft_graph_create(weft_context *context, const char *name, weft_graph **out_graph) {
     *out_graph = NULL;
+    WEFT_NEED(context, "the context");
+    WEFT_NEED(name, "the name");
     weft_graph *graph = weft_allocate(context->allocator, sizeof *graph);
     if (!graph) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "graph %s", name);
     atomic_init(&graph->references, 1);
@@ -134,6 +137,7 @@ void weft_location_print(const weft_location *location, weft_text *text) {
 weft_value *weft_value_poison(weft_graph *graph) { return &graph->poison; }
 
 weft_status weft_graph_verify(weft_graph *graph) {
+    WEFT_NEED(graph, "the graph");
     WEFT_TRY(weft_graph_finish(graph), "graph %s", graph->name);
     return weft_verify(graph);
 }
@@ -176,6 +180,10 @@ static weft_dim anonymous_symbol(weft_graph *graph, const char *name, int axis) 
 }
 
 weft_value *weft_graph_input(weft_graph *graph, const char *name, weft_dtype dtype, int rank, const weft_dim *shape) {
+    if (rank > 0 && !shape) {
+        weft_graph_problem(graph, "input %s: the shape is missing", name);
+        return weft_value_poison(graph);
+    }
     if (rank < 0 || rank > WEFT_MAX_RANK) {
         weft_graph_problem(graph, "input %s: rank %d; ranks go from 0 to %d", name, rank, WEFT_MAX_RANK);
         return weft_value_poison(graph);
@@ -201,6 +209,10 @@ weft_value *weft_graph_input(weft_graph *graph, const char *name, weft_dtype dty
 }
 
 weft_value *weft_graph_constant(weft_graph *graph, weft_tensor *tensor) {
+    if (!tensor) {
+        weft_graph_problem(graph, "constant: the tensor is missing");
+        return weft_value_poison(graph);
+    }
     weft_attribute value = weft_attr_tensor(WEFT_ATTR_value, tensor);
     return weft_build(graph, WEFT_OP_constant, 0, NULL, 1, &value);
 }
@@ -214,6 +226,10 @@ weft_value *weft_graph_parameter(weft_graph *graph, const char *name, weft_tenso
 void weft_graph_output(weft_graph *graph, const char *name, weft_value *value) {
     if (!value || value->graph != graph) {
         weft_graph_problem(graph, "output %s: the value is %s", name, value ? "of another graph" : "missing");
+        return;
+    }
+    if (!name) {
+        weft_graph_problem(graph, "output: the name is missing");
         return;
     }
     for (size_t i = 0; i < graph->output_count; i++)
@@ -231,6 +247,10 @@ void weft_graph_output(weft_graph *graph, const char *name, weft_value *value) {
 }
 
 void weft_graph_add_state(weft_graph *graph, const char *name, const weft_type *type, weft_tensor *initial) {
+    if (!name) {
+        weft_graph_problem(graph, "state: the name is missing");
+        return;
+    }
     if (weft_graph_find_state(graph, name)) {
         weft_graph_problem(graph, "state %s: two states have that name", name);
         return;

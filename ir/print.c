@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/need.h"
 #include "base/tensor.h"
 #include "ir/build.h"
 
@@ -291,6 +292,7 @@ void weft_node_print(const weft_node *node, const weft_print_options *options, w
 
 weft_status weft_graph_print(weft_graph *graph, char **out_text) {
     *out_text = NULL;
+    WEFT_NEED(graph, "the graph");
     weft_text text;
     weft_text_init(graph->context->allocator, &text);
     weft_status status = weft_graph_finish(graph);

@@ -5,6 +5,7 @@
 
 #include "base/artifact.h"
 #include "base/file.h"
+#include "base/need.h"
 #include "base/text.h"
 #include "runtime/program.h"
 
@@ -115,9 +116,11 @@ static weft_status load(weft_context *context, const char *path, const weft_load
 
 weft_status weft_program_load(weft_context *context, const char *path, const weft_load_options *options,
                               weft_program **out_program) {
+    *out_program = NULL;
+    WEFT_NEED(context, "the context");
+    WEFT_NEED(path, "the path");
     weft_load_options chosen;
     weft_device *device;
-    *out_program = NULL;
     WEFT_TRY(read_options(options, &chosen), "loading %s", path);
     WEFT_TRY(weft_device_open(context, chosen.device, &device), "loading %s", path);
     weft_status status = load(context, path, &chosen, device, out_program);

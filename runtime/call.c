@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/need.h"
 #include "base/tensor.h"
 #include "runtime/session.h"
 
@@ -181,6 +182,9 @@ static weft_status run(weft_session *session, weft_tensor *const *inputs, weft_t
 
 weft_status weft_session_call(weft_session *session, int input_count, weft_tensor *const *inputs, int output_count,
                               weft_tensor **outputs) {
+    WEFT_NEED(session, "the session");
+    WEFT_NEED_LIST(inputs, input_count, "the list of inputs");
+    WEFT_NEED_LIST(outputs, output_count, "the list of outputs");
     const weft_program_data *data = session->program->data;
     if (output_count != data->output_count)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%s has %d outputs, not %d", data->name, data->output_count,

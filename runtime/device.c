@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/need.h"
 #include "base/text.h"
 #include "runtime/driver.h"
 #include "runtime/libraries.h"
@@ -40,9 +41,11 @@ static weft_status open_new(weft_context *context, const weft_driver *driver, in
 }
 
 weft_status weft_device_open(weft_context *context, const char *name, weft_device **out_device) {
+    *out_device = NULL;
+    WEFT_NEED(context, "the context");
+    WEFT_NEED(name, "the device's name");
     const weft_driver *driver = NULL;
     int ordinal;
-    *out_device = NULL;
     WEFT_TRY(parse_name(name, &driver, &ordinal), "opening a device");
     (void)pthread_mutex_lock(&context->device_lock);
     weft_status status = NULL;
@@ -115,8 +118,9 @@ static void report_library(weft_context *context, const weft_library *row, weft_
 }
 
 weft_status weft_device_report(weft_context *context, char **out_text) {
-    weft_text text;
     *out_text = NULL;
+    WEFT_NEED(context, "the context");
+    weft_text text;
     weft_text_init(context->allocator, &text);
     for (int i = 0; weft_drivers[i]; i++) report_driver(context, weft_drivers[i], &text);
     for (const weft_library *row = weft_libraries; row->name; row++) report_library(context, row, &text);

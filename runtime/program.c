@@ -2,6 +2,8 @@
    Invariant: immutable after weft_program_create, so sessions of many threads share one. Read next: session.c. */
 #include "runtime/program.h"
 
+#include "base/need.h"
+
 #include <string.h>
 
 #include "runtime/frame.h"
@@ -222,8 +224,10 @@ static weft_status plan_for(const weft_program *program, weft_allocator allocato
 
 weft_status weft_program_memory(const weft_program *program, int input_count, const int64_t *const *shapes,
                                 int64_t *out_temporary_bytes, int64_t *out_weight_bytes) {
-    weft_arena arena;
     *out_temporary_bytes = 0;
+    WEFT_NEED(program, "the program");
+    WEFT_NEED_LIST(shapes, input_count, "the list of shapes");
+    weft_arena arena;
     *out_weight_bytes = program->data->weights_bytes + program->persistent_bytes;
     if (input_count != program->data->input_count)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%s takes %d inputs, not %d", program->data->name,

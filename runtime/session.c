@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "base/need.h"
 #include "base/text.h"
 
 static int port_count(const weft_program_data *data) { return data->input_count + data->output_count; }
@@ -102,6 +103,7 @@ static weft_status fill(weft_session *session) {
 
 weft_status weft_session_create(weft_program *program, weft_session **out_session) {
     *out_session = NULL;
+    WEFT_NEED(program, "the program");
     weft_session *session = weft_allocate(program->context->allocator, sizeof *session);
     if (!session) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for a session");
     session->program = program;
@@ -234,9 +236,11 @@ const char *weft_program_state_name(const weft_program *program, int index) {
 }
 
 weft_status weft_session_read_state(weft_session *session, const char *name, weft_tensor **out_tensor) {
+    *out_tensor = NULL;
+    WEFT_NEED(session, "the session");
+    WEFT_NEED(name, "the name");
     weft_device *device = session->program->device;
     int index;
-    *out_tensor = NULL;
     WEFT_TRY(find_state(session, name, &index), "reading a state");
     const weft_port *port = &session->program->data->states[index];
     WEFT_TRY(weft_tensor_create(session->program->context, port->dtype, port->rank, port->dims, out_tensor), "state %s",
@@ -253,6 +257,9 @@ weft_status weft_session_read_state(weft_session *session, const char *name, wef
 }
 
 weft_status weft_session_write_state(weft_session *session, const char *name, const weft_tensor *tensor) {
+    WEFT_NEED(session, "the session");
+    WEFT_NEED(name, "the name");
+    WEFT_NEED(tensor, "the tensor");
     weft_device *device = session->program->device;
     int index;
     WEFT_TRY(find_state(session, name, &index), "writing a state");
@@ -269,6 +276,7 @@ weft_status weft_session_write_state(weft_session *session, const char *name, co
 }
 
 weft_status weft_session_copy_states(const weft_session *from, weft_session *to) {
+    WEFT_NEED(from && to, "the session");
     const weft_program_data *data = to->program->data;
     weft_device *device = to->program->device;
     int index;

@@ -69,9 +69,13 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
 }
 
 static int propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {
-    (void)request, (void)capacity;
-    out_schedules[0] = (weft_schedule){.builder = "convolution-direct", .vector = LANES, .threads = THREADS};
-    return 1;
+    static const int lanes[] = {LANES, 2};
+    (void)request;
+    int count = 0;
+    for (; count < 2 && count < capacity; count++)
+        out_schedules[count] =
+            (weft_schedule){.builder = "convolution-direct", .vector = lanes[count], .threads = THREADS};
+    return count;
 }
 
 static weft_kval number(direct *d, int64_t value) { return weft_k_index(d->k, value); }

@@ -142,7 +142,7 @@ static double cost_of(const weft_capability *capability, const tile_choice *choi
            steps = (double)((k + bk - 1) / bk);
     double tensor = (double)(bm * choice->bn) / 64 / choice->efficiency; /* 128 bytes of k */
     /* a block alone reads its operands at no more than its share of memory: counts when there are few rows */
-    double inlet = (double)((bm < m ? bm : m) + choice->bn) * HOPPER_ROW_BYTES / 64;
+    double inlet = (double)((bm < m ? bm : m) + choice->bn) * (double)HOPPER_ROW_BYTES / 64;
     double step = tensor > inlet ? tensor : inlet;
     return waves * steps * step + 600 * waves + 2200;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/need.h"
 #include "frontend/onnx/import.h"
 
 typedef struct audit {
@@ -93,6 +94,8 @@ void weft_onnx_audit_model(const Onnx__ModelProto *model, weft_text *text) {
 
 weft_status weft_onnx_audit(weft_context *context, const char *path, char **out_text) {
     *out_text = NULL;
+    WEFT_NEED(context, "the context");
+    WEFT_NEED(path, "the path");
     weft_file file;
     WEFT_TRY(weft_file_map(path, &file), "auditing %s", path);
     weft_arena arena;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/need.h"
 #include "frontend/onnx/import.h"
 
 void *weft_onnx_allocate(weft_onnx_import_state *import, size_t count, size_t bytes) {
@@ -509,6 +510,8 @@ static void release_folded(weft_onnx_import_state *import) {
 weft_status weft_onnx_import_memory(weft_context *context, const void *data, size_t bytes, const char *folder,
                                     const weft_onnx_options *options, weft_graph **out_graph) {
     *out_graph = NULL;
+    WEFT_NEED(context, "the context");
+    WEFT_NEED_LIST(data, bytes, "the list of bytes");
     weft_onnx_options defaults = WEFT_ONNX_OPTIONS_INIT;
     weft_onnx_import_state import = {.context = context, .folder = folder, .options = options ? options : &defaults};
     import.node_budget = 1000000;
@@ -543,6 +546,8 @@ weft_status weft_onnx_import_memory(weft_context *context, const void *data, siz
 weft_status weft_onnx_import(weft_context *context, const char *path, const weft_onnx_options *options,
                              weft_graph **out_graph) {
     *out_graph = NULL;
+    WEFT_NEED(context, "the context");
+    WEFT_NEED(path, "the path");
     weft_file file;
     WEFT_TRY(weft_file_map(path, &file), "importing %s", path);
     const char *slash = strrchr(path, '/');

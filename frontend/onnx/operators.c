@@ -1,4 +1,5 @@
 /* The operator table, expanded from operators.def; also printed for the documentation. */
+#include "base/need.h"
 #include <string.h>
 
 #include "frontend/onnx/import.h"
@@ -34,6 +35,7 @@ bool weft_onnx_operator_has(const weft_onnx_operator *row, const char *attribute
 }
 
 weft_status weft_onnx_operator_table(weft_context *context, char **out_text) {
+    WEFT_NEED(context, "the context");
     weft_text text;
     weft_text_init(context->allocator, &text);
     weft_text_append(&text, "| operator | domain | versions | attributes |\n|---|---|---|---|\n");

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/need.h"
 #include "frontend/onnx/import.h"
 
 static const struct {
@@ -284,6 +285,8 @@ weft_status weft_onnx_tensor_read(weft_context *context, const void *data, size_
                                   char **out_name) {
     *out_tensor = NULL;
     if (out_name) *out_name = NULL;
+    WEFT_NEED(context, "the context");
+    WEFT_NEED_LIST(data, bytes, "the list of bytes");
     weft_arena arena;
     weft_arena_init(context->allocator, &arena);
     ProtobufCMessage *message;

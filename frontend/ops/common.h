@@ -6,12 +6,12 @@
 #include "ir/build.h"
 #include "weft/ops.h"
 
-/* One of the two is poisoned: the caller returns poison quietly. */
-static inline bool weft_ops_poisoned(weft_value *const *values, int count) {
-    for (int i = 0; i < count; i++)
-        if (values[i] && weft_value_is_poison(values[i])) return true;
-    return false;
-}
+/* Operands at the door. A missing one (NULL) is a problem and becomes poison; a poisoned one had its problem. True: the
+   caller returns poison. */
+bool weft_ops_absent(weft_graph *g, weft_value **value);
+bool weft_ops_absent_any(weft_graph *g, weft_value *const *values, int count);
+/* An array that must be there for count > 0; false after a problem. */
+bool weft_ops_given(weft_graph *g, const void *array, int count, const char *what);
 /* -1 is the last of rank axes. Records a problem and returns false when out of range. */
 bool weft_ops_axis(weft_graph *g, int64_t axis, int rank, int *out_axis);
 /* The same for a list; axis_count 0 gives all axes. Duplicates are a problem. out_axes: WEFT_MAX_RANK entries, sorted.

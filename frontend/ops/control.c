@@ -40,7 +40,7 @@ static void take_results(weft_node *node, int count, weft_value **results) {
 void weft_while(weft_graph *g, int count, weft_value *const *init, int64_t bound, weft_body condition, weft_body body,
                 void *self, weft_value **results) {
     for (int i = 0; i < count; i++) results[i] = weft_value_poison(g);
-    if (weft_ops_poisoned(init, count)) return;
+    if (weft_ops_absent_any(g, init, count)) return;
     weft_region *regions[2];
     for (int r = 0; r < 2; r++) {
         region_build build;
@@ -60,7 +60,7 @@ void weft_while(weft_graph *g, int count, weft_value *const *init, int64_t bound
 void weft_cond(weft_graph *g, weft_value *predicate, weft_body then_body, weft_body else_body, void *self,
                int result_count, weft_value **results) {
     for (int i = 0; i < result_count; i++) results[i] = weft_value_poison(g);
-    if (weft_value_is_poison(predicate)) return;
+    if (weft_ops_absent(g, &predicate)) return;
     weft_region *regions[2];
     for (int r = 0; r < 2; r++) {
         region_build build;
@@ -81,7 +81,7 @@ void weft_scan(weft_graph *g, int carry_count, weft_value *const *carries, int i
                **made = value_array(g, made_count);
     if (!operands || !arguments || !made) return;
     for (int i = 0; i < total; i++) operands[i] = i < carry_count ? carries[i] : inputs[i - carry_count];
-    if (weft_ops_poisoned(operands, total)) return;
+    if (weft_ops_absent_any(g, operands, total)) return;
     for (int i = carry_count; i < total; i++)
         if (operands[i]->type.rank == 0) {
             weft_graph_problem(g, "scan over a scalar");

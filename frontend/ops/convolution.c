@@ -12,7 +12,7 @@ static void fill_ints(int64_t *to, const int64_t *from, int count, int64_t fallb
 
 weft_value *weft_convolution(weft_graph *g, weft_value *x, weft_value *w, const weft_convolution_options *options) {
     weft_value *operands[2] = {x, w};
-    if (weft_ops_poisoned(operands, 2)) return weft_value_poison(g);
+    if (weft_ops_absent_any(g, operands, 2)) return weft_value_poison(g);
     weft_convolution_options defaults = WEFT_CONVOLUTION_OPTIONS_INIT;
     const weft_convolution_options *o = options ? options : &defaults;
     int spatial = x->type.rank - 2;
@@ -59,7 +59,7 @@ static weft_value *transposed_weights(weft_graph *g, weft_value *w, int64_t grou
 weft_value *weft_convolution_transpose(weft_graph *g, weft_value *x, weft_value *w,
                                        const weft_convolution_options *options) {
     weft_value *operands[2] = {x, w};
-    if (weft_ops_poisoned(operands, 2)) return weft_value_poison(g);
+    if (weft_ops_absent_any(g, operands, 2)) return weft_value_poison(g);
     weft_convolution_options o = WEFT_CONVOLUTION_OPTIONS_INIT;
     if (options) o = *options;
     int rank = x->type.rank, spatial = rank - 2;
@@ -84,7 +84,8 @@ weft_value *weft_convolution_transpose(weft_graph *g, weft_value *x, weft_value 
 }
 
 weft_value *weft_reduce_window(weft_graph *g, weft_reduction kind, weft_value *x, const weft_window_options *o) {
-    if (weft_value_is_poison(x)) return x;
+    if (weft_ops_absent(g, &x)) return x;
+    if (!weft_ops_given(g, o, 1, "the options")) return weft_value_poison(g);
     int rank = x->type.rank;
     full_window f;
     fill_ints(f.window, o->window, rank, 1);
@@ -107,7 +108,7 @@ weft_value *weft_reduce_window(weft_graph *g, weft_reduction kind, weft_value *x
 
 weft_value *weft_select_and_scatter(weft_graph *g, weft_value *x, weft_value *source, const weft_window_options *o) {
     weft_value *operands[2] = {x, source};
-    if (weft_ops_poisoned(operands, 2)) return weft_value_poison(g);
+    if (weft_ops_absent_any(g, operands, 2) || !weft_ops_given(g, o, 1, "the options")) return weft_value_poison(g);
     int rank = x->type.rank;
     full_window f;
     fill_ints(f.window, o->window, rank, 1);
@@ -139,22 +140,22 @@ static weft_value *pool(weft_graph *g, weft_reduction kind, weft_value *x, const
     return weft_reduce_window(g, kind, x, &window);
 }
 
-static bool pool_fits(weft_graph *g, const weft_value *x) {
-    if (weft_value_is_poison(x)) return false;
+static bool pool_fits(weft_graph *g, weft_value *x, const weft_pool_options *options) {
+    if (weft_ops_absent(g, &x) || !weft_ops_given(g, options, 1, "the options")) return false;
     if (x->type.rank < 2) weft_graph_problem(g, "pool of rank %d", x->type.rank);
     return x->type.rank >= 2;
 }
 
 weft_value *weft_max_pool(weft_graph *g, weft_value *x, const weft_pool_options *options) {
-    return pool_fits(g, x) ? pool(g, WEFT_MAX, x, options, false) : weft_value_poison(g);
+    return pool_fits(g, x, options) ? pool(g, WEFT_MAX, x, options, false) : weft_value_poison(g);
 }
 
 weft_value *weft_sum_pool(weft_graph *g, weft_value *x, const weft_pool_options *options) {
-    return pool_fits(g, x) ? pool(g, WEFT_SUM, x, options, false) : weft_value_poison(g);
+    return pool_fits(g, x, options) ? pool(g, WEFT_SUM, x, options, false) : weft_value_poison(g);
 }
 
 weft_value *weft_average_pool(weft_graph *g, weft_value *x, const weft_pool_options *o) {
-    if (!pool_fits(g, x)) return weft_value_poison(g);
+    if (!pool_fits(g, x, o)) return weft_value_poison(g);
     weft_dtype compute = weft_ops_compute_dtype(x->type.dtype);
     int spatial = x->type.rank - 2;
     weft_value *sum = pool(g, WEFT_SUM, weft_convert(g, x, compute), o, false);

@@ -51,6 +51,7 @@ weft_value *weft_integers(weft_graph *g, int count, const int64_t *values) {
 }
 
 weft_value *weft_iota(weft_graph *g, weft_dtype dtype, int rank, const weft_dim *shape, int axis) {
+    if (!weft_ops_given(g, shape, rank, "the shape")) return weft_value_poison(g);
     if (!weft_ops_axis(g, axis, rank, &axis)) return weft_value_poison(g);
     weft_attribute attributes[3] = {weft_attr_dims(WEFT_ATTR_shape, rank, shape), weft_attr_int(WEFT_ATTR_axis, axis),
                                     weft_attr_dtype(WEFT_ATTR_dtype, dtype)};
@@ -64,6 +65,7 @@ weft_value *weft_extent(weft_graph *g, weft_dim extent) {
 }
 
 weft_value *weft_rng_bits(weft_graph *g, weft_value *key, weft_dtype dtype, int rank, const weft_dim *shape) {
+    if (!weft_ops_given(g, shape, rank, "the shape")) return weft_value_poison(g);
     weft_attribute attributes[2] = {weft_attr_dims(WEFT_ATTR_shape, rank, shape),
                                     weft_attr_dtype(WEFT_ATTR_dtype, dtype)};
     return weft_build(g, WEFT_OP_rng_bits, 1, &key, 2, attributes);
@@ -91,6 +93,7 @@ weft_value *weft_random_normal(weft_graph *g, weft_value *key, weft_dtype dtype,
         weft_graph_problem(g, "random numbers of rank %d", rank);
         return weft_value_poison(g);
     }
+    if (!weft_ops_given(g, shape, rank, "the shape")) return weft_value_poison(g);
     weft_dtype compute = weft_ops_compute_dtype(dtype);
     weft_dim pair[WEFT_MAX_RANK] = {2};
     for (int i = 0; i < rank; i++) pair[i + 1] = shape[i];
@@ -106,11 +109,13 @@ weft_value *weft_random_normal(weft_graph *g, weft_value *key, weft_dtype dtype,
 }
 
 weft_value *weft_state_read(weft_graph *g, const char *name) {
+    if (!weft_ops_given(g, name, 1, "the state's name")) return weft_value_poison(g);
     weft_attribute attribute = weft_attr_string(WEFT_ATTR_name, name);
     return weft_build(g, WEFT_OP_state_read, 0, NULL, 1, &attribute);
 }
 
 void weft_state_update(weft_graph *g, const char *name, weft_value *value) {
+    if (!weft_ops_given(g, name, 1, "the state's name")) return;
     weft_attribute attribute = weft_attr_string(WEFT_ATTR_name, name);
     (void)weft_node_create(g, WEFT_OP_state_update, 1, &value, 1, &attribute, 0, NULL);
 }

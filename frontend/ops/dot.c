@@ -3,7 +3,7 @@
 
 weft_value *weft_dot_general(weft_graph *g, weft_value *a, weft_value *b, const weft_dot_options *o) {
     weft_value *operands[2] = {a, b};
-    if (weft_ops_poisoned(operands, 2)) return weft_value_poison(g);
+    if (weft_ops_absent_any(g, operands, 2) || !weft_ops_given(g, o, 1, "the options")) return weft_value_poison(g);
     weft_attribute attributes[6] = {
         weft_attr_ints(WEFT_ATTR_lhs_batch, o->batch_count, o->lhs_batch),
         weft_attr_ints(WEFT_ATTR_rhs_batch, o->batch_count, o->rhs_batch),
@@ -38,7 +38,7 @@ static weft_value *times_matrix(weft_graph *g, weft_value *a, weft_value *b, wef
 
 weft_value *weft_matmul_typed(weft_graph *g, weft_value *a, weft_value *b, weft_dtype dtype) {
     weft_value *operands[2] = {a, b};
-    if (weft_ops_poisoned(operands, 2)) return weft_value_poison(g);
+    if (weft_ops_absent_any(g, operands, 2)) return weft_value_poison(g);
     if (a->type.rank == 0 || b->type.rank == 0) {
         weft_graph_problem(g, "matmul of a scalar");
         return weft_value_poison(g);
@@ -89,7 +89,7 @@ weft_value *weft_rope(weft_graph *g, weft_value *x, weft_value *cosine, weft_val
 }
 
 weft_value *weft_fft(weft_graph *g, weft_value *x, int axis, bool inverse) {
-    if (weft_value_is_poison(x)) return x;
+    if (weft_ops_absent(g, &x)) return x;
     if (!weft_ops_axis(g, axis, x->type.rank, &axis)) return weft_value_poison(g);
     weft_attribute attributes[2] = {weft_attr_string(WEFT_ATTR_kind, inverse ? "inverse" : "forward"),
                                     weft_attr_int(WEFT_ATTR_axis, axis)};

@@ -4,6 +4,32 @@
 
 #include "frontend/ops/common.h"
 
+bool weft_ops_absent(weft_graph *g, weft_value **value) {
+    if (*value) return weft_value_is_poison(*value);
+    weft_graph_problem(g, "an operand is missing");
+    *value = weft_value_poison(g);
+    return true;
+}
+
+bool weft_ops_absent_any(weft_graph *g, weft_value *const *values, int count) {
+    if (!weft_ops_given(g, values, count, "the list of operands")) return true;
+    bool absent = false;
+    for (int i = 0; i < count; i++) {
+        if (!values[i]) {
+            weft_graph_problem(g, "operand %d is missing", i);
+            return true;
+        }
+        absent |= weft_value_is_poison(values[i]);
+    }
+    return absent;
+}
+
+bool weft_ops_given(weft_graph *g, const void *array, int count, const char *what) {
+    if (array || count <= 0) return true;
+    weft_graph_problem(g, "%s is missing", what);
+    return false;
+}
+
 bool weft_ops_axis(weft_graph *g, int64_t axis, int rank, int *out_axis) {
     if (axis < -rank || axis >= rank) {
         weft_graph_problem(g, "axis %lld is outside of a rank of %d", (long long)axis, rank);
@@ -19,6 +45,7 @@ bool weft_ops_axes(weft_graph *g, int axis_count, const int64_t *axes, int rank,
         weft_graph_problem(g, "%d axes for a rank of %d", axis_count, rank);
         return false;
     }
+    if (!weft_ops_given(g, axes, axis_count, "the list of axes")) return false;
     for (int i = 0; i < axis_count; i++) {
         int axis;
         if (!weft_ops_axis(g, axes[i], rank, &axis)) return false;
@@ -106,19 +133,19 @@ weft_value *weft_optimization_barrier(weft_graph *g, weft_value *x) {
 }
 
 weft_value *weft_convert(weft_graph *g, weft_value *x, weft_dtype dtype) {
-    if (weft_value_is_poison(x) || x->type.dtype == dtype) return x;
+    if (weft_ops_absent(g, &x) || x->type.dtype == dtype) return x;
     weft_attribute attribute = weft_attr_dtype(WEFT_ATTR_dtype, dtype);
     return weft_build(g, WEFT_OP_convert, 1, &x, 1, &attribute);
 }
 
 weft_value *weft_convert_saturate(weft_graph *g, weft_value *x, weft_dtype dtype) {
-    if (weft_value_is_poison(x) || x->type.dtype == dtype) return x;
+    if (weft_ops_absent(g, &x) || x->type.dtype == dtype) return x;
     weft_attribute attributes[2] = {weft_attr_dtype(WEFT_ATTR_dtype, dtype), weft_attr_int(WEFT_ATTR_saturate, 1)};
     return weft_build(g, WEFT_OP_convert, 1, &x, 2, attributes);
 }
 
 weft_value *weft_bitcast(weft_graph *g, weft_value *x, weft_dtype dtype) {
-    if (weft_value_is_poison(x) || x->type.dtype == dtype) return x;
+    if (weft_ops_absent(g, &x) || x->type.dtype == dtype) return x;
     weft_attribute attribute = weft_attr_dtype(WEFT_ATTR_dtype, dtype);
     return weft_build(g, WEFT_OP_bitcast, 1, &x, 1, &attribute);
 }
@@ -133,7 +160,7 @@ weft_value *weft_gelu(weft_graph *g, weft_value *x, bool approximate) {
 static weft_value *binary_with(weft_graph *g, weft_op op, weft_value *a, weft_value *b, int attribute_count,
                                const weft_attribute *attributes) {
     weft_value *operands[2] = {a, b};
-    if (weft_ops_poisoned(operands, 2)) return weft_value_poison(g);
+    if (weft_ops_absent_any(g, operands, 2)) return weft_value_poison(g);
     if (a->type.dtype != b->type.dtype) {
         weft_graph_problem(g, "%s of %s and %s: convert one of them first", weft_op_get(op)->name,
                            weft_dtype_name(a->type.dtype), weft_dtype_name(b->type.dtype));
@@ -181,7 +208,7 @@ weft_value *weft_compare(weft_graph *g, weft_comparison direction, weft_value *a
 
 weft_value *weft_where(weft_graph *g, weft_value *condition, weft_value *a, weft_value *b) {
     weft_value *operands[3] = {condition, a, b};
-    if (weft_ops_poisoned(operands, 3)) return weft_value_poison(g);
+    if (weft_ops_absent_any(g, operands, 3)) return weft_value_poison(g);
     int rank;
     weft_dim shape[WEFT_MAX_RANK];
     if (!weft_ops_broadcast_shapes(g, &a->type, &b->type, &rank, shape)) return weft_value_poison(g);
@@ -195,7 +222,7 @@ weft_value *weft_where(weft_graph *g, weft_value *condition, weft_value *a, weft
 /* -- numbers and compositions */
 
 static weft_value *number_like(weft_graph *g, const weft_value *x, double value) {
-    return weft_value_is_poison(x) ? weft_value_poison(g) : weft_scalar(g, x->type.dtype, value);
+    return !x || weft_value_is_poison(x) ? weft_value_poison(g) : weft_scalar(g, x->type.dtype, value);
 }
 weft_value *weft_add_number(weft_graph *g, weft_value *x, double value) {
     return weft_add(g, x, number_like(g, x, value));

@@ -12,7 +12,8 @@ static int gather_attributes(const weft_gather_options *o, weft_attribute *attri
 
 weft_value *weft_gather(weft_graph *g, weft_value *x, weft_value *starts, const weft_gather_options *options) {
     weft_value *operands[2] = {x, starts};
-    if (weft_ops_poisoned(operands, 2)) return weft_value_poison(g);
+    if (weft_ops_absent_any(g, operands, 2) || !weft_ops_given(g, options, 1, "the options"))
+        return weft_value_poison(g);
     weft_attribute attributes[5];
     int count = gather_attributes(options, attributes);
     attributes[count++] = weft_attr_dims(WEFT_ATTR_sizes, x->type.rank, options->sizes);
@@ -22,7 +23,8 @@ weft_value *weft_gather(weft_graph *g, weft_value *x, weft_value *starts, const 
 weft_value *weft_scatter(weft_graph *g, weft_reduction kind, weft_value *x, weft_value *indices, weft_value *updates,
                          const weft_gather_options *options) {
     weft_value *operands[3] = {x, indices, updates};
-    if (weft_ops_poisoned(operands, 3)) return weft_value_poison(g);
+    if (weft_ops_absent_any(g, operands, 3) || !weft_ops_given(g, options, 1, "the options"))
+        return weft_value_poison(g);
     weft_attribute attributes[5];
     int count = gather_attributes(options, attributes);
     attributes[count++] = weft_attr_string(WEFT_ATTR_kind, weft_ops_reduction_name(kind));
@@ -37,7 +39,7 @@ static weft_value *index_vectors(weft_graph *g, weft_value *indices) {
 
 weft_value *weft_take(weft_graph *g, weft_value *x, weft_value *indices, int axis) {
     weft_value *operands[2] = {x, indices};
-    if (weft_ops_poisoned(operands, 2)) return weft_value_poison(g);
+    if (weft_ops_absent_any(g, operands, 2)) return weft_value_poison(g);
     int rank = x->type.rank, index_rank = indices->type.rank;
     if (!weft_ops_axis(g, axis, rank, &axis)) return weft_value_poison(g);
     if (rank - 1 + index_rank > WEFT_MAX_RANK) {
@@ -64,7 +66,7 @@ weft_value *weft_embedding(weft_graph *g, weft_value *table, weft_value *ids) { 
 
 weft_value *weft_gather_nd(weft_graph *g, weft_value *x, weft_value *indices) {
     weft_value *operands[2] = {x, indices};
-    if (weft_ops_poisoned(operands, 2)) return weft_value_poison(g);
+    if (weft_ops_absent_any(g, operands, 2)) return weft_value_poison(g);
     int rank = x->type.rank, index_rank = indices->type.rank;
     weft_dim components = index_rank > 0 ? indices->type.dims[index_rank - 1] : -1;
     if (!weft_dim_is_number(components) || components > rank || index_rank - 1 + rank - components > WEFT_MAX_RANK) {
@@ -91,7 +93,7 @@ weft_value *weft_gather_nd(weft_graph *g, weft_value *x, weft_value *indices) {
 weft_value *weft_scatter_nd(weft_graph *g, weft_reduction kind, weft_value *x, weft_value *indices,
                             weft_value *updates) {
     weft_value *operands[3] = {x, indices, updates};
-    if (weft_ops_poisoned(operands, 3)) return weft_value_poison(g);
+    if (weft_ops_absent_any(g, operands, 3)) return weft_value_poison(g);
     int rank = x->type.rank, index_rank = indices->type.rank;
     weft_dim components = index_rank > 0 ? indices->type.dims[index_rank - 1] : -1;
     if (!weft_dim_is_number(components) || components > rank) {
@@ -127,7 +129,7 @@ static weft_value *full_addresses(weft_graph *g, const weft_value *x, weft_value
 
 weft_value *weft_take_along(weft_graph *g, weft_value *x, weft_value *indices, int axis) {
     weft_value *operands[2] = {x, indices};
-    if (weft_ops_poisoned(operands, 2)) return weft_value_poison(g);
+    if (weft_ops_absent_any(g, operands, 2)) return weft_value_poison(g);
     if (!weft_ops_axis(g, axis, x->type.rank, &axis)) return weft_value_poison(g);
     return weft_gather_nd(g, x, full_addresses(g, x, indices, axis));
 }
@@ -135,14 +137,14 @@ weft_value *weft_take_along(weft_graph *g, weft_value *x, weft_value *indices, i
 weft_value *weft_put_along(weft_graph *g, weft_reduction kind, weft_value *x, weft_value *indices, weft_value *updates,
                            int axis) {
     weft_value *operands[3] = {x, indices, updates};
-    if (weft_ops_poisoned(operands, 3)) return weft_value_poison(g);
+    if (weft_ops_absent_any(g, operands, 3)) return weft_value_poison(g);
     if (!weft_ops_axis(g, axis, x->type.rank, &axis)) return weft_value_poison(g);
     return weft_scatter_nd(g, kind, x, full_addresses(g, x, indices, axis), updates);
 }
 
 weft_value *weft_one_hot(weft_graph *g, weft_value *indices, weft_dim depth, int axis, weft_value *on,
                          weft_value *off) {
-    if (weft_value_is_poison(indices)) return indices;
+    if (weft_ops_absent(g, &indices)) return indices;
     int rank = indices->type.rank + 1;
     if (rank > WEFT_MAX_RANK) {
         weft_graph_problem(g, "one_hot of rank %d", indices->type.rank);

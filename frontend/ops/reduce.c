@@ -16,7 +16,7 @@ static weft_value *keep_axes(weft_graph *g, weft_value *reduced, const weft_valu
 
 weft_value *weft_reduce(weft_graph *g, weft_reduction kind, weft_value *x, int axis_count, const int64_t *axes,
                         bool keep) {
-    if (weft_value_is_poison(x)) return x;
+    if (weft_ops_absent(g, &x)) return x;
     int64_t full[WEFT_MAX_RANK];
     int count;
     if (!weft_ops_axes(g, axis_count, axes, x->type.rank, &count, full)) return weft_value_poison(g);
@@ -52,21 +52,21 @@ static weft_value *reduced_count(weft_graph *g, const weft_value *x, int axis_co
 }
 
 weft_value *weft_reduce_mean(weft_graph *g, weft_value *x, int axis_count, const int64_t *axes, bool keep) {
-    if (weft_value_is_poison(x)) return x;
+    if (weft_ops_absent(g, &x)) return x;
     weft_dtype compute = weft_ops_compute_dtype(x->type.dtype);
     weft_value *sum = weft_reduce_sum(g, weft_convert(g, x, compute), axis_count, axes, keep);
     return weft_convert(g, weft_div(g, sum, reduced_count(g, x, axis_count, axes, compute)), x->type.dtype);
 }
 
 weft_value *weft_reduce_variance(weft_graph *g, weft_value *x, int axis_count, const int64_t *axes, bool keep) {
-    if (weft_value_is_poison(x)) return x;
+    if (weft_ops_absent(g, &x)) return x;
     weft_value *wide = weft_convert(g, x, weft_ops_compute_dtype(x->type.dtype));
     weft_value *deviation = weft_sub(g, wide, weft_reduce_mean(g, wide, axis_count, axes, true));
     return weft_convert(g, weft_reduce_mean(g, weft_square(g, deviation), axis_count, axes, keep), x->type.dtype);
 }
 
 weft_value *weft_reduce_log_sum_exp(weft_graph *g, weft_value *x, int axis_count, const int64_t *axes, bool keep) {
-    if (weft_value_is_poison(x)) return x;
+    if (weft_ops_absent(g, &x)) return x;
     weft_value *wide = weft_convert(g, x, weft_ops_compute_dtype(x->type.dtype));
     weft_value *top = weft_reduce_max(g, wide, axis_count, axes, true);
     if (weft_value_is_poison(top)) return top;
@@ -82,7 +82,7 @@ weft_value *weft_reduce_log_sum_exp(weft_graph *g, weft_value *x, int axis_count
 }
 
 weft_value *weft_arg_reduce(weft_graph *g, weft_reduction kind, weft_value *x, int axis, bool keep, bool select_last) {
-    if (weft_value_is_poison(x)) return x;
+    if (weft_ops_absent(g, &x)) return x;
     if (!weft_ops_axis(g, axis, x->type.rank, &axis)) return weft_value_poison(g);
     weft_attribute attributes[3] = {weft_attr_int(WEFT_ATTR_axis, axis),
                                     weft_attr_string(WEFT_ATTR_kind, weft_ops_reduction_name(kind)),
@@ -93,7 +93,7 @@ weft_value *weft_arg_reduce(weft_graph *g, weft_reduction kind, weft_value *x, i
 }
 
 weft_value *weft_cumulative(weft_graph *g, weft_reduction kind, weft_value *x, int axis, bool exclusive, bool reverse) {
-    if (weft_value_is_poison(x)) return x;
+    if (weft_ops_absent(g, &x)) return x;
     if (!weft_ops_axis(g, axis, x->type.rank, &axis)) return weft_value_poison(g);
     weft_attribute attributes[4] = {
         weft_attr_int(WEFT_ATTR_axis, axis), weft_attr_string(WEFT_ATTR_kind, weft_ops_reduction_name(kind)),
@@ -102,7 +102,7 @@ weft_value *weft_cumulative(weft_graph *g, weft_reduction kind, weft_value *x, i
 }
 
 static weft_value *softmax_like(weft_graph *g, weft_op op, weft_value *x, int axis) {
-    if (weft_value_is_poison(x)) return x;
+    if (weft_ops_absent(g, &x)) return x;
     if (!weft_ops_axis(g, axis, x->type.rank, &axis)) return weft_value_poison(g);
     weft_attribute attribute = weft_attr_int(WEFT_ATTR_axis, axis);
     return weft_build(g, op, 1, &x, 1, &attribute);
@@ -114,7 +114,7 @@ weft_value *weft_log_softmax(weft_graph *g, weft_value *x, int axis) {
 
 static weft_value *norm(weft_graph *g, weft_op op, int operand_count, weft_value *const *operands, int axis_count,
                         const int64_t *axes, double epsilon) {
-    if (weft_ops_poisoned(operands, operand_count)) return weft_value_poison(g);
+    if (weft_ops_absent_any(g, operands, operand_count)) return weft_value_poison(g);
     int64_t full[WEFT_MAX_RANK];
     int count;
     if (!weft_ops_axes(g, axis_count, axes, operands[0]->type.rank, &count, full)) return weft_value_poison(g);
@@ -148,7 +148,7 @@ weft_value *weft_cross_entropy(weft_graph *g, weft_value *logits, weft_value *la
 void weft_sort(weft_graph *g, int count, weft_value *const *values, int axis, bool descending, bool stable,
                weft_value **results) {
     for (int i = 0; i < count; i++) results[i] = weft_value_poison(g);
-    if (count < 1 || weft_ops_poisoned(values, count)) return;
+    if (count < 1 || weft_ops_absent_any(g, values, count)) return;
     if (!weft_ops_axis(g, axis, values[0]->type.rank, &axis)) return;
     weft_attribute attributes[3] = {weft_attr_int(WEFT_ATTR_axis, axis),
                                     weft_attr_int(WEFT_ATTR_descending, descending),
@@ -160,7 +160,7 @@ void weft_sort(weft_graph *g, int count, weft_value *const *values, int axis, bo
 void weft_top_k(weft_graph *g, weft_value *x, weft_dim k, int axis, bool largest, weft_value **out_values,
                 weft_value **out_indices) {
     *out_values = *out_indices = weft_value_poison(g);
-    if (weft_value_is_poison(x) || !weft_ops_axis(g, axis, x->type.rank, &axis)) return;
+    if (weft_ops_absent(g, &x) || !weft_ops_axis(g, axis, x->type.rank, &axis)) return;
     weft_attribute attributes[3] = {weft_attr_int(WEFT_ATTR_axis, axis), weft_attr_dims(WEFT_ATTR_k, 1, &k),
                                     weft_attr_int(WEFT_ATTR_descending, largest)};
     weft_node *node = weft_node_create(g, WEFT_OP_top_k, 1, &x, 3, attributes, 0, NULL);
@@ -171,7 +171,7 @@ void weft_top_k(weft_graph *g, weft_value *x, weft_dim k, int axis, bool largest
 
 void weft_nonzero(weft_graph *g, weft_value *x, const char *symbol, weft_value **out_indices, weft_value **out_count) {
     *out_indices = *out_count = weft_value_poison(g);
-    if (weft_value_is_poison(x)) return;
+    if (weft_ops_absent(g, &x)) return;
     weft_attribute attribute = weft_attr_string(WEFT_ATTR_symbol, symbol);
     weft_node *node = weft_node_create(g, WEFT_OP_nonzero, 1, &x, symbol ? 1 : 0, &attribute, 0, NULL);
     if (!node || node->result_count != 2) return;

@@ -23,12 +23,13 @@ static bool infer_extent(weft_graph *g, const weft_value *x, int rank, const wef
 }
 
 weft_value *weft_reshape(weft_graph *g, weft_value *x, int rank, const weft_dim *shape) {
-    if (weft_value_is_poison(x)) return x;
+    if (weft_ops_absent(g, &x)) return x;
     weft_dim full[WEFT_MAX_RANK];
     if (rank < 0 || rank > WEFT_MAX_RANK) {
         weft_graph_problem(g, "reshape to rank %d", rank);
         return weft_value_poison(g);
     }
+    if (!weft_ops_given(g, shape, rank, "the shape")) return weft_value_poison(g);
     int inferred = -1;
     for (int i = 0; i < rank; i++) {
         full[i] = shape[i];
@@ -48,7 +49,7 @@ weft_value *weft_reshape(weft_graph *g, weft_value *x, int rank, const weft_dim 
 }
 
 weft_value *weft_transpose(weft_graph *g, weft_value *x, const int64_t *permutation) {
-    if (weft_value_is_poison(x)) return x;
+    if (weft_ops_absent(g, &x)) return x;
     int rank = x->type.rank;
     int64_t full[WEFT_MAX_RANK];
     bool identity = true;
@@ -64,18 +65,21 @@ weft_value *weft_transpose(weft_graph *g, weft_value *x, const int64_t *permutat
 }
 
 weft_value *weft_broadcast(weft_graph *g, weft_value *x, int rank, const weft_dim *shape, const int64_t *axes) {
-    if (weft_value_is_poison(x)) return x;
+    if (weft_ops_absent(g, &x)) return x;
+    if (!weft_ops_given(g, shape, rank, "the shape") || !weft_ops_given(g, axes, x->type.rank, "the list of axes"))
+        return weft_value_poison(g);
     weft_attribute attributes[2] = {weft_attr_dims(WEFT_ATTR_shape, rank, shape),
                                     weft_attr_ints(WEFT_ATTR_axes, x->type.rank, axes)};
     return weft_build(g, WEFT_OP_broadcast, 1, &x, 2, attributes);
 }
 
 weft_value *weft_broadcast_to(weft_graph *g, weft_value *x, int rank, const weft_dim *shape) {
-    if (weft_value_is_poison(x)) return x;
+    if (weft_ops_absent(g, &x)) return x;
     if (rank < x->type.rank || rank > WEFT_MAX_RANK) {
         weft_graph_problem(g, "cannot broadcast rank %d to rank %d", x->type.rank, rank);
         return weft_value_poison(g);
     }
+    if (!weft_ops_given(g, shape, rank, "the shape")) return weft_value_poison(g);
     bool same = rank == x->type.rank;
     for (int i = 0; same && i < rank; i++) same = shape[i] == x->type.dims[i];
     if (same) return x;
@@ -85,7 +89,8 @@ weft_value *weft_broadcast_to(weft_graph *g, weft_value *x, int rank, const weft
 }
 
 weft_value *weft_squeeze(weft_graph *g, weft_value *x, int axis_count, const int64_t *axes) {
-    if (weft_value_is_poison(x)) return x;
+    if (weft_ops_absent(g, &x)) return x;
+    if (!weft_ops_given(g, axes, axis_count, "the list of axes")) return weft_value_poison(g);
     bool drop[WEFT_MAX_RANK] = {false};
     for (int i = 0; i < x->type.rank; i++) drop[i] = axis_count == 0 && x->type.dims[i] == 1;
     for (int i = 0; i < axis_count; i++) {
@@ -105,9 +110,10 @@ weft_value *weft_squeeze(weft_graph *g, weft_value *x, int axis_count, const int
 }
 
 weft_value *weft_unsqueeze(weft_graph *g, weft_value *x, int axis_count, const int64_t *axes) {
-    if (weft_value_is_poison(x)) return x;
+    if (weft_ops_absent(g, &x)) return x;
     int rank = x->type.rank + axis_count;
     bool one[WEFT_MAX_RANK] = {false};
+    if (!weft_ops_given(g, axes, axis_count, "the list of axes")) return weft_value_poison(g);
     if (rank > WEFT_MAX_RANK) {
         weft_graph_problem(g, "rank %d is above %d", rank, WEFT_MAX_RANK);
         return weft_value_poison(g);
@@ -127,7 +133,7 @@ weft_value *weft_unsqueeze(weft_graph *g, weft_value *x, int axis_count, const i
 }
 
 weft_value *weft_flatten(weft_graph *g, weft_value *x, int axis) {
-    if (weft_value_is_poison(x)) return x;
+    if (weft_ops_absent(g, &x)) return x;
     int rank = x->type.rank;
     if (axis < -rank || axis > rank) {
         weft_graph_problem(g, "flatten at axis %d of rank %d", axis, rank);
@@ -144,8 +150,10 @@ weft_value *weft_flatten(weft_graph *g, weft_value *x, int axis) {
 
 weft_value *weft_slice(weft_graph *g, weft_value *x, const weft_dim *start, const weft_dim *limit,
                        const int64_t *stride) {
-    if (weft_value_is_poison(x)) return x;
+    if (weft_ops_absent(g, &x)) return x;
     int rank = x->type.rank;
+    if (!weft_ops_given(g, start, rank, "the start") || !weft_ops_given(g, limit, rank, "the limit"))
+        return weft_value_poison(g);
     int64_t ones[WEFT_MAX_RANK];
     bool whole = true;
     for (int i = 0; i < rank; i++) {
@@ -160,7 +168,7 @@ weft_value *weft_slice(weft_graph *g, weft_value *x, const weft_dim *start, cons
 }
 
 weft_value *weft_slice_axis(weft_graph *g, weft_value *x, int axis, weft_dim start, weft_dim limit) {
-    if (weft_value_is_poison(x)) return x;
+    if (weft_ops_absent(g, &x)) return x;
     if (!weft_ops_axis(g, axis, x->type.rank, &axis)) return weft_value_poison(g);
     weft_dim starts[WEFT_MAX_RANK] = {0}, limits[WEFT_MAX_RANK];
     for (int i = 0; i < x->type.rank; i++) limits[i] = x->type.dims[i];
@@ -170,7 +178,7 @@ weft_value *weft_slice_axis(weft_graph *g, weft_value *x, int axis, weft_dim sta
 }
 
 weft_value *weft_reverse(weft_graph *g, weft_value *x, int axis_count, const int64_t *axes) {
-    if (weft_value_is_poison(x) || axis_count == 0) return x;
+    if (weft_ops_absent(g, &x) || axis_count == 0) return x;
     int64_t full[WEFT_MAX_RANK];
     int count;
     if (!weft_ops_axes(g, axis_count, axes, x->type.rank, &count, full)) return weft_value_poison(g);
@@ -181,8 +189,10 @@ weft_value *weft_reverse(weft_graph *g, weft_value *x, int axis_count, const int
 weft_value *weft_pad(weft_graph *g, weft_value *x, weft_value *fill, const weft_dim *low, const weft_dim *high,
                      const int64_t *interior) {
     weft_value *operands[2] = {x, fill};
-    if (weft_ops_poisoned(operands, 2)) return weft_value_poison(g);
+    if (weft_ops_absent_any(g, operands, 2)) return weft_value_poison(g);
     int rank = x->type.rank;
+    if (!weft_ops_given(g, low, rank, "the padding") || !weft_ops_given(g, high, rank, "the padding"))
+        return weft_value_poison(g);
     int64_t zeros[WEFT_MAX_RANK] = {0};
     bool none = true;
     for (int i = 0; i < rank; i++) none = none && low[i] == 0 && high[i] == 0 && (!interior || interior[i] == 0);
@@ -194,11 +204,11 @@ weft_value *weft_pad(weft_graph *g, weft_value *x, weft_value *fill, const weft_
 }
 
 weft_value *weft_concat(weft_graph *g, int axis, int count, weft_value *const *values) {
-    if (count == 0) {
+    if (count < 1) {
         weft_graph_problem(g, "concat of nothing");
         return weft_value_poison(g);
     }
-    if (weft_ops_poisoned(values, count)) return weft_value_poison(g);
+    if (weft_ops_absent_any(g, values, count)) return weft_value_poison(g);
     if (!weft_ops_axis(g, axis, values[0]->type.rank, &axis)) return weft_value_poison(g);
     if (count == 1) return values[0];
     weft_attribute attribute = weft_attr_int(WEFT_ATTR_axis, axis);
@@ -206,11 +216,11 @@ weft_value *weft_concat(weft_graph *g, int axis, int count, weft_value *const *v
 }
 
 weft_value *weft_stack(weft_graph *g, int axis, int count, weft_value *const *values) {
-    if (count == 0) {
+    if (count < 1) {
         weft_graph_problem(g, "stack of nothing");
         return weft_value_poison(g);
     }
-    if (weft_ops_poisoned(values, count)) return weft_value_poison(g);
+    if (weft_ops_absent_any(g, values, count)) return weft_value_poison(g);
     if (!weft_ops_axis(g, axis, values[0]->type.rank + 1, &axis)) return weft_value_poison(g);
     weft_value **parts = weft_arena_allocate_array(&g->arena, (size_t)count, sizeof *parts);
     if (!parts) {
@@ -223,7 +233,10 @@ weft_value *weft_stack(weft_graph *g, int axis, int count, weft_value *const *va
 }
 
 weft_value *weft_dynamic_slice(weft_graph *g, weft_value *x, weft_value *const *starts, const weft_dim *sizes) {
-    if (weft_value_is_poison(x)) return x;
+    if (weft_ops_absent(g, &x)) return x;
+    if (!weft_ops_given(g, starts, x->type.rank, "the list of starts") ||
+        !weft_ops_given(g, sizes, x->type.rank, "the list of sizes"))
+        return weft_value_poison(g);
     weft_value *operands[WEFT_MAX_RANK + 1] = {x};
     for (int i = 0; i < x->type.rank; i++) operands[i + 1] = starts[i];
     weft_attribute attribute = weft_attr_dims(WEFT_ATTR_sizes, x->type.rank, sizes);
@@ -231,7 +244,8 @@ weft_value *weft_dynamic_slice(weft_graph *g, weft_value *x, weft_value *const *
 }
 
 weft_value *weft_dynamic_update_slice(weft_graph *g, weft_value *x, weft_value *update, weft_value *const *starts) {
-    if (weft_value_is_poison(x)) return x;
+    if (weft_ops_absent(g, &x)) return x;
+    if (!weft_ops_given(g, starts, x->type.rank, "the list of starts")) return weft_value_poison(g);
     weft_value *operands[WEFT_MAX_RANK + 2] = {x, update};
     for (int i = 0; i < x->type.rank; i++) operands[i + 2] = starts[i];
     return weft_build(g, WEFT_OP_dynamic_update_slice, x->type.rank + 2, operands, 0, NULL);
@@ -239,7 +253,7 @@ weft_value *weft_dynamic_update_slice(weft_graph *g, weft_value *x, weft_value *
 
 weft_value *weft_triangle(weft_graph *g, weft_value *x, bool upper, weft_value *diagonal) {
     weft_value *operands[2] = {x, diagonal};
-    if (weft_ops_poisoned(operands, 2)) return weft_value_poison(g);
+    if (weft_ops_absent_any(g, operands, 2)) return weft_value_poison(g);
     int rank = x->type.rank;
     if (rank < 2) {
         weft_graph_problem(g, "a triangle of rank %d", rank);

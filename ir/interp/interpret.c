@@ -4,6 +4,8 @@
    Read next: bind.c (entry), elementwise.c and its siblings (the ops). */
 #include "ir/interpret.h"
 
+#include "base/need.h"
+
 #include <string.h>
 
 #include "ir/build.h"
@@ -268,6 +270,9 @@ weft_status weft_interpret(weft_graph *graph, weft_interpret_mode mode, int inpu
 
 weft_status weft_graph_interpret(weft_graph *graph, int input_count, weft_tensor *const *inputs, int output_count,
                                  weft_tensor **outputs) {
+    WEFT_NEED(graph, "the graph");
+    WEFT_NEED_LIST(inputs, input_count, "the list of inputs");
+    WEFT_NEED_LIST(outputs, output_count, "the list of outputs");
     for (int i = 0; i < output_count; i++) outputs[i] = NULL;
     WEFT_TRY(weft_graph_verify(graph), "interpreting graph %s", graph->name);
     return weft_interpret(graph, WEFT_INTERPRET_EXACT, input_count, inputs, output_count, outputs);

@@ -1,4 +1,5 @@
-/* The pass: every block of the graph, inner ones first. Read next: classify.c, group.c, rewrite.c. */
+/* The pass: every block of the graph, inner ones first. Read next: classify.c, group.c, chain.c,
+   rewrite.c. */
 #include "passes/fuse/fuse.h"
 
 #include <string.h>
@@ -43,12 +44,13 @@ static bool has_effect(const weft_node *node) {
     return false;
 }
 
-static weft_status fuse_block(weft_graph *graph, weft_block *block) {
-    weft_fuse fuse = {.graph = graph, .block = block, .allocator = graph->context->allocator};
+static weft_status fuse_block(weft_graph *graph, weft_block *block, const weft_capability *capability) {
+    weft_fuse fuse = {.graph = graph, .block = block, .allocator = graph->context->allocator, .capability = capability};
     for (weft_node *node = block->first; node; node = node->next) {
         fuse.count++;
         for (int r = 0; r < node->region_count && node->op != WEFT_OP_fusion; r++) /* a group stays as it is */
-            WEFT_TRY(fuse_block(graph, node->regions[r]->block), "fusing a region of %s", weft_op_get(node->op)->name);
+            WEFT_TRY(fuse_block(graph, node->regions[r]->block, capability), "fusing a region of %s",
+                     weft_op_get(node->op)->name);
     }
     size_t bytes = (size_t)fuse.count * sizeof *fuse.items, stack_bytes = (size_t)fuse.count * sizeof *fuse.stack;
     fuse.items = weft_allocate(fuse.allocator, bytes);
@@ -78,6 +80,7 @@ static weft_status fuse_block(weft_graph *graph, weft_block *block) {
         }
         place_views(&fuse);
         weft_fuse_group(&fuse);
+        weft_fuse_chain(&fuse);
         status = weft_fuse_rewrite(&fuse);
         for (weft_node *node = block->first; node; node = node->next) node->note = NULL;
     }
@@ -87,5 +90,5 @@ static weft_status fuse_block(weft_graph *graph, weft_block *block) {
 }
 
 weft_status weft_pass_fuse(weft_pass_context *context) {
-    return fuse_block(context->graph, context->graph->body->block);
+    return fuse_block(context->graph, context->graph->body->block, context->capability);
 }

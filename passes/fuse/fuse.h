@@ -1,7 +1,8 @@
 /* The pass "fuse": cuts a block into groups, each of which one builder turns into kernels.
 
    classify.c says what each node may do (take part, be copied into its users, stand alone); group.c merges groups along
-   edges as long as one kernel can compute them; rewrite.c replaces each group by a `fusion` node.
+   edges as long as one kernel can compute them, chain.c groups of small products; rewrite.c replaces each group by a
+   `fusion` node.
    Invariant while grouping: the graph of groups has no cycle; its edges are values and the order of effects. */
 #ifndef WEFT_PASSES_FUSE_H
 #define WEFT_PASSES_FUSE_H
@@ -31,6 +32,7 @@ typedef struct weft_fuse_item {
     /* of roots: */
     int last, size;
     int anchor;  /* item of the first reduce or product; -1 = pointwise */
+    bool chain;  /* several products one after another: chain.h */
     bool costly; /* repeating it is dear: transcendental functions, gathers, reductions */
     int stamp;
 } weft_fuse_item;
@@ -39,6 +41,7 @@ typedef struct weft_fuse {
     weft_graph *graph;
     weft_block *block;
     weft_allocator allocator;
+    const weft_capability *capability; /* NULL: of no target */
     int count, stamp;
     weft_fuse_item *items; /* in block order; node->note points at them */
     int *stack;            /* count entries of scratch */
@@ -55,6 +58,10 @@ int weft_fuse_root(weft_fuse *fuse, int item);
 weft_value *weft_fuse_source(const weft_value *value);
 bool weft_fuse_used_outside(weft_fuse *fuse, const weft_value *value, int root);
 void weft_fuse_group(weft_fuse *fuse);
+/* Group a becomes part of group b. */
+void weft_fuse_merge(weft_fuse *fuse, int a, int b);
+/* chain.c: groups of small products that follow each other become one, on GPUs. */
+void weft_fuse_chain(weft_fuse *fuse);
 weft_status weft_fuse_rewrite(weft_fuse *fuse) WEFT_MUST_USE;
 /* The anchor attribute of a group. */
 const char *weft_fuse_anchor(const weft_fuse *fuse, int root);

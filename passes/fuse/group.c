@@ -246,7 +246,7 @@ static bool reads_memory(const weft_node *node, int operand) {
     }
 }
 
-static void merge(weft_fuse *fuse, int a, int b) {
+void weft_fuse_merge(weft_fuse *fuse, int a, int b) {
     weft_fuse_item *into = &fuse->items[b], *from = &fuse->items[a];
     from->parent = b;
     fuse->items[into->last].next = a;
@@ -291,7 +291,7 @@ static void try_operand(weft_fuse *fuse, weft_fuse_item *item, int index) {
     }
     if (reaches_around(fuse, a, b) || reaches_around(fuse, b, a)) return;
     if (!outputs_fit(fuse, a, b, anchor)) return;
-    merge(fuse, a, b);
+    weft_fuse_merge(fuse, a, b);
     if (item->role == WEFT_FUSE_POINT && any_dependent(fuse, node, weft_fuse_root(fuse, item->order)))
         item->dependent = true;
 }
@@ -314,6 +314,7 @@ void weft_fuse_group(weft_fuse *fuse) {
 const char *weft_fuse_anchor(const weft_fuse *fuse, int root) {
     const weft_fuse_item *item = &fuse->items[root];
     if (item->role == WEFT_FUSE_SINGLE) return weft_op_get(item->node->op)->name;
+    if (item->chain) return "chain";
     if (item->anchor < 0) return "pointwise";
     switch ((int)fuse->items[item->anchor].node->op) {
     case WEFT_OP_reduce: return "reduce";

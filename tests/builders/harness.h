@@ -38,6 +38,7 @@ Suite *elementwise_suite(void);
 Suite *movement_suite(void);
 Suite *reduce_suite(void);
 Suite *convolution_suite(void);
+Suite *chain_suite(void);
 Suite *single_suite(void);
 
 #endif

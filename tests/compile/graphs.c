@@ -182,8 +182,43 @@ static void state(weft_graph *g) {
     weft_graph_output(g, "c", parameter(g, "c", 1, (int64_t[]){2}));
 }
 
-const test_sample test_samples[] = {
-    {"mlp", mlp},           {"convolution", convolution}, {"cond", cond},           {"while", while_loop},
-    {"scan", scan},         {"symbolic", symbolic},       {"anonymous", anonymous}, {"outputs", outputs},
-    {"identity", identity}, {"constant", constant},       {"empty", empty},         {"empty_batch", empty_batch},
-    {"state", state},       {"no_steps", no_steps},       {"strided", strided},     {0}};
+/* Pairs of groups that differ in one thing only, so that kernels shared between unlike groups give wrong numbers: an
+   integer, a list, an extent, a string, the value of a constant, the order of operands, what is constant. */
+static void alike(weft_graph *g) {
+    weft_value *x = weft_graph_input(g, "x", WEFT_F32, 2, (weft_dim[]){3, 3}),
+               *z = weft_graph_input(g, "z", WEFT_F32, 3, (weft_dim[]){3, 3, 3}),
+               *w = parameter(g, "w", 2, (int64_t[]){3, 3});
+    weft_value *pairs[7][2];
+    for (int i = 0; i < 2; i++) {
+        weft_value *a = weft_optimization_barrier(g, x), *b = weft_optimization_barrier(g, z), *e = weft_exp(g, a);
+        pairs[0][i] = weft_cumulative(g, WEFT_SUM, a, i, false, false);
+        pairs[1][i] = weft_tanh(g, weft_transpose(g, b, i ? (int64_t[]){1, 0, 2} : (int64_t[]){0, 2, 1}));
+        pairs[2][i] = weft_tanh(g, weft_slice_axis(g, b, 0, i, i + 2));
+        pairs[3][i] = weft_reduce(g, i ? WEFT_MAX : WEFT_SUM, a, 1, (int64_t[]){1}, false);
+        pairs[4][i] = weft_tanh(g, weft_mul_number(g, a, i ? 2 : 3));
+        pairs[5][i] = i ? weft_sub(g, e, a) : weft_sub(g, a, e);
+        pairs[6][i] = weft_matmul(g, a, i ? w : weft_tanh(g, weft_optimization_barrier(g, x)));
+    }
+    for (int p = 0; p < 7; p++) {
+        char name[4] = {'p', (char)('0' + p), 0};
+        weft_graph_output(g, name, weft_stack(g, 0, 2, pairs[p]));
+    }
+}
+
+const test_sample test_samples[] = {{"mlp", mlp},
+                                    {"convolution", convolution},
+                                    {"cond", cond},
+                                    {"while", while_loop},
+                                    {"scan", scan},
+                                    {"symbolic", symbolic},
+                                    {"anonymous", anonymous},
+                                    {"outputs", outputs},
+                                    {"identity", identity},
+                                    {"constant", constant},
+                                    {"empty", empty},
+                                    {"empty_batch", empty_batch},
+                                    {"state", state},
+                                    {"no_steps", no_steps},
+                                    {"strided", strided},
+                                    {"alike", alike},
+                                    {0}};

@@ -1,6 +1,7 @@
 /* See cases.h. */
 #include "tests/cuda/cases.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "ir/build.h"
@@ -143,6 +144,27 @@ weft_capability weft_bench_capability(const weft_capability *device, const char 
     return own;
 }
 
+/* tanh between layers of one width; the last one has one output. */
+static void build_mlp(weft_graph *g, const int64_t *x) {
+    weft_dim rows = x[0], in = x[1], width = x[2];
+    weft_value *y = weft_graph_input(g, "x", WEFT_F32, 2, (weft_dim[]){rows, in});
+    for (int64_t i = 0; i < x[3]; i++) {
+        bool last = i + 1 == x[3];
+        weft_dim out = last ? 1 : width, shape[2] = {rows, out};
+        int64_t contract = 1;
+        char name[24];
+        weft_dot_options options = WEFT_DOT_OPTIONS_INIT;
+        options.contract_count = 1, options.lhs_contract = options.rhs_contract = &contract;
+        snprintf(name, sizeof name, "w%lld", (long long)i);
+        y = weft_dot_general(g, y, weft_graph_input(g, name, WEFT_F32, 2, (weft_dim[]){out, in}), &options);
+        snprintf(name, sizeof name, "b%lld", (long long)i);
+        y = weft_add(g, y, weft_broadcast(g, weft_graph_input(g, name, WEFT_F32, 1, &out), 2, shape, &contract));
+        if (!last) y = weft_tanh(g, y);
+        in = out;
+    }
+    weft_graph_output(g, "y", y);
+}
+
 weft_status weft_bench_graph(weft_context *context, const char *name, int count, const int64_t *numbers,
                              weft_graph **out_graph) {
     static const struct {
@@ -159,7 +181,8 @@ weft_status weft_bench_graph(weft_context *context, const char *name, int count,
                 {"attention", 8},
                 {"convolution", 8},
                 {"attention_backward", 8},
-                {"attention_gradient", 8}};
+                {"attention_gradient", 8},
+                {"mlp", 4}};
     size_t row = 0;
     *out_graph = NULL;
     while (row < sizeof rows / sizeof *rows && strcmp(rows[row].name, name)) row++;
@@ -177,6 +200,8 @@ weft_status weft_bench_graph(weft_context *context, const char *name, int count,
         build_attention_backward(*out_graph, numbers);
     else if (row == 11)
         build_attention_gradient(*out_graph, numbers);
+    else if (row == 12)
+        build_mlp(*out_graph, numbers);
     else if (row < 5)
         build_rows(*out_graph, name, numbers);
     else

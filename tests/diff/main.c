@@ -428,6 +428,27 @@ void compare_compiled(weft_graph *g, int input_count, weft_tensor *const *inputs
 #endif
 }
 
+/* Elements that attain an extremum together share its cotangent. */
+START_TEST(ties) {
+    static const double values[4] = {1, 3, 3, 0}, expected[4] = {0, 2.5, 2.5, 0};
+    weft_context *context;
+    weft_graph *g;
+    weft_tensor *in, *out;
+    expect(weft_context_create(NULL, &context), "ties");
+    expect(weft_graph_create(context, "ties", &g), "ties");
+    weft_value *x = weft_graph_input(g, "x", WEFT_F64, 1, (weft_dim[]){4}), *gradient;
+    weft_gradient(g, weft_reduce_max(g, x, 0, NULL, false), weft_scalar(g, WEFT_F64, 5), 1, &x, &gradient);
+    weft_graph_output(g, "gradient", gradient);
+    expect(weft_tensor_create_copy(context, WEFT_F64, 1, (int64_t[]){4}, values, &in), "ties");
+    expect(weft_graph_interpret(g, 1, &in, 1, &out), "ties");
+    for (int i = 0; i < 4; i++) ck_assert_double_eq(elements(out)[i], expected[i]);
+    weft_tensor_release(in);
+    weft_tensor_release(out);
+    weft_graph_release(g);
+    weft_context_release(context);
+}
+END_TEST
+
 START_TEST(derivatives) {
     const test_case *c = &cases[_i];
     weft_context *context;
@@ -490,6 +511,7 @@ int main(void) {
     Suite *suite = suite_create("diff");
     TCase *all = tcase_create("derivatives");
     tcase_set_timeout(all, 60);
+    tcase_add_test(all, ties);
     tcase_add_loop_test(all, derivatives, 0, (int)(sizeof cases / sizeof *cases));
     suite_add_tcase(suite, all);
     suite_add_tcase(suite, case_transforms());

@@ -374,6 +374,50 @@ static const golden goldens[] = {
      "yield %8\n"
      "} : f32[3, 3]\n"
      "output \"y\" %4\n"},
+    {"a result that the rows of a reduction cannot store", "fuse",
+     "input %0 \"x\" : f32[2, 3]\n%1 = neg %0 : f32[2, 3]\n"
+     "%2 = broadcast %1 {shape = [4, 2, 3], axes = [1, 2]} : f32[4, 2, 3]\n"
+     "%3 = reduce %2 {axes = [2], kind = \"sum\"} : f32[4, 2]\noutput \"a\" %1\noutput \"b\" %3\n",
+     "input %0 \"x\" : f32[2, 3]\n"
+     "%1 = fusion %0 {anchor = \"pointwise\"} { (%2 \"x\" : f32[2, 3])\n"
+     "%3 = neg %2 : f32[2, 3]\n"
+     "yield %3\n"
+     "} : f32[2, 3]\n"
+     "%4 = fusion %1 {anchor = \"reduce\"} { (%5 : f32[2, 3])\n"
+     "%6 = broadcast %5 {shape = [4, 2, 3], axes = [1, 2]} : f32[4, 2, 3]\n"
+     "%7 = reduce %6 {axes = [2], kind = \"sum\"} : f32[4, 2]\n"
+     "yield %7\n"
+     "} : f32[4, 2]\n"
+     "output \"a\" %1\n"
+     "output \"b\" %4\n"},
+    {"a reduction of what a reduction gives is another group", "fuse",
+     "input %0 \"x\" : f32[4, 4]\n%1 = reduce %0 {axes = [0], kind = \"sum\"} : f32[4]\n%2 = exp %1 : f32[4]\n"
+     "%3 = reduce %2 {axes = [0], kind = \"sum\"} : f32[]\noutput \"y\" %3\n",
+     "input %0 \"x\" : f32[4, 4]\n"
+     "%1 = fusion %0 {anchor = \"reduce\"} { (%2 \"x\" : f32[4, 4])\n"
+     "%3 = reduce %2 {axes = [0], kind = \"sum\"} : f32[4]\n"
+     "%4 = exp %3 : f32[4]\n"
+     "yield %4\n"
+     "} : f32[4]\n"
+     "%5 = fusion %1 {anchor = \"reduce\"} { (%6 : f32[4])\n"
+     "%7 = reduce %6 {axes = [0], kind = \"sum\"} : f32[]\n"
+     "yield %7\n"
+     "} : f32[]\n"
+     "output \"y\" %5\n"},
+    {"the maximum along one axis and the sum along the other are no softmax", "raise",
+     "input %0 \"x\" : f32[3, 3]\n%1 = reduce %0 {axes = [0], kind = \"max\"} : f32[3]\n"
+     "%2 = broadcast %1 {shape = [3, 3], axes = [1]} : f32[3, 3]\n%3 = sub %0, %2 : f32[3, 3]\n%4 = exp %3 : f32[3, 3]\n"
+     "%5 = reduce %4 {axes = [1], kind = \"sum\"} : f32[3]\n%6 = broadcast %5 {shape = [3, 3], axes = [0]} : f32[3, 3]\n"
+     "%7 = div %4, %6 : f32[3, 3]\noutput \"y\" %7\n",
+     "input %0 \"x\" : f32[3, 3]\n"
+     "%1 = reduce %0 {axes = [0], kind = \"max\"} : f32[3]\n"
+     "%2 = broadcast %1 {shape = [3, 3], axes = [1]} : f32[3, 3]\n"
+     "%3 = sub %0, %2 : f32[3, 3]\n"
+     "%4 = exp %3 : f32[3, 3]\n"
+     "%5 = reduce %4 {axes = [1], kind = \"sum\"} : f32[3]\n"
+     "%6 = broadcast %5 {shape = [3, 3], axes = [0]} : f32[3, 3]\n"
+     "%7 = div %4, %6 : f32[3, 3]\n"
+     "output \"y\" %7\n"},
 };
 
 static weft_context *context;
