@@ -96,6 +96,8 @@ static weft_status sweep(cli_arguments *arguments, cli_runner *runner, int count
     if (!known)
         return WEFT_STATUS(WEFT_NOT_FOUND,
                            "no input has an extent named %s; `weft inspect --wir MODEL` shows the symbols", name);
+    if (cli_flag(arguments, "specialized"))
+        return cli_sweep_specialized(arguments, runner, name, low, high, count, tensors);
     cli_progress progress;
     cli_progress_start(&progress, "sweep");
     for (long long value = low; value <= high; value++) {

@@ -68,6 +68,9 @@ void cli_progress_start(cli_progress *progress, const char *what);
 void cli_progress_at(cli_progress *progress, long long done, long long total, const char *detail);
 void cli_progress_end(cli_progress *progress);
 double cli_now(void); /* seconds */
+/* The same for timing calls: with --threads 1 the time of this thread alone, which other work on the machine does not
+   lengthen. */
+double cli_work_now(const cli_arguments *arguments);
 
 /* Opens .onnx, .wir: a graph. dims: "B=1..64" texts. Inputs needed by value are taken from inputs (may be NULL). */
 typedef struct cli_named_tensor {

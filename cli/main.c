@@ -53,6 +53,8 @@ const cli_command cli_commands[] = {
      "MODEL",
      "time a model",
      {{"dim-sweep", NULL, CLI_TEXT, "NAME=LO..HI", "call with every extent in the range, just in time"},
+      {"specialized", NULL, CLI_FLAG, NULL, "a sweep also times a program compiled for each size, in turns"},
+      {"samples", NULL, CLI_NUMBER, "N", "with --specialized: sizes, spread over the range (default: all)"},
       {"expect-compiles", NULL, CLI_NUMBER, "N", "fail when a sweep compiles more often"},
       {"load", NULL, CLI_FLAG, NULL, "time loading and the first call"},
       {"profile", NULL, CLI_FLAG, NULL, "the steps by time, each with its kernel, node and bytes"},

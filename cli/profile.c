@@ -16,6 +16,7 @@ typedef struct row {
 } row;
 
 typedef struct profile {
+    const cli_arguments *arguments;
     row *rows;
     int count;
     double last; /* when the step before ended */
@@ -23,11 +24,11 @@ typedef struct profile {
 
 static void observe(void *self, int step) {
     profile *p = self;
-    double now = cli_now(), took = now - p->last;
+    double now = cli_work_now(p->arguments), took = now - p->last;
     row *r = &p->rows[step];
     if (r->best == 0 || took < r->best) r->best = took;
     r->sum += took;
-    p->last = cli_now();
+    p->last = cli_work_now(p->arguments);
 }
 
 static int by_best(const void *a, const void *b) {
@@ -79,7 +80,7 @@ weft_status cli_profile(cli_arguments *arguments, cli_runner *runner, weft_tenso
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "--profile needs an artifact: weft compile MODEL -o FILE.weft first");
     weft_frame *frame = &runner->session->frame;
     weft_tensor *outputs[CLI_VALUES_MAX] = {0};
-    profile p = {.count = frame->data->regions[WEFT_REGION_MAIN].count};
+    profile p = {.arguments = arguments, .count = frame->data->regions[WEFT_REGION_MAIN].count};
     p.rows = calloc((size_t)p.count + 1, sizeof *p.rows);
     if (!p.rows) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "a profile");
     for (int i = 0; i < p.count; i++) p.rows[i].step = i;
@@ -89,7 +90,7 @@ weft_status cli_profile(cli_arguments *arguments, cli_runner *runner, weft_tenso
     frame->observe = observe, frame->observe_self = &p;
     double end = cli_now() + 2.0;
     while (!status && (wanted > 0 ? calls < wanted : calls < 5 || cli_now() < end)) {
-        p.last = cli_now();
+        p.last = cli_work_now(arguments);
         status = cli_runner_call(runner, inputs, outputs);
         calls++;
     }

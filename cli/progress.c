@@ -14,6 +14,13 @@ double cli_now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+double cli_work_now(const cli_arguments *arguments) {
+    if (cli_number(arguments, "threads", 0) != 1) return cli_now();
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
 void cli_progress_start(cli_progress *progress, const char *what) {
     *progress = (cli_progress){.what = what, .start = cli_now()};
     progress->last_line = progress->start;

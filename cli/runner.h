@@ -34,6 +34,10 @@ weft_status cli_runner_inputs(cli_arguments *arguments, const cli_runner *runner
 weft_status cli_read_inputs(cli_arguments *arguments, cli_named_tensor *out_tensors, int *out_count) WEFT_MUST_USE;
 void cli_release_tensors(int count, weft_tensor **tensors);
 
+/* sweep.c: the sizes low..high of an extent through the runner and through programs compiled for one size each. */
+weft_status cli_sweep_specialized(cli_arguments *arguments, cli_runner *runner, const char *name, int64_t low,
+                                  int64_t high, int count, const cli_named_tensor *tensors) WEFT_MUST_USE;
+
 /* profile.c: calls a session many times and prints its steps by time. */
 weft_status cli_profile(cli_arguments *arguments, cli_runner *runner, weft_tensor *const *inputs) WEFT_MUST_USE;
 
