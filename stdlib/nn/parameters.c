@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/context.h"
+#include "stdlib/random.h"
 #include "weft/transform.h"
 
 #include <math.h>
@@ -47,32 +48,20 @@ void weft_parameters_release(weft_parameters *p) {
 
 /* -- initial values */
 
-/* Steele, Lea, Flood 2014 (splitmix64). */
-static uint64_t next_bits(uint64_t *state) {
-    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-/* [0, 1) */
-static double next_uniform(uint64_t *state) { return (double)(next_bits(state) >> 11) * 0x1p-53; }
-
 /* The start of a name's stream: FNV-1a of the name, mixed with the seed. */
 static uint64_t stream_of(uint64_t seed, const char *name) {
     uint64_t hash = 0xcbf29ce484222325u;
     for (const char *at = name; *at; at++) hash = (hash ^ (unsigned char)*at) * 0x100000001b3u;
-    hash ^= next_bits(&seed);
-    return hash;
+    return weft_draw_stream(seed, hash);
 }
 
 static double draw(weft_init_kind kind, double scale, uint64_t *state) {
     switch (kind) {
     case WEFT_INIT_ONES: return 1;
-    case WEFT_INIT_UNIFORM: return (2 * next_uniform(state) - 1) * scale;
+    case WEFT_INIT_UNIFORM: return (2 * weft_draw_uniform(state) - 1) * scale;
     case WEFT_INIT_NORMAL: { /* Box, Muller 1958; 1 - u lies in (0, 1] */
-        double radius = sqrt(-2 * log(1 - next_uniform(state)));
-        return scale * radius * cos(6.283185307179586 * next_uniform(state));
+        double radius = sqrt(-2 * log(1 - weft_draw_uniform(state)));
+        return scale * radius * cos(6.283185307179586 * weft_draw_uniform(state));
     }
     case WEFT_INIT_ZEROS: break;
     }

@@ -1,0 +1,141 @@
+/* Training: batches from files, prefetched; a loop with evaluation, metrics and checkpoints; exact resume.
+
+       weft_corpus_open(context, "shakespeare.txt", &text);
+       weft_corpus_batches batches = {text, 0, weft_corpus_count(text) * 9 / 10, seed, false};
+       weft_loader_create(context, program, weft_corpus_fill, &batches, NULL, &loader);
+       weft_train_options o = WEFT_TRAIN_OPTIONS_INIT;
+       o.program = program, o.session = session, o.loader = loader, o.steps = 2000, o.folder = "runs/a";
+       weft_train(context, &o, &result);
+
+   Every batch is a function of its number, so the number of the step is all that a checkpoint needs besides the states:
+   a run that was killed and resumed gives the bits of one that was not. The library prints nothing; progress is a
+   callback. Threading: objects are thread-compatible unless said otherwise. Ownership: borrowed objects must outlive
+   the borrower. Errors: statuses; a file that is not what it should be is INVALID_DATA with what is wrong. */
+#ifndef WEFT_TRAIN_H
+#define WEFT_TRAIN_H
+
+#include "weft/runtime.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* -- batches */
+
+/* Fills the tensors, one per input of a program, with batch `batch`. Called from several threads at once. */
+typedef weft_status (*weft_batch_function)(void *self, int64_t batch, weft_tensor *const *tensors);
+
+/* Prefetches batches in threads of its own. */
+typedef struct weft_loader weft_loader;
+typedef struct weft_loader_options {
+    size_t struct_bytes;
+    int thread_count; /* default 1 */
+    int prefetch;     /* batches ready ahead; default 4 */
+} weft_loader_options;
+#define WEFT_LOADER_OPTIONS_INIT {sizeof(weft_loader_options), 0, 0}
+/* The tensors have the dtypes and shapes of the program's inputs, which must be numbers. options may be NULL. `self` is
+   borrowed. */
+WEFT_API weft_status weft_loader_create(weft_context *context, const weft_program *program, weft_batch_function fill,
+                                        void *self, const weft_loader_options *options,
+                                        weft_loader **out_loader) WEFT_MUST_USE;
+WEFT_API void weft_loader_release(weft_loader *loader);
+/* Tensors of batch `batch`, borrowed until the next call. Batches in sequence are ready; any other starts anew there.
+ */
+WEFT_API weft_status weft_loader_get(weft_loader *loader, int64_t batch,
+                                     weft_tensor *const **out_tensors) WEFT_MUST_USE;
+
+/* Text as one token per byte; the symbols that occur are numbered in byte order. Immutable, thread-safe. */
+typedef struct weft_corpus weft_corpus;
+WEFT_API weft_status weft_corpus_open(weft_context *context, const char *path, weft_corpus **out_corpus) WEFT_MUST_USE;
+WEFT_API void weft_corpus_release(weft_corpus *text);
+WEFT_API int64_t weft_corpus_count(const weft_corpus *text);
+WEFT_API int weft_corpus_vocabulary(const weft_corpus *text);
+WEFT_API unsigned char weft_corpus_symbol(const weft_corpus *text, int token);
+/* For weft_corpus_fill: pieces of tokens [from, to) at random places; in_order: one after the other instead, from the
+   start again at the end. */
+typedef struct weft_corpus_batches {
+    const weft_corpus *text;
+    int64_t from, to;
+    uint64_t seed;
+    bool in_order;
+} weft_corpus_batches;
+/* tensors: i64 [B, T] tokens and i64 [B, T], each token's successor. self: weft_corpus_batches. */
+WEFT_API weft_status weft_corpus_fill(void *self, int64_t batch, weft_tensor *const *tensors);
+
+/* Images and labels in IDX files (MNIST and its relatives), uncompressed. Immutable, thread-safe. */
+typedef struct weft_images weft_images;
+WEFT_API weft_status weft_images_open_idx(weft_context *context, const char *images_path, const char *labels_path,
+                                          weft_images **out_images) WEFT_MUST_USE;
+WEFT_API void weft_images_release(weft_images *images);
+WEFT_API int64_t weft_images_count(const weft_images *images);
+/* For weft_images_fill: every epoch visits each image once (what does not fill a batch is left out), in an order of its
+   own with shuffle. */
+typedef struct weft_image_batches {
+    const weft_images *images;
+    uint64_t seed;
+    bool shuffle;
+    float mean, deviation; /* of pixels in [0, 1]; deviation 0 = 1 */
+} weft_image_batches;
+/* tensors: f32 [B, 1, H, W] and i64 [B]. self: weft_image_batches. */
+WEFT_API weft_status weft_images_fill(void *self, int64_t batch, weft_tensor *const *tensors);
+
+/* -- checkpoints: FOLDER/step-N.safetensors, all states and the step. A file appears complete, on disk, or not at all
+ */
+
+/* Writes one and removes all but the newest `keep` (0 = keeps all). */
+WEFT_API weft_status weft_checkpoint_write(weft_context *context, const weft_program *program, weft_session *session,
+                                           const char *folder, int64_t step, int keep) WEFT_MUST_USE;
+/* Reads the newest into the session. *out_step: its step, 0 when there is none. A damaged newest one is an error. */
+WEFT_API weft_status weft_checkpoint_read(weft_context *context, const weft_program *program, weft_session *session,
+                                          const char *folder, int64_t *out_step) WEFT_MUST_USE;
+
+/* -- the loop */
+
+typedef struct weft_train_progress {
+    int64_t step, steps; /* step: done so far */
+    double loss;         /* of this step */
+    double validation;   /* the latest; NaN = none yet */
+    double seconds;      /* since the call began */
+    double steps_per_second;
+} weft_train_progress;
+
+typedef struct weft_train_options {
+    size_t struct_bytes;
+    weft_program *program; /* one step; output 0 is the loss, further scalar outputs are metrics by their names */
+    weft_session *session;
+    weft_loader *loader;
+    int64_t steps;
+    /* Evaluation: a program whose states are among the other's; output 0 is averaged. NULL = none. */
+    weft_program *evaluation_program;
+    weft_session *evaluation_session;
+    weft_loader *evaluation_loader;
+    int64_t evaluation_batches; /* default 1 */
+    int64_t evaluate_every;     /* steps; default: at the end only */
+    const char *folder;         /* metrics.csv, metrics.jsonl, report.html and checkpoints; NULL = no files */
+    int64_t log_every;          /* steps; default 10 */
+    int64_t checkpoint_every;   /* steps; default: at the end only */
+    int checkpoint_keep;        /* default 3 */
+    bool resume;                /* goes on from the newest checkpoint in the folder */
+    /* Called after each step; returning false ends the loop, with a checkpoint. May be NULL. */
+    bool (*progress)(void *self, const weft_train_progress *progress);
+    void *progress_self;
+} weft_train_options;
+#define WEFT_TRAIN_OPTIONS_INIT {sizeof(weft_train_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, 0, 0}
+
+typedef struct weft_train_result {
+    int64_t first_step, steps; /* resumed after; done in all */
+    double loss, validation;   /* the last ones; validation NaN = none */
+    double seconds;
+} weft_train_result;
+/* A loss that is not finite ends the loop with OUT_OF_RANGE and the step. */
+WEFT_API weft_status weft_train(weft_context *context, const weft_train_options *options,
+                                weft_train_result *out_result) WEFT_MUST_USE;
+
+/* One page with a curve for each column of a metrics.csv. */
+WEFT_API weft_status weft_train_report(weft_context *context, const char *csv_path,
+                                       const char *html_path) WEFT_MUST_USE;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

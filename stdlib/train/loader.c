@@ -1,0 +1,160 @@
+/* Batches ahead of their use. A ring of slots: batch n goes to slot n modulo depth. Invariant: a slot is EMPTY
+   (anyone's), FILLING (one worker's), READY, or IN_USE (the caller's until its next call); all under one lock. */
+#include "weft/train.h"
+
+#include "base/arena.h"
+#include "base/context.h"
+
+#include <pthread.h>
+#include <string.h>
+
+enum { INPUTS_MAX = 32, THREADS_MAX = 64, DEPTH_MAX = 64 };
+
+typedef enum slot_state { EMPTY, FILLING, READY, IN_USE } slot_state;
+
+typedef struct slot {
+    slot_state state;
+    int64_t batch;
+    weft_status status;
+    weft_tensor *tensors[INPUTS_MAX];
+} slot;
+
+struct weft_loader {
+    weft_context *context;
+    weft_batch_function fill;
+    void *self;
+    int input_count, depth, thread_count, started;
+    slot slots[DEPTH_MAX];
+    int64_t next_fill; /* batch that the next free worker takes */
+    int64_t expected;  /* batch that a sequence goes on with */
+    bool stop, paused; /* paused: workers finish what they fill and take nothing */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pthread_t threads[THREADS_MAX];
+};
+
+static void *work(void *argument) {
+    weft_loader *l = argument;
+    (void)pthread_mutex_lock(&l->lock);
+    while (!l->stop) {
+        slot *s = &l->slots[l->next_fill % l->depth];
+        if (l->paused || s->state != EMPTY) {
+            (void)pthread_cond_wait(&l->changed, &l->lock);
+            continue;
+        }
+        s->state = FILLING;
+        s->batch = l->next_fill++;
+        (void)pthread_mutex_unlock(&l->lock);
+        weft_status status = l->fill(l->self, s->batch, s->tensors);
+        (void)pthread_mutex_lock(&l->lock);
+        s->status = status;
+        s->state = READY;
+        (void)pthread_cond_broadcast(&l->changed);
+    }
+    (void)pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+static weft_status make_tensors(weft_loader *l, const weft_program *program) {
+    for (int i = 0; i < l->input_count; i++) {
+        weft_port_info info;
+        weft_program_input(program, i, &info);
+        for (int axis = 0; axis < info.rank; axis++)
+            if (info.shape[axis] < 0)
+                return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "input %s: axis %d is symbolic; batches have fixed shapes",
+                                   info.name, axis);
+        for (int s = 0; s < l->depth; s++)
+            WEFT_TRY(weft_tensor_create(l->context, info.dtype, info.rank, info.shape, &l->slots[s].tensors[i]),
+                     "batches of input %s", info.name);
+    }
+    return NULL;
+}
+
+static weft_status start(weft_loader *l) {
+    for (; l->started < l->thread_count; l->started++)
+        if (pthread_create(&l->threads[l->started], NULL, work, l))
+            return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no thread to load batches");
+    return NULL;
+}
+
+weft_status weft_loader_create(weft_context *context, const weft_program *program, weft_batch_function fill, void *self,
+                               const weft_loader_options *options, weft_loader **out_loader) {
+    *out_loader = NULL;
+    int inputs = weft_program_input_count(program);
+    int threads = options && options->thread_count ? options->thread_count : 1;
+    int prefetch = options && options->prefetch ? options->prefetch : 4;
+    if (inputs > INPUTS_MAX || threads < 1 || threads > THREADS_MAX || prefetch < 1 || prefetch >= DEPTH_MAX)
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "a loader of %d inputs with %d threads and %d batches ahead", inputs,
+                           threads, prefetch);
+    weft_loader *l = weft_allocate(context->allocator, sizeof *l);
+    if (!l) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for a loader");
+    l->context = context, l->fill = fill, l->self = self;
+    l->input_count = inputs, l->thread_count = threads, l->depth = prefetch + 1;
+    weft_context_retain(context);
+    (void)pthread_mutex_init(&l->lock, NULL);
+    (void)pthread_cond_init(&l->changed, NULL);
+    weft_status status = make_tensors(l, program);
+    if (!status) status = start(l);
+    if (status)
+        weft_loader_release(l);
+    else
+        *out_loader = l;
+    return status;
+}
+
+void weft_loader_release(weft_loader *l) {
+    if (!l) return;
+    (void)pthread_mutex_lock(&l->lock);
+    l->stop = true;
+    (void)pthread_cond_broadcast(&l->changed);
+    (void)pthread_mutex_unlock(&l->lock);
+    for (int i = 0; i < l->started; i++) (void)pthread_join(l->threads[i], NULL);
+    for (int s = 0; s < l->depth; s++) {
+        weft_status_release(l->slots[s].status);
+        for (int i = 0; i < l->input_count; i++) weft_tensor_release(l->slots[s].tensors[i]);
+    }
+    (void)pthread_cond_destroy(&l->changed);
+    (void)pthread_mutex_destroy(&l->lock);
+    weft_context *context = l->context;
+    weft_free(context->allocator, l, sizeof *l);
+    weft_context_release(context);
+}
+
+static void empty(slot *s) {
+    weft_status_release(s->status);
+    s->status = NULL;
+    s->state = EMPTY;
+}
+
+/* Waits until nobody fills, forgets what is ready, goes on at `batch`. */
+static void restart(weft_loader *l, int64_t batch) {
+    l->paused = true;
+    for (int s = 0; s < l->depth; s++)
+        while (l->slots[s].state == FILLING) (void)pthread_cond_wait(&l->changed, &l->lock);
+    l->next_fill = batch;
+    for (int s = 0; s < l->depth; s++) empty(&l->slots[s]);
+    l->paused = false;
+}
+
+weft_status weft_loader_get(weft_loader *l, int64_t batch, weft_tensor *const **out_tensors) {
+    *out_tensors = NULL;
+    if (batch < 0) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "batch %lld", (long long)batch);
+    (void)pthread_mutex_lock(&l->lock);
+    if (batch != l->expected) {
+        restart(l, batch);
+    } else {
+        for (int s = 0; s < l->depth; s++)
+            if (l->slots[s].state == IN_USE) empty(&l->slots[s]);
+    }
+    l->expected = batch + 1;
+    (void)pthread_cond_broadcast(&l->changed);
+    slot *s = &l->slots[batch % l->depth];
+    while (s->state != READY || s->batch != batch) (void)pthread_cond_wait(&l->changed, &l->lock);
+    weft_status status = s->status;
+    s->status = NULL;
+    s->state = IN_USE;
+    (void)pthread_mutex_unlock(&l->lock);
+    if (status) return weft_status_annotate(status, __FILE__, __LINE__, "batch %lld", (long long)batch);
+    *out_tensors = s->tensors;
+    return NULL;
+}
