@@ -66,6 +66,7 @@ const cli_command cli_commands[] = {
       {"json", NULL, CLI_FLAG, NULL, "machine-readable"},
       {0}},
      cli_run_bench},
+    {"train", "CONFIG.toml", "train a model on a text file (examples/train_char.toml)", {{0}}, cli_run_train},
     {"bisect",
      "MODEL",
      "find the first pass or kernel that changes the numbers",

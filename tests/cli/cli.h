@@ -14,5 +14,6 @@ void cli_refuse(int code, const char *arguments, const char *part);
 void cli_accept(const char *arguments);
 
 TCase *cli_damage_tests(void);
+TCase *cli_train_tests(void);
 
 #endif

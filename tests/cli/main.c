@@ -250,6 +250,7 @@ int main(void) {
     tcase_add_test(tests, test_targets);
     suite_add_tcase(suite, tests);
     suite_add_tcase(suite, cli_damage_tests());
+    suite_add_tcase(suite, cli_train_tests());
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);

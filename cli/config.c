@@ -1,0 +1,215 @@
+#include "cli/config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINE_BYTES = 4096, NAME_BYTES = 256 };
+
+typedef struct reader {
+    cli_config *config;
+    int line;
+    char table[NAME_BYTES]; /* "" or "name." */
+} reader;
+
+static weft_status wrong(const reader *r, const char *what) {
+    return WEFT_STATUS(WEFT_INVALID_DATA, "%s:%d: %s", r->config->path, r->line, what);
+}
+
+static const char *skip_blanks(const char *at) {
+    while (*at == ' ' || *at == '\t') at++;
+    return at;
+}
+
+static bool is_end(const char *at) {
+    at = skip_blanks(at);
+    return !*at || *at == '#';
+}
+
+/* A bare key; returns what follows, NULL when there is none. */
+static const char *read_key(const char *at, char *key) {
+    size_t length = 0;
+    while (isalnum((unsigned char)at[length]) || at[length] == '_' || at[length] == '-') length++;
+    if (!length || length >= NAME_BYTES / 2) return NULL;
+    memcpy(key, at, length);
+    key[length] = 0;
+    return at + length;
+}
+
+static char *copy_text(const char *text) {
+    char *copy = malloc(strlen(text) + 1);
+    return copy ? strcpy(copy, text) : NULL;
+}
+
+/* A string in quotes; returns what follows. */
+static weft_status read_string(const reader *r, const char *at, char *text, const char **out_rest) {
+    static const char from[] = "btnfr\"\\", to[] = "\b\t\n\f\r\"\\";
+    char quote = *at++;
+    size_t length = 0;
+    if (at[0] == quote && at[1] == quote) return wrong(r, "strings of several lines are not read");
+    for (; *at && *at != quote; at++) {
+        char c = *at;
+        if (quote == '"' && c == '\\') {
+            const char *found = *++at ? strchr(from, *at) : NULL;
+            if (!found) return wrong(r, "this escape is not read");
+            c = to[found - from];
+        }
+        text[length++] = c;
+    }
+    text[length] = 0;
+    *out_rest = *at ? at + 1 : at;
+    return *at ? NULL : wrong(r, "a string does not end");
+}
+
+/* The whole word is a number; underscores stand between digits. */
+static weft_status read_number(const reader *r, const char *word, size_t length, cli_config_entry *entry) {
+    char digits[64], *rest;
+    size_t count = 0;
+    bool is_float = false;
+    for (size_t i = 0; i < length; i++) {
+        bool between =
+            i && i + 1 < length && isdigit((unsigned char)word[i - 1]) && isdigit((unsigned char)word[i + 1]);
+        if (word[i] == '_' && between) continue;
+        if (!strchr("0123456789+-.eE", word[i]) || count + 1 >= sizeof digits)
+            return wrong(r, "a value is no string, number, true or false");
+        is_float |= strchr(".eE", word[i]) != NULL;
+        digits[count++] = word[i];
+    }
+    digits[count] = 0;
+    errno = 0;
+    entry->kind = is_float ? CLI_CONFIG_FLOAT : CLI_CONFIG_INTEGER;
+    if (is_float)
+        entry->number = strtod(digits, &rest);
+    else
+        entry->number = (double)(entry->integer = strtoll(digits, &rest, 10));
+    return *rest || !count || errno ? wrong(r, "a number is malformed or out of range") : NULL;
+}
+
+static weft_status read_value(const reader *r, const char *at, cli_config_entry *entry) {
+    char text[LINE_BYTES];
+    const char *rest = at;
+    if (*at == '"' || *at == '\'') {
+        WEFT_TRY(read_string(r, at, text, &rest), "reading a value");
+        entry->kind = CLI_CONFIG_TEXT;
+        entry->text = copy_text(text);
+        if (!entry->text) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "reading a value");
+    } else {
+        size_t length = strcspn(at, " \t#");
+        rest = at + length;
+        bool yes = length == 4 && !strncmp(at, "true", 4), no = length == 5 && !strncmp(at, "false", 5);
+        entry->kind = CLI_CONFIG_FLAG;
+        entry->number = yes ? 1 : 0;
+        if (!yes && !no) WEFT_TRY(read_number(r, at, length, entry), "reading a value");
+    }
+    return is_end(rest) ? NULL : wrong(r, "something follows a value");
+}
+
+static cli_config_entry *find(cli_config *config, const char *name) {
+    for (int i = 0; i < config->count; i++)
+        if (!strcmp(config->entries[i].name, name)) return &config->entries[i];
+    return NULL;
+}
+
+static weft_status read_table(reader *r, const char *at) {
+    char name[NAME_BYTES];
+    at = read_key(skip_blanks(at + 1), name);
+    if (!at || *skip_blanks(at) != ']' || !is_end(skip_blanks(at) + 1)) return wrong(r, "expected [name]");
+    snprintf(r->table, sizeof r->table, "%.120s.", name);
+    return NULL;
+}
+
+static weft_status read_line(reader *r, const char *at) {
+    char key[NAME_BYTES], name[2 * NAME_BYTES];
+    cli_config *config = r->config;
+    at = skip_blanks(at);
+    if (is_end(at)) return NULL;
+    if (*at == '[') return read_table(r, at);
+    at = read_key(at, key);
+    if (!at || *(at = skip_blanks(at)) != '=') return wrong(r, "expected key = value");
+    snprintf(name, sizeof name, "%s%s", r->table, key);
+    if (find(config, name)) return wrong(r, "a key is given twice");
+    if (config->count == CLI_CONFIG_MAX) return wrong(r, "too many keys");
+    cli_config_entry *entry = &config->entries[config->count];
+    *entry = (cli_config_entry){.line = r->line, .name = copy_text(name)};
+    if (!entry->name) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "reading a key");
+    config->count++;
+    return read_value(r, skip_blanks(at + 1), entry);
+}
+
+weft_status cli_config_read(const char *path, cli_config *out_config) {
+    char line[LINE_BYTES];
+    reader r = {.config = out_config};
+    *out_config = (cli_config){.path = path};
+    FILE *file = fopen(path, "r");
+    if (!file) return WEFT_STATUS(WEFT_NOT_FOUND, "cannot open %s: %s", path, strerror(errno));
+    weft_status status = NULL;
+    while (!status && fgets(line, sizeof line, file)) {
+        size_t length = strlen(line);
+        r.line++;
+        if (length + 1 == sizeof line)
+            status = wrong(&r, "the line is too long");
+        else {
+            while (length && (line[length - 1] == '\n' || line[length - 1] == '\r')) line[--length] = 0;
+            status = read_line(&r, line);
+        }
+    }
+    if (!status && ferror(file)) status = WEFT_STATUS(WEFT_IO, "cannot read %s", path);
+    (void)fclose(file);
+    if (status) cli_config_release(out_config);
+    return status;
+}
+
+void cli_config_release(cli_config *config) {
+    for (int i = 0; i < config->count; i++) {
+        free(config->entries[i].name);
+        free(config->entries[i].text);
+    }
+    weft_status_release(config->problem);
+    config->count = 0;
+    config->problem = NULL;
+}
+
+/* The entry, when it has one of two kinds. */
+static const cli_config_entry *ask(cli_config *config, const char *name, cli_config_kind kind, cli_config_kind also,
+                                   const char *what) {
+    cli_config_entry *entry = find(config, name);
+    if (!entry) return NULL;
+    entry->asked = true;
+    if (entry->kind == kind || entry->kind == also) return entry;
+    if (!config->problem)
+        config->problem = WEFT_STATUS(WEFT_INVALID_DATA, "%s:%d: %s is not %s", config->path, entry->line, name, what);
+    return NULL;
+}
+
+const char *cli_config_text(cli_config *config, const char *name, const char *fallback) {
+    const cli_config_entry *entry = ask(config, name, CLI_CONFIG_TEXT, CLI_CONFIG_TEXT, "a string");
+    return entry ? entry->text : fallback;
+}
+
+double cli_config_number(cli_config *config, const char *name, double fallback) {
+    const cli_config_entry *entry = ask(config, name, CLI_CONFIG_FLOAT, CLI_CONFIG_INTEGER, "a number");
+    return entry ? entry->number : fallback;
+}
+
+long long cli_config_integer(cli_config *config, const char *name, long long fallback) {
+    const cli_config_entry *entry = ask(config, name, CLI_CONFIG_INTEGER, CLI_CONFIG_INTEGER, "a whole number");
+    return entry ? entry->integer : fallback;
+}
+
+bool cli_config_flag(cli_config *config, const char *name, bool fallback) {
+    const cli_config_entry *entry = ask(config, name, CLI_CONFIG_FLAG, CLI_CONFIG_FLAG, "true or false");
+    return entry ? entry->number != 0 : fallback;
+}
+
+weft_status cli_config_finish(cli_config *config) {
+    weft_status problem = config->problem;
+    config->problem = NULL;
+    if (problem) return problem;
+    for (int i = 0; i < config->count; i++)
+        if (!config->entries[i].asked)
+            return WEFT_STATUS(WEFT_INVALID_DATA, "%s:%d: nothing is called %s here", config->path,
+                               config->entries[i].line, config->entries[i].name);
+    return NULL;
+}

@@ -1,0 +1,42 @@
+/* Configuration files in TOML, the part that settings need: comments, [tables], bare keys, one-line strings (basic with
+   escapes, literal), integers, floats and booleans. Anything else is an error with its line, never skipped; so is a key
+   that nobody asked for. Source: TOML 1.0.0. */
+#ifndef WEFT_CLI_CONFIG_H
+#define WEFT_CLI_CONFIG_H
+
+#include <stdbool.h>
+
+#include "weft/status.h"
+
+enum { CLI_CONFIG_MAX = 128 };
+
+typedef enum cli_config_kind { CLI_CONFIG_TEXT, CLI_CONFIG_INTEGER, CLI_CONFIG_FLOAT, CLI_CONFIG_FLAG } cli_config_kind;
+
+typedef struct cli_config_entry {
+    char *name; /* "table.key" */
+    cli_config_kind kind;
+    char *text;
+    double number; /* FLAG: 0 or 1 */
+    long long integer;
+    int line;
+    bool asked;
+} cli_config_entry;
+
+typedef struct cli_config {
+    const char *path;
+    int count;
+    cli_config_entry entries[CLI_CONFIG_MAX];
+    weft_status problem; /* the first wrong type */
+} cli_config;
+
+weft_status cli_config_read(const char *path, cli_config *out_config) WEFT_MUST_USE;
+void cli_config_release(cli_config *config);
+/* Values by "table.key"; fallback when the file has none. Texts are borrowed. */
+const char *cli_config_text(cli_config *config, const char *name, const char *fallback);
+double cli_config_number(cli_config *config, const char *name, double fallback);
+long long cli_config_integer(cli_config *config, const char *name, long long fallback);
+bool cli_config_flag(cli_config *config, const char *name, bool fallback);
+/* After the last question: wrong types, then keys that nobody asked for. */
+weft_status cli_config_finish(cli_config *config) WEFT_MUST_USE;
+
+#endif

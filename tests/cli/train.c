@@ -1,0 +1,91 @@
+/* weft train: a run, the same run resumed, and configuration files that are wrong in one place each. */
+#include "tests/cli/cli.h"
+
+#include "base/file.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char good[] =
+    "[data]\ntext = 'text.txt' # a comment\ntrain = 0.5\n"
+    "[model]\nlayers = 1\nheads = 2\nwidth = 1_6\ncontext = 4\nbias = true\n"
+    "[train]\nsteps = 6\nbatch = 2\nfolder = \"run\"\ncheckpoint_every = 3\n"
+    "[optimizer]\nname = \"lion\"\nbeta1 = 9e-1\n[schedule]\nkind = \"wsd\"\nwarmup = 1\nbase = 1e-3\n";
+
+static void write_config(const char *name, const char *text) {
+    char path[600];
+    snprintf(path, sizeof path, "%s/%s", cli_folder, name);
+    ck_assert_ptr_null(weft_file_write_all(weft_allocator_system(), path, text, strlen(text)));
+}
+
+static void write_all(void) {
+    cli_set_up();
+    write_config("text.txt",
+                 "the quick brown fox jumps over the lazy dog, again and again and again; then it sleeps.\n");
+    write_config("train.toml", good);
+}
+
+static bool contains(const char *name, const char *part) {
+    char path[600], text[4096];
+    snprintf(path, sizeof path, "%s/%s", cli_folder, name);
+    FILE *file = fopen(path, "r");
+    size_t length = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    text[length] = 0;
+    if (file) (void)fclose(file);
+    return strstr(text, part) != NULL;
+}
+
+START_TEST(test_run) {
+    char err[4096];
+    ck_assert_msg(cli_execute("train train.toml", err, sizeof err) == 0, "%s", err);
+    ck_assert(contains("stdout", "6 steps") && contains("stdout", "validation loss"));
+    ck_assert(contains("run/metrics.csv", "step,loss,gradient_norm,rate,validation,seconds"));
+    ck_assert(contains("run/metrics.jsonl", "\"step\":6"));
+    ck_assert(contains("run/report.html", "<svg"));
+    ck_assert_msg(cli_execute("train train.toml", err, sizeof err) == 0, "%s", err);
+    ck_assert(contains("stdout", "resumed after step 6"));
+}
+END_TEST
+
+/* What is put behind the good configuration or instead of a piece of it, and what the message says. */
+static const struct {
+    const char *from, *to, *message;
+} wrong[] = {
+    {"steps = 6", "steps = 6\nspeed = 3", "wrong.toml:12: nothing is called train.speed"},
+    {"steps = 6", "steps = 6.5", "train.steps is not a whole number"},
+    {"steps = 6", "steps = many", "wrong.toml:11: a value is no string, number, true or false"},
+    {"steps = 6", "steps = 6 7", "something follows a value"},
+    {"steps = 6", "steps = 6\nsteps = 7", "wrong.toml:12: a key is given twice"},
+    {"steps = 6", "steps = 99999999999999999999", "out of range"},
+    {"'text.txt'", "'text.txt", "a string does not end"},
+    {"'text.txt'", "'missing.txt'", "missing.txt"},
+    {"text = 'text.txt'", "", "data.text names no file"},
+    {"heads = 2", "heads = 3", "3 heads"},
+    {"\"lion\"", "\"tiger\"", "no optimizer \"tiger\""},
+    {"\"wsd\"", "\"wds\"", "no schedule \"wds\""},
+    {"[schedule]", "[schedule", "expected [name]"},
+    {"context = 4", "context = 400", "no piece of 400 tokens"},
+};
+
+START_TEST(test_wrong) {
+    char text[4096];
+    const char *at = strstr(good, wrong[_i].from);
+    ck_assert_ptr_nonnull(at);
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(at - good), good, wrong[_i].to, at + strlen(wrong[_i].from));
+    write_config("wrong.toml", text);
+    char err[4096];
+    int code = cli_execute("train wrong.toml", err, sizeof err);
+    ck_assert_msg(code == 1, "exit code %d", code);
+    ck_assert_msg(strstr(err, wrong[_i].message), "expected \"%s\" in:\n%s", wrong[_i].message, err);
+}
+END_TEST
+
+TCase *cli_train_tests(void) {
+    TCase *group = tcase_create("train");
+    tcase_set_timeout(group, 100);
+    tcase_add_checked_fixture(group, write_all, cli_tear_down);
+    tcase_add_test(group, test_run);
+    tcase_add_loop_test(group, test_wrong, 0, sizeof wrong / sizeof *wrong);
+    return group;
+}
