@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the Debian packages that Weft builds and tests with. Needs root or sudo when something is missing.
 set -eu
-packages="gcc g++ libc6-dev cmake ninja-build pkg-config check llvm-19-dev clang-19 lld-19 clang-format-19 libclang-rt-19-dev
+packages="gcc g++ libc6-dev cmake ninja-build pkg-config check llvm-19-dev clang-19 lld-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev
  libprotobuf-c-dev protobuf-c-compiler python3 python3-venv ca-certificates ccache libopenblas0-pthread
  spirv-tools libvulkan-dev libvulkan1 mesa-vulkan-drivers"
 missing=""

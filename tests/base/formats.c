@@ -120,7 +120,7 @@ static unsigned char *make_archive(size_t *out_bytes) {
     weft_zip_writer_release(writer);
     *out_bytes = (size_t)ftell(file);
     unsigned char *data = aligned_alloc(65536, (*out_bytes + 65535) / 65536 * 65536);
-    rewind(file);
+    ck_assert_int_eq(fseek(file, 0, SEEK_SET), 0);
     ck_assert_uint_eq(fread(data, 1, *out_bytes, file), *out_bytes);
     fclose(file);
     return data;

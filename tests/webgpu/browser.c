@@ -66,9 +66,8 @@ static void reply_file(int fd, const char *path, const char *type) {
     size_t bytes = 0;
     if (file && fseek(file, 0, SEEK_END) == 0) {
         bytes = (size_t)ftell(file);
-        rewind(file);
         text = malloc(bytes + 1);
-        if (text && fread(text, 1, bytes, file) != bytes) bytes = 0;
+        if (text && (fseek(file, 0, SEEK_SET) || fread(text, 1, bytes, file) != bytes)) bytes = 0;
     }
     if (file) fclose(file);
     reply(fd, text ? "200 OK" : "404 Not Found", type, text ? text : "", bytes);

@@ -19,8 +19,9 @@ static web_case *add(web_list *list, const char *format, ...) WEFT_PRINTF(2, 3);
 static web_case *add(web_list *list, const char *format, ...) {
     if (list->count == list->capacity) {
         list->capacity = list->capacity ? list->capacity * 2 : 64;
-        list->cases = realloc(list->cases, (size_t)list->capacity * sizeof *list->cases);
-        ck_assert_ptr_nonnull(list->cases);
+        web_case *grown = realloc(list->cases, (size_t)list->capacity * sizeof *grown);
+        ck_assert_ptr_nonnull(grown);
+        list->cases = grown;
     }
     web_case *c = &list->cases[list->count++];
     *c = (web_case){.context = list->context, .terms = 1};
