@@ -275,6 +275,10 @@ void weft_graph_add_state(weft_graph *graph, const char *name, const weft_type *
 }
 
 void weft_graph_state(weft_graph *graph, const char *name, weft_tensor *initial) {
+    if (!name || !initial) {
+        weft_graph_problem(graph, "state %s: its %s is missing", name ? name : "", name ? "initial tensor" : "name");
+        return;
+    }
     weft_type type = weft_type_make(graph, initial->dtype, initial->rank, initial->shape);
     weft_graph_add_state(graph, name, &type, initial);
 }
@@ -284,7 +288,7 @@ void weft_graph_state_zeros(weft_graph *graph, const char *name, weft_dtype dtyp
         rank >= 0 && rank <= WEFT_MAX_RANK && dtype > WEFT_INVALID && dtype < WEFT_DTYPE_COUNT && dtype != WEFT_STRING;
     for (int i = 0; right && i < rank; i++) right = shape[i] >= 0;
     if (!right) {
-        weft_graph_problem(graph, "state %s: its dtype or shape cannot be that of a state", name);
+        weft_graph_problem(graph, "state %s: its name, dtype or shape cannot be that of a state", name ? name : "");
         return;
     }
     weft_type type = weft_type_make(graph, dtype, rank, shape);

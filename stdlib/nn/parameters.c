@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/context.h"
+#include "base/need.h"
 #include "stdlib/random.h"
 #include "weft/transform.h"
 
@@ -24,6 +25,8 @@ struct weft_parameters {
 weft_status weft_parameters_create(weft_context *context, weft_graph *g, const weft_parameters_options *options,
                                    weft_parameters **out_parameters) {
     *out_parameters = NULL;
+    WEFT_NEED(context, "the context");
+    WEFT_NEED(g, "the graph");
     weft_parameters *p = weft_allocate(context->allocator, sizeof *p);
     if (!p) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for the list of parameters");
     p->graph = g, p->context = context;

@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/context.h"
 #include "base/file.h"
+#include "base/need.h"
 #include "weft/safetensors.h"
 
 #include <dirent.h>
@@ -57,6 +58,15 @@ static weft_status prune(const char *folder, int keep) {
     }
 }
 
+static weft_status need_all(const weft_context *context, const weft_program *program, const weft_session *session,
+                            const char *folder) {
+    WEFT_NEED(context, "the context");
+    WEFT_NEED(program, "the program");
+    WEFT_NEED(session, "the session");
+    WEFT_NEED(folder, "the folder");
+    return NULL;
+}
+
 static weft_status write_states(weft_context *context, const weft_program *program, weft_session *session,
                                 const char *path, int64_t step, int count, const char **names, weft_tensor **tensors) {
     char text[32];
@@ -72,6 +82,7 @@ static weft_status write_states(weft_context *context, const weft_program *progr
 weft_status weft_checkpoint_write(weft_context *context, const weft_program *program, weft_session *session,
                                   const char *folder, int64_t step, int keep) {
     char path[PATH_BYTES];
+    WEFT_TRY(need_all(context, program, session, folder), "writing a checkpoint");
     int count = weft_program_state_count(program);
     size_t name_bytes = (size_t)(count + 1) * sizeof(char *),
            tensor_bytes = (size_t)(count + 1) * sizeof(weft_tensor *);
@@ -107,6 +118,7 @@ weft_status weft_checkpoint_read(weft_context *context, const weft_program *prog
     char path[PATH_BYTES];
     int64_t step;
     *out_step = 0;
+    WEFT_TRY(need_all(context, program, session, folder), "reading a checkpoint");
     WEFT_TRY(newest(folder, INT64_MAX, &step), "looking for checkpoints");
     if (step < 0) return NULL;
     WEFT_TRY(path_of(folder, step, path), "reading a checkpoint");

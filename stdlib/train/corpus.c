@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/context.h"
 #include "base/file.h"
+#include "base/need.h"
 #include "stdlib/random.h"
 
 #include <string.h>
@@ -17,6 +18,8 @@ struct weft_corpus {
 
 weft_status weft_corpus_open(weft_context *context, const char *path, weft_corpus **out_corpus) {
     *out_corpus = NULL;
+    WEFT_NEED(context, "the context");
+    WEFT_NEED(path, "the path");
     weft_corpus *t = weft_allocate(context->allocator, sizeof *t);
     if (!t) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for text %s", path);
     weft_status status = weft_file_map(path, &t->file);
@@ -60,6 +63,8 @@ static bool is_batch(weft_tensor *const *tensors) {
 
 weft_status weft_corpus_fill(void *self, int64_t batch, weft_tensor *const *tensors) {
     const weft_corpus_batches *s = self;
+    WEFT_NEED(s && s->text, "the text");
+    WEFT_NEED(tensors, "the tensors");
     if (!is_batch(tensors)) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "batches of text are two i64 tensors [B, T]");
     int64_t rows = weft_tensor_shape(tensors[0])[0], length = weft_tensor_shape(tensors[0])[1];
     int64_t places = s->to - s->from - length; /* where a piece and its successor may start */

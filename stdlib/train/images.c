@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/context.h"
 #include "base/file.h"
+#include "base/need.h"
 #include "stdlib/random.h"
 
 enum { IDX_U8 = 0x08 };
@@ -50,6 +51,8 @@ static weft_status open_idx(const char *path, int rank, idx *f) {
 weft_status weft_images_open_idx(weft_context *context, const char *images_path, const char *labels_path,
                                  weft_images **out_images) {
     *out_images = NULL;
+    WEFT_NEED(context, "the context");
+    WEFT_NEED(images_path && labels_path, "a path");
     weft_images *images = weft_allocate(context->allocator, sizeof *images);
     if (!images) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for images %s", images_path);
     images->context = context;
@@ -87,6 +90,8 @@ static bool is_batch(const weft_images *images, weft_tensor *const *tensors) {
 
 weft_status weft_images_fill(void *self, int64_t batch, weft_tensor *const *tensors) {
     const weft_image_batches *s = self;
+    WEFT_NEED(s && s->images, "the images");
+    WEFT_NEED(tensors, "the tensors");
     const weft_images *images = s->images;
     if (!is_batch(images, tensors))
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "batches of images are f32 [B, 1, %lld, %lld] and i64 [B]",

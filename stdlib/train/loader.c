@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/context.h"
+#include "base/need.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -80,6 +81,9 @@ static weft_status start(weft_loader *l) {
 weft_status weft_loader_create(weft_context *context, const weft_program *program, weft_batch_function fill, void *self,
                                const weft_loader_options *options, weft_loader **out_loader) {
     *out_loader = NULL;
+    WEFT_NEED(context, "the context");
+    WEFT_NEED(program, "the program");
+    WEFT_NEED(fill, "the function that fills batches");
     int inputs = weft_program_input_count(program);
     int threads = options && options->thread_count ? options->thread_count : 1;
     int prefetch = options && options->prefetch ? options->prefetch : 4;
@@ -138,6 +142,7 @@ static void restart(weft_loader *l, int64_t batch) {
 
 weft_status weft_loader_get(weft_loader *l, int64_t batch, weft_tensor *const **out_tensors) {
     *out_tensors = NULL;
+    WEFT_NEED(l, "the loader");
     if (batch < 0) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "batch %lld", (long long)batch);
     (void)pthread_mutex_lock(&l->lock);
     if (batch != l->expected) {

@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/context.h"
 #include "base/file.h"
+#include "base/need.h"
 #include "base/text.h"
 
 #include <math.h>
@@ -138,6 +139,8 @@ weft_status weft_train_report(weft_context *context, const char *csv_path, const
     weft_file file;
     weft_arena arena;
     table t;
+    WEFT_NEED(context, "the context");
+    WEFT_NEED(csv_path && html_path, "a path");
     WEFT_TRY(weft_file_map(csv_path, &file), "report of %s", csv_path);
     weft_arena_init(context->allocator, &arena);
     weft_status status = read_table(&arena, &file, &t);

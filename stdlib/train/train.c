@@ -2,6 +2,8 @@
    of the initial states, whatever ran in how many processes. Read next: checkpoint.c, loader.c. */
 #include "stdlib/train/metrics.h"
 
+#include "base/need.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -162,6 +164,8 @@ static weft_status run(loop *l, weft_train_result *result) {
 weft_status weft_train(weft_context *context, const weft_train_options *options, weft_train_result *out_result) {
     loop l = {.context = context, .o = options, .started = now()};
     *out_result = (weft_train_result){.validation = NAN, .loss = NAN};
+    WEFT_NEED(context, "the context");
+    WEFT_NEED(options, "the options");
     WEFT_TRY(check_options(options), "training");
     l.output_count = weft_program_output_count(options->program);
     l.values[0] = l.values[l.output_count] = NAN;

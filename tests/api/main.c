@@ -13,6 +13,7 @@
 #include "weft/ops.h"
 #include "weft/runtime.h"
 #include "weft/safetensors.h"
+#include "weft/train.h"
 #include "weft/transform.h"
 
 static weft_context *context;
@@ -46,8 +47,28 @@ static weft_safetensors *file_out;
 static weft_dl_managed *managed_out;
 static char *text_out;
 static int64_t number_out;
+static weft_parameters *parameters_out;
+static weft_loader *loader_out;
+static weft_tensor *const *batch_out;
+static weft_corpus *corpus_out;
+static weft_images *images_out;
+static weft_train_result result_out;
+static weft_train_options no_options = WEFT_TRAIN_OPTIONS_INIT;
 
 #define STATUS_CASES(X)                                                                                                \
+    X(weft_parameters_create(NULL, graph, NULL, &parameters_out))                                                      \
+    X(weft_parameters_create(context, NULL, NULL, &parameters_out))                                                    \
+    X(weft_loader_create(context, NULL, weft_corpus_fill, NULL, NULL, &loader_out))                                    \
+    X(weft_loader_get(NULL, 0, &batch_out))                                                                            \
+    X(weft_corpus_open(context, NULL, &corpus_out))                                                                    \
+    X(weft_corpus_fill(NULL, 0, NULL))                                                                                 \
+    X(weft_images_open_idx(context, "x", NULL, &images_out))                                                           \
+    X(weft_images_fill(NULL, 0, NULL))                                                                                 \
+    X(weft_checkpoint_write(context, NULL, NULL, "x", 0, 0))                                                           \
+    X(weft_checkpoint_read(context, NULL, NULL, "x", &number_out))                                                     \
+    X(weft_train(context, NULL, &result_out))                                                                          \
+    X(weft_train(context, &no_options, &result_out))                                                                   \
+    X(weft_train_report(context, "x", NULL))                                                                           \
     X(weft_compile(NULL, NULL, &program_out))                                                                          \
     X(weft_compile_file(NULL, NULL, "/tmp/null.weft"))                                                                 \
     X(weft_compile_file(graph, NULL, NULL))                                                                            \
