@@ -47,8 +47,10 @@ static weft_status check_outputs(const weft_program *program, int count) {
 }
 
 static weft_status check_options(const weft_train_options *o) {
-    if (!o->program || !o->session || !o->loader || o->steps < 0)
-        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "training needs a program, its session, a loader and steps");
+    WEFT_NEED(o->program, "the program");
+    WEFT_NEED(o->session, "the session");
+    WEFT_NEED(o->loader, "the loader");
+    if (o->steps < 0) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%lld steps", (long long)o->steps);
     int outputs = weft_program_output_count(o->program);
     if (outputs < 1 || outputs > PORTS_MAX)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "a step has %d outputs; it may have 1 to %d", outputs, PORTS_MAX);
