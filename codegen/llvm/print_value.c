@@ -4,6 +4,7 @@
    Read next: print_convert.c. */
 #include <string.h>
 
+#include "codegen/kernel/scalar.h"
 #include "codegen/llvm/print.h"
 
 static const char *const spellings[WEFT_K_COUNT] = {
@@ -51,43 +52,16 @@ static void print_plain(weft_llvm_printer *printer, int32_t at, weft_ktype type,
     weft_llvm_bind(printer, at, id);
 }
 
-static int64_t wrap(weft_dtype elem, int64_t value) {
-    int bits = elem == WEFT_BOOL ? 1 : weft_dtype_bits(elem);
-    if (bits == 64) return value;
-    uint64_t shifted = (uint64_t)value << (64 - bits);
-    return is_signed(elem) ? (int64_t)shifted >> (64 - bits) : (int64_t)(shifted >> (64 - bits));
-}
-
-static bool fold_pair(weft_kop op, bool sign, int bits, int64_t a, int64_t b, int64_t *out) {
-    uint64_t ua = (uint64_t)a, ub = (uint64_t)b;
-    bool less = sign ? a < b : ua < ub;
-    switch ((int)op) {
-    case WEFT_K_add: *out = (int64_t)(ua + ub); return true;
-    case WEFT_K_sub: *out = (int64_t)(ua - ub); return true;
-    case WEFT_K_mul: *out = (int64_t)(ua * ub); return true;
-    case WEFT_K_div:
-        if (b == 0 || (sign && b == -1)) return false;
-        *out = sign ? a / b : (int64_t)(ua / ub);
-        return true;
-    case WEFT_K_rem:
-        if (b == 0 || (sign && b == -1)) return false;
-        *out = sign ? a % b : (int64_t)(ua % ub);
-        return true;
-    case WEFT_K_min: *out = less ? a : b; return true;
-    case WEFT_K_max: *out = less ? b : a; return true;
-    case WEFT_K_and: *out = a & b; return true;
-    case WEFT_K_or: *out = a | b; return true;
-    case WEFT_K_xor: *out = a ^ b; return true;
-    case WEFT_K_shl:
-        if (ub >= (uint64_t)bits) return false;
-        *out = (int64_t)(ua << ub);
-        return true;
-    case WEFT_K_eq: *out = a == b; return true;
-    case WEFT_K_ne: *out = a != b; return true;
-    case WEFT_K_lt: *out = less; return true;
-    case WEFT_K_le: *out = less || a == b; return true;
-    default: return false;
-    }
+/* What the machine would do anyway stays an instruction: faults, and products whose upper half is wanted. */
+static bool fold_pair(weft_kop op, weft_dtype elem, int64_t a, int64_t b, int64_t *out) {
+    uint64_t value;
+    if (op >= WEFT_K_eq && op <= WEFT_K_le)
+        value = weft_kscalar_compare(op, elem, (uint64_t)a, (uint64_t)b);
+    else if (op < WEFT_K_add || op > WEFT_K_shr || (elem == WEFT_BOOL && op < WEFT_K_min) ||
+             weft_kscalar_binary(op, elem, (uint64_t)a, (uint64_t)b, &value))
+        return false;
+    *out = (int64_t)value;
+    return true;
 }
 
 /* Pairs of integer constants, and x + 0, x * 1 which unrolling leaves behind. */
@@ -99,9 +73,8 @@ static bool fold(weft_llvm_printer *printer, int32_t at) {
     if (weft_dtype_is_float(elem)) return false;
     int64_t x = 0, y = 0, result;
     bool known_x = weft_llvm_known(printer, a, &x), known_y = weft_llvm_known(printer, b, &y);
-    int bits = elem == WEFT_BOOL ? 1 : weft_dtype_bits(elem);
-    if (known_x && known_y && fold_pair((weft_kop)instr->op, is_signed(elem), bits, x, y, &result)) {
-        weft_llvm_bind_integer(printer, at, wrap((weft_dtype)instr->type.elem, result));
+    if (known_x && known_y && fold_pair((weft_kop)instr->op, elem, x, y, &result)) {
+        weft_llvm_bind_integer(printer, at, result);
         return true;
     }
     if ((instr->op == WEFT_K_add && known_x && x == 0) || (instr->op == WEFT_K_mul && known_x && x == 1)) {
@@ -124,7 +97,7 @@ static void print_constant(weft_llvm_printer *printer, int32_t at) {
     else if (weft_dtype_is_float(elem))
         weft_llvm_bind_integer(printer, at, (int64_t)weft_float_encode(elem, instr->f, false));
     else
-        weft_llvm_bind_integer(printer, at, wrap(elem, instr->i));
+        weft_llvm_bind_integer(printer, at, weft_kscalar_wrap(elem, instr->i));
 }
 
 /* a < b ? a : b, as the machine's vminps does it. */

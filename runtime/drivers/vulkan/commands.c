@@ -21,10 +21,14 @@ weft_status weft_vulkan_flush(vulkan_device *device) {
     return weft_vulkan_status(device, api->ResetFences(device->device, 1, &device->fence), "vkResetFences");
 }
 
-weft_status weft_vulkan_begin(vulkan_device *device) {
+weft_status weft_vulkan_begin(vulkan_device *device, size_t bytes, size_t *out_offset) {
+    size_t size = (bytes + 15) / 16 * 16;
     if (device->lost)
         return WEFT_STATUS(WEFT_UNAVAILABLE, "%s was lost; open it anew and load the program again", device->name);
-    if (device->command_count >= VULKAN_COMMANDS_MAX) WEFT_TRY(weft_vulkan_flush(device), "submitting commands");
+    if (device->command_count >= VULKAN_COMMANDS_MAX || size > VULKAN_RING_BYTES - device->ring_used)
+        WEFT_TRY(weft_vulkan_flush(device), "submitting commands");
+    if (out_offset) *out_offset = device->ring_used;
+    device->ring_used += size;
     if (!device->open) {
         const VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
                                                .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
@@ -42,14 +46,6 @@ weft_status weft_vulkan_begin(vulkan_device *device) {
     return NULL;
 }
 
-weft_status weft_vulkan_ring_take(vulkan_device *device, size_t bytes, size_t *out_offset) {
-    size_t size = (bytes + 15) / 16 * 16;
-    if (size > VULKAN_RING_BYTES - device->ring_used) WEFT_TRY(weft_vulkan_flush(device), "emptying the ring");
-    *out_offset = device->ring_used;
-    device->ring_used += size;
-    return NULL;
-}
-
 static weft_status find(vulkan_device *device, const void *memory, size_t bytes, const vulkan_block **out_block,
                         uint64_t *out_offset) {
     *out_block = weft_vulkan_block_find(device, memory, bytes);
@@ -60,12 +56,11 @@ static weft_status find(vulkan_device *device, const void *memory, size_t bytes,
     return NULL;
 }
 
-static weft_status record_copy(vulkan_device *device, VkBuffer from, uint64_t from_offset, VkBuffer to,
-                               uint64_t to_offset, uint64_t bytes) {
-    WEFT_TRY(weft_vulkan_begin(device), "copying");
+/* The command buffer is open. */
+static void record_copy(vulkan_device *device, VkBuffer from, uint64_t from_offset, VkBuffer to, uint64_t to_offset,
+                        uint64_t bytes) {
     const VkBufferCopy region = {from_offset, to_offset, bytes};
     device->api.CmdCopyBuffer(device->commands, from, to, 1, &region);
-    return NULL;
 }
 
 /* Through the ring, piece by piece, in order with the commands before; straight into memory the host sees when nothing
@@ -81,9 +76,9 @@ static weft_status upload(vulkan_device *device, void *to, const unsigned char *
     for (size_t done = 0, piece; done < bytes; done += piece) {
         size_t at = 0;
         piece = bytes - done < VULKAN_RING_BYTES / 2 ? bytes - done : VULKAN_RING_BYTES / 2;
-        WEFT_TRY(weft_vulkan_ring_take(device, piece, &at), "upload");
+        WEFT_TRY(weft_vulkan_begin(device, piece, &at), "upload");
         memcpy(device->ring.mapped + at, from + done, piece);
-        WEFT_TRY(record_copy(device, device->ring.buffer, at, block->buffer, offset + done, piece), "upload");
+        record_copy(device, device->ring.buffer, at, block->buffer, offset + done, piece);
     }
     return NULL;
 }
@@ -100,8 +95,8 @@ static weft_status download(vulkan_device *device, unsigned char *to, const void
     for (size_t done = 0, piece; done < bytes; done += piece) {
         size_t at = 0;
         piece = bytes - done < VULKAN_RING_BYTES / 2 ? bytes - done : VULKAN_RING_BYTES / 2;
-        WEFT_TRY(weft_vulkan_ring_take(device, piece, &at), "download");
-        WEFT_TRY(record_copy(device, block->buffer, offset + done, device->ring.buffer, at, piece), "download");
+        WEFT_TRY(weft_vulkan_begin(device, piece, &at), "download");
+        record_copy(device, block->buffer, offset + done, device->ring.buffer, at, piece);
         WEFT_TRY(weft_vulkan_flush(device), "download");
         memcpy(to + done, device->ring.mapped + at, piece);
     }
@@ -113,7 +108,9 @@ static weft_status copy(vulkan_device *device, void *to, const void *from, size_
     uint64_t source_offset = 0, target_offset = 0;
     WEFT_TRY(find(device, from, bytes, &source, &source_offset), "copy");
     WEFT_TRY(find(device, to, bytes, &target, &target_offset), "copy");
-    return record_copy(device, source->buffer, source_offset, target->buffer, target_offset, bytes);
+    WEFT_TRY(weft_vulkan_begin(device, 0, NULL), "copy");
+    record_copy(device, source->buffer, source_offset, target->buffer, target_offset, bytes);
+    return NULL;
 }
 
 weft_status weft_vulkan_upload(weft_device *base, void *to, const void *from, size_t bytes) {

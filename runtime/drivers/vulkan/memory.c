@@ -153,7 +153,7 @@ static weft_status allocate(vulkan_device *device, size_t bytes, void **out_memo
     device->live_bytes += size;
     *out_memory = (void *)(uintptr_t)block->address;
     if (!device->poison) return NULL;
-    WEFT_TRY(weft_vulkan_begin(device), "filling new memory");
+    WEFT_TRY(weft_vulkan_begin(device, 0, NULL), "filling new memory");
     device->api.CmdFillBuffer(device->commands, block->buffer, 0, VK_WHOLE_SIZE, UINT32_MAX);
     return NULL;
 }

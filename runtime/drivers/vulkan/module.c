@@ -121,9 +121,8 @@ static weft_status launch_locked(vulkan_device *device, weft_module *module, con
     block[0] = (uint64_t)launch->grid;
     for (int i = 0; i < launch->buffer_count; i++) block[1 + i] = (uint64_t)(uintptr_t)launch->buffers[i];
     for (int i = 0; i < launch->extent_count; i++) block[1 + launch->buffer_count + i] = (uint64_t)launch->extents[i];
-    WEFT_TRY(weft_vulkan_ring_take(device, words * sizeof *block, &at), "launching kernel %s", kernel->name);
+    WEFT_TRY(weft_vulkan_begin(device, words * sizeof *block, &at), "launching kernel %s", kernel->name);
     memcpy(device->ring.mapped + at, block, words * sizeof *block);
-    WEFT_TRY(weft_vulkan_begin(device), "launching kernel %s", kernel->name);
     uint64_t address = device->ring.address + at;
     uint32_t wide = launch->grid < BLOCKS_WIDE ? (uint32_t)launch->grid : BLOCKS_WIDE;
     device->api.CmdBindPipeline(device->commands, VK_PIPELINE_BIND_POINT_COMPUTE, kernel->pipeline);

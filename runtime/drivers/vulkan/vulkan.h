@@ -119,10 +119,10 @@ void weft_vulkan_free(weft_device *device, void *memory, size_t bytes);
 void weft_vulkan_trim(weft_device *device);
 
 /* commands.c */
-/* Room in the ring (16-byte aligned); submits and waits when it is full. bytes <= VULKAN_RING_BYTES. */
-weft_status weft_vulkan_ring_take(vulkan_device *device, size_t bytes, size_t *out_offset) WEFT_MUST_USE;
-/* Before a command is written: opens the command buffer, with a barrier against what came before. */
-weft_status weft_vulkan_begin(vulkan_device *device) WEFT_MUST_USE;
+/* Before a command is written: opens the command buffer, with a barrier against what came before, and takes room in the
+   ring (16-byte aligned, bytes <= VULKAN_RING_BYTES), which is the command's until it has run. out_offset may be NULL.
+ */
+weft_status weft_vulkan_begin(vulkan_device *device, size_t bytes, size_t *out_offset) WEFT_MUST_USE;
 /* Submits what is written and waits for it. */
 weft_status weft_vulkan_flush(vulkan_device *device) WEFT_MUST_USE;
 weft_status weft_vulkan_upload(weft_device *device, void *to, const void *from, size_t bytes) WEFT_MUST_USE;
