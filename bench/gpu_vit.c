@@ -1,8 +1,9 @@
 /* weft_gpu_vit: a vision transformer from a safetensors file, built through the public API, compiled and timed on one
-   device. One JSON line: seconds of the compile, milliseconds on the device and as a round trip, planned memory.
+   device. One JSON line: seconds until the device is open, until the weights are in the host's memory and until the
+   program is compiled and loaded; milliseconds on the device and as a round trip; planned memory.
 
-   weft_gpu_vit WEIGHTS LAYERS HEADS BATCH SIDE --device cuda:0 [--input x.npy] [--output y.npy] [--runs N]
-   weft_gpu_vit WEIGHTS LAYERS HEADS BATCH SIDE --save FILE.weft --target cuda:sm_90a
+   weft_gpu_vit WEIGHTS LAYERS HEADS BATCH SIDE --device cuda:0 [--input x.npy] [--output y.npy] [--runs N] [--profile
+   1] weft_gpu_vit WEIGHTS LAYERS HEADS BATCH SIDE --save FILE.weft --target cuda:sm_90a
 
    Images come as f32 and are converted to the dtype of the weights; logits leave as f32. Read next: gpu_vit.py. */
 #include <stdio.h>
@@ -20,6 +21,7 @@ enum { RUNS_MAX = 1000 };
 
 typedef struct options {
     int layers, heads, runs;
+    bool profile;
     int64_t batch, side;
     const char *device, *target, *save, *input, *output;
 } options;
@@ -87,30 +89,96 @@ static weft_status time_calls(weft_session *session, weft_tensor *input, weft_te
     return NULL;
 }
 
-static weft_status run(weft_context *context, weft_graph *graph, const options *o) {
+/* Every page of the weights is touched: what a compile waits for afterwards is the compile. */
+static weft_status read_weights(weft_safetensors *weights, double *out_seconds) {
+    double start = seconds_now();
+    volatile unsigned char sum = 0;
+    for (int i = 0; i < weft_safetensors_count(weights); i++) {
+        weft_tensor *tensor;
+        WEFT_TRY(weft_safetensors_get(weights, i, &tensor), "weights");
+        const unsigned char *data = weft_tensor_data(tensor);
+        for (size_t at = 0; at < weft_tensor_bytes(tensor); at += 4096) sum = (unsigned char)(sum + data[at]);
+        weft_tensor_release(tensor);
+    }
+    *out_seconds = seconds_now() - start;
+    return NULL;
+}
+
+typedef struct profile {
+    const weft_session *session;
+    double last, us[512];
+} profile;
+
+static void observe(void *self, int step) {
+    profile *p = self;
+    double now = seconds_now();
+    if (step < 512) p->us[step] += (now - p->last) * 1e6;
+    p->last = now;
+}
+
+/* Steps one by one, each waited for: microseconds by kernel, among them what a wait costs. */
+static weft_status print_profile(weft_session *session, weft_tensor *input, weft_tensor **output) {
+    enum { CALLS = 10 };
+    static profile p;
+    weft_frame *frame = &session->frame;
+    for (int i = 0; i < CALLS; i++) {
+        p.last = seconds_now();
+        frame->observe = observe, frame->observe_self = &p;
+        weft_status status = weft_session_call(session, 1, &input, 1, output);
+        frame->observe = NULL;
+        WEFT_TRY(status, "profile");
+        if (i == 0) memset(p.us, 0, sizeof p.us);
+    }
+    const weft_resolved_region *steps = &frame->regions[WEFT_REGION_MAIN];
+    for (int i = 0; i < steps->count && i < 512; i++) {
+        if (steps->steps[i].step->kind != WEFT_STEP_LAUNCH) continue;
+        int kernel = steps->steps[i].launch.kernel, times = 0;
+        double sum = 0;
+        bool seen = false;
+        for (int j = 0; j < steps->count && j < 512; j++) {
+            if (steps->steps[j].step->kind != WEFT_STEP_LAUNCH || steps->steps[j].launch.kernel != kernel) continue;
+            seen |= j < i;
+            sum += p.us[j] / (CALLS - 1), times++;
+        }
+        if (!seen)
+            printf("profile %-24s %3d times, %9.1f us, %7.1f us each\n", frame->data->kernels[kernel].name, times, sum,
+                   sum / times);
+    }
+    return NULL;
+}
+
+static weft_status run(weft_context *context, weft_graph *graph, weft_safetensors *weights, const options *o) {
     weft_compile_options compile = WEFT_COMPILE_OPTIONS_INIT;
     weft_program *program = NULL;
     weft_session *session = NULL;
     weft_tensor *input = NULL, *output = NULL;
-    double start = seconds_now(), compiled = 0, device = 0, round = 0;
+    weft_device *card = NULL;
+    double start = seconds_now(), opened = 0, read = 0, compiled = 0, device = 0, round = 0;
     int64_t temporaries = 0, constants = 0;
     compile.targets = o->device;
-    weft_status status = weft_compile(graph, &compile, &program);
+    weft_status status = weft_device_open(context, o->device, &card);
+    opened = seconds_now() - start;
+    if (!status) status = read_weights(weights, &read);
+    start = seconds_now();
+    if (!status) status = weft_compile(graph, &compile, &program);
     compiled = seconds_now() - start;
     if (!status) status = make_input(context, o, &input);
     const int64_t shape[4] = {o->batch, 3, o->side, o->side}, *shapes[1] = {shape};
     if (!status) status = weft_program_memory(program, 1, shapes, &temporaries, &constants);
     if (!status) status = weft_session_create(program, &session);
     if (!status) status = time_calls(session, input, &output, o->runs, &device, &round);
+    if (!status && o->profile) status = print_profile(session, input, &output);
     if (!status && o->output) status = weft_npy_write(context, o->output, output);
     if (!status)
-        printf("{\"compile_s\": %.3f, \"device_ms\": %.4f, \"round_trip_ms\": %.4f, \"images_per_s\": %.1f, "
-               "\"temporary_bytes\": %lld, \"weight_bytes\": %lld}\n",
-               compiled, device, round, device > 0 ? (double)o->batch / device * 1e3 : 0.0, (long long)temporaries,
-               (long long)constants);
+        printf(
+            "{\"open_s\": %.3f, \"read_s\": %.3f, \"compile_s\": %.3f, \"device_ms\": %.4f, \"round_trip_ms\": %.4f, \"images_per_s\": %.1f, "
+            "\"temporary_bytes\": %lld, \"weight_bytes\": %lld}\n",
+            opened, read, compiled, device, round, device > 0 ? (double)o->batch / device * 1e3 : 0.0,
+            (long long)temporaries, (long long)constants);
     weft_tensor_release(input), weft_tensor_release(output);
     weft_session_release(session);
     weft_program_release(program);
+    weft_device_release(card);
     return status;
 }
 
@@ -137,6 +205,8 @@ static bool parse(int count, char **arguments, options *o) {
             o->input = value;
         else if (!strcmp(name, "--output"))
             o->output = value;
+        else if (!strcmp(name, "--profile"))
+            o->profile = atoi(value) != 0;
         else if (!strcmp(name, "--runs"))
             o->runs = atoi(value);
         else
@@ -158,7 +228,7 @@ int main(int count, char **arguments) {
     weft_status status = weft_context_create(NULL, &context);
     if (!status) status = weft_safetensors_open(context, arguments[1], &weights);
     if (!status) status = build(context, weights, &o, &graph);
-    if (!status) status = o.save ? save(graph, &o) : run(context, graph, &o);
+    if (!status) status = o.save ? save(graph, &o) : run(context, graph, weights, &o);
     if (status) {
         char text[4000];
         (void)weft_status_format(status, text, sizeof text);
