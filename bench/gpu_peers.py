@@ -264,6 +264,11 @@ def part_test():
                 numbers = (b, h, hkv, t, s, d, causal, (t + d) % 2)
                 inputs, out = attention_tensors(*numbers)
                 check(f"attention {numbers} choice {choice}", "attention", numbers, inputs, out, lambda: attention_reference(inputs, causal), 6e-3, choice)
+    for b, h, t, d, causal, dtype in ((2, 3, 70, 64, 0, 0), (1, 2, 333, 128, 1, 1), (3, 12, 197, 64, 0, 0)):
+        x = torch.randn(b, t, 3 * h * d, device="cuda").to(DTYPES[dtype])
+        q, k, v = x.reshape(b, t, 3, h, d).permute(2, 0, 3, 1, 4)
+        check(f"attention in tokens {(b, h, t, d, causal, dtype)}", "attention_tokens", (b, h, t, d, causal, dtype), [x],
+              torch.full((b, t, h * d), float("nan"), device="cuda", dtype=x.dtype), lambda: attention_reference([q, k, v], causal).transpose(1, 2).reshape(b, t, h * d), 6e-3)
     for name, (reference, _) in ROWS.items():
         for rows, columns in ((1, 1), (3, 7), (17, 255), (64, 256), (33, 257), (128, 768), (5, 4096), (9, 50304)):
             for dtype in ((0,) if name == "cross_entropy" else (0, 2)):
@@ -422,7 +427,7 @@ def part_fused():
 
 ATTENTION = [(2, 16, 16, 8192, 128, 1), (2, 16, 16, 8192, 128, 0), (4, 16, 16, 4096, 64, 1), (4, 16, 16, 4096, 64, 0), (32, 12, 12, 1024, 64, 1), (64, 12, 12, 196, 64, 0),
              (4, 32, 8, 4096, 128, 1)]
-DECODE = [(32, 32, 8, 8192, 128), (8, 32, 8, 32768, 128), (128, 16, 16, 2048, 64)]
+DECODE = [(32, 32, 8, 8192, 128), (8, 32, 8, 32768, 128), (128, 16, 16, 2048, 64), (1, 32, 8, 131072, 128), (1, 8, 8, 131072, 128), (4, 16, 16, 8192, 64)]
 
 
 def part_decode():

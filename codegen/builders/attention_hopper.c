@@ -13,6 +13,7 @@
 
 #include "codegen/builders/plan.h"
 #include "codegen/kernel/matrix.h"
+#include "passes/fuse/heads.h"
 
 static const weft_node *find_node(const weft_node *fusion) { return weft_fusion_find(fusion, WEFT_OP_attention); }
 
@@ -44,18 +45,38 @@ bool weft_attention_claims(const weft_graph *graph, const weft_node *node, const
     return true;
 }
 
+/* The argument of the fusion that holds an operand, as it is (out_view->base = the operand) or heads in tokens; NULL:
+   computed in the group. */
+static const weft_value *memory_of(const weft_graph *graph, const weft_value *operand, weft_head_view *out_view) {
+    *out_view = (weft_head_view){.base = operand};
+    if (!operand->node) return operand;
+    if (operand->type.dims[2] == 1 || !weft_head_view_find(graph, operand, out_view)) return NULL;
+    const weft_value *base = out_view->base;
+    while (base->node && base->node->op == WEFT_OP_reshape) base = base->node->operands[0];
+    return base->node ? NULL : base;
+}
+
+/* The result leaves as [B, T, H, D]. */
+static bool stores_tokens_first(const weft_node *fusion, const weft_node *node) {
+    const weft_node *last = weft_fusion_yield(fusion, 0)->node;
+    return last && weft_is_head_transpose(last) && last->operands[0] == &node->results[0] &&
+           node->results[0].type.dims[2] != 1;
+}
+
 static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability,
                     const char **out_reason) {
     const weft_node *node = find_node(fusion);
     *out_reason = "no attention in the group";
     if (!node || !weft_attention_claims(graph, node, capability, out_reason)) return false;
     *out_reason = "operands are computed in the group";
+    weft_head_view view;
     for (int i = 0; i < 3; i++)
-        if (node->operands[i]->node) return false;
+        if (!memory_of(graph, node->operands[i], &view)) return false;
     *out_reason = "the result is used in the group";
     if (fusion->result_count != node->result_count) return false;
     for (int i = 0; i < node->result_count; i++)
-        if (weft_fusion_yield(fusion, i) != &node->results[i]) return false;
+        if (weft_fusion_yield(fusion, i) != &node->results[i] && !(i == 0 && stores_tokens_first(fusion, node)))
+            return false;
     *out_reason = NULL;
     return true;
 }
@@ -98,34 +119,67 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
     return count;
 }
 
-/* [heads of all batches, rows, D] in memory */
-static weft_kval make_map(weft_attention *a, weft_kernel_plan *plan, int buffer, weft_dim rows, weft_dim heads,
-                          int box_rows, bool writes, const char *name) {
+/* [heads of all batches, rows, D] in memory, or [B, rows, X, D]. batches, heads: of this side; view: NULL = as it is.
+ */
+static weft_attention_side make_side(weft_attention *a, weft_kernel_plan *plan, int buffer, weft_dim rows,
+                                     weft_dim batches, weft_dim heads, const weft_head_view *view, int box_rows,
+                                     const char *name) {
     weft_dim_table *dims = a->k->dims;
     weft_tensor_map *map = &plan->maps[plan->map_count];
-    *map = (weft_tensor_map){.buffer = buffer, .dtype = a->dtype, .rank = 3, .swizzle_bytes = 128};
-    map->extent[0] = a->width, map->extent[1] = rows, map->extent[2] = heads;
+    weft_attention_side side = {.tokens_first = view != NULL, .heads = heads, .first = view ? view->first : 0};
+    *map = (weft_tensor_map){.buffer = buffer, .dtype = a->dtype, .rank = view ? 4 : 3, .swizzle_bytes = 128};
+    map->extent[0] = a->width, map->box[0] = 64;
     map->stride_bytes[1] = a->width * 2;
-    map->stride_bytes[2] = weft_dim_multiply(dims, rows, a->width * 2);
-    map->box[0] = 64, map->box[1] = box_rows, map->box[2] = 1;
-    return weft_kernel_buffer(a->k, WEFT_ARGUMENT_TENSOR_MAP, plan->map_count++, a->dtype, writes, name);
+    if (view) {
+        map->extent[1] = view->heads, map->extent[2] = rows, map->extent[3] = batches;
+        map->stride_bytes[2] = weft_dim_multiply(dims, view->heads, a->width * 2);
+        map->stride_bytes[3] = weft_dim_multiply(dims, rows, map->stride_bytes[2]);
+        map->box[1] = 1, map->box[2] = box_rows, map->box[3] = 1;
+    } else {
+        map->extent[1] = rows, map->extent[2] = weft_dim_multiply(dims, batches, heads);
+        map->stride_bytes[2] = weft_dim_multiply(dims, rows, a->width * 2);
+        map->box[1] = box_rows, map->box[2] = 1;
+    }
+    side.map = weft_kernel_buffer(a->k, WEFT_ARGUMENT_TENSOR_MAP, plan->map_count++, a->dtype, buffer == 3, name);
+    return side;
+}
+
+int weft_attention_coordinates(weft_attention *a, const weft_attention_side *side, int column, weft_kval row,
+                               weft_kval head, weft_kval *out) {
+    weft_kernel *k = a->k;
+    out[0] = weft_k_index(k, column);
+    if (!side->tokens_first) return out[1] = row, out[2] = head, 3;
+    weft_kval heads = weft_k_extent(k, side->heads);
+    out[1] = weft_k_add(k, weft_k_rem(k, head, heads), weft_k_index(k, side->first));
+    out[2] = row, out[3] = weft_k_div(k, head, heads);
+    return 4;
 }
 
 static weft_status make_arguments(weft_attention *a, const weft_node *node, weft_kernel_plan *plan) {
     static const char *const names[] = {"q", "k", "v"};
+    const weft_graph *graph = a->request->graph;
+    weft_head_view views[3];
+    bool viewed[3];
     plan->maps = weft_arena_allocate_array(a->request->arena, 4, sizeof *plan->maps);
     if (!plan->maps) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "attention-hopper");
-    for (int i = 0; i < 3; i++)
-        (void)weft_kernel_buffer(a->k, WEFT_ARGUMENT_OPERAND, node->operands[i]->index, a->dtype, false, names[i]);
+    for (int i = 0; i < 3; i++) {
+        const weft_value *memory = memory_of(graph, node->operands[i], &views[i]);
+        if (!memory) return WEFT_STATUS(WEFT_INTERNAL, "attention-hopper: operand %d is computed in the group", i);
+        viewed[i] = node->operands[i]->node != NULL;
+        (void)weft_kernel_buffer(a->k, WEFT_ARGUMENT_OPERAND, memory->index, a->dtype, false, names[i]);
+    }
     (void)weft_kernel_buffer(a->k, WEFT_ARGUMENT_RESULT, 0, a->dtype, true, "out");
     a->lse =
         node->result_count > 1 ? weft_kernel_buffer(a->k, WEFT_ARGUMENT_RESULT, 1, WEFT_F32, true, "lse") : WEFT_KNONE;
-    weft_dim key_heads =
-        weft_dim_multiply(a->k->dims, weft_operand_type(node, 1)->dims[0], weft_operand_type(node, 1)->dims[1]);
-    a->map_q = make_map(a, plan, 0, a->queries, a->heads, 64, false, "map_q");
-    a->map_k = make_map(a, plan, 1, a->keys, key_heads, a->bn, false, "map_k");
-    a->map_v = make_map(a, plan, 2, a->keys, key_heads, a->bn, false, "map_v");
-    a->map_out = make_map(a, plan, 3, a->queries, a->heads, 64, true, "map_out");
+    weft_dim batches = weft_operand_type(node, 0)->dims[0], key_heads = weft_operand_type(node, 1)->dims[1], heads;
+    if (!weft_dim_divide_exact(graph->dims, a->heads, batches, &heads))
+        return WEFT_STATUS(WEFT_INTERNAL, "attention-hopper: heads of a batch");
+    weft_head_view tokens = {.heads = heads};
+    bool tokens_first = stores_tokens_first(a->request->fusion, node);
+    a->q = make_side(a, plan, 0, a->queries, batches, heads, viewed[0] ? &views[0] : NULL, 64, "map_q");
+    a->k_side = make_side(a, plan, 1, a->keys, batches, key_heads, viewed[1] ? &views[1] : NULL, a->bn, "map_k");
+    a->v = make_side(a, plan, 2, a->keys, batches, key_heads, viewed[2] ? &views[2] : NULL, a->bn, "map_v");
+    a->out = make_side(a, plan, 3, a->queries, batches, heads, tokens_first ? &tokens : NULL, 64, "map_out");
     return NULL;
 }
 
@@ -207,23 +261,25 @@ weft_attention_work weft_attention_place(weft_attention *a, weft_kval tile) {
     return work;
 }
 
-static void load_boxes(weft_attention *a, weft_kval memory, weft_kval at, int box_bytes, weft_kval map,
-                       weft_kval barrier, weft_kval index, weft_kval row, weft_kval head) {
+static void load_boxes(weft_attention *a, weft_kval memory, weft_kval at, int box_bytes,
+                       const weft_attention_side *side, weft_kval barrier, weft_kval index, weft_kval row,
+                       weft_kval head) {
     for (int half = 0; half < weft_attention_halves(a); half++) {
-        weft_kval to = weft_k_add(a->k, at, number(a, (int64_t)half * box_bytes));
-        weft_k_effect(a->k, WEFT_K_tensor_load, 8,
-                      (weft_kval[]){memory, to, map, barrier, index, number(a, 64 * half), row, head}, 0, 0);
+        weft_kval operands[9] = {memory, weft_k_add(a->k, at, number(a, (int64_t)half * box_bytes)), side->map, barrier,
+                                 index};
+        int rank = weft_attention_coordinates(a, side, 64 * half, row, head, operands + 5);
+        weft_k_effect(a->k, WEFT_K_tensor_load, 5 + rank, operands, 0, 0);
     }
 }
 
-static void load_block(weft_attention *a, const weft_ring *ring, weft_kval memory, weft_kval map, weft_kval block,
-                       weft_kval head) {
+static void load_block(weft_attention *a, const weft_ring *ring, weft_kval memory, const weft_attention_side *side,
+                       weft_kval block, weft_kval head) {
     weft_kernel *k = a->k;
     int bytes = weft_attention_kv_bytes(a);
     weft_kval slot = weft_ring_slot(k, ring);
     weft_ring_wait_empty(k, ring);
     weft_ring_expect(k, ring, bytes);
-    load_boxes(a, memory, weft_k_mul(k, slot, number(a, bytes)), weft_attention_box_bytes(a), map, ring->full, slot,
+    load_boxes(a, memory, weft_k_mul(k, slot, number(a, bytes)), weft_attention_box_bytes(a), side, ring->full, slot,
                weft_k_mul(k, block, number(a, a->bn)), head);
     weft_ring_advance(k, ring);
 }
@@ -236,20 +292,20 @@ static void emit_producer(weft_attention *a) {
     weft_kval tile = weft_k_for(k, a->first, a->tiles, a->stride, 0);
     weft_attention_work work = weft_attention_place(a, tile);
     weft_kval last = weft_k_sub(k, work.blocks, number(a, 1));
-    load_block(a, &k_ring, a->k_memory, a->map_k, last, work.key_head);
+    load_block(a, &k_ring, a->k_memory, &a->k_side, last, work.key_head);
     int q_bytes = a->consumers * weft_attention_q_bytes(a);
     weft_kval slot = weft_ring_slot(k, &q_ring), q_at = weft_k_mul(k, slot, number(a, q_bytes));
     weft_ring_wait_empty(k, &q_ring);
     weft_ring_expect(k, &q_ring, q_bytes);
     for (int w = 0; w < a->consumers; w++)
         load_boxes(a, a->q_memory, weft_k_add(k, q_at, number(a, (int64_t)w * weft_attention_q_bytes(a))), 64 * 128,
-                   a->map_q, q_ring.full, slot, weft_k_add(k, work.q0, number(a, 64 * w)), work.head);
+                   &a->q, q_ring.full, slot, weft_k_add(k, work.q0, number(a, 64 * w)), work.head);
     weft_ring_advance(k, &q_ring);
     weft_kval i = weft_k_for(k, number(a, 1), work.blocks, number(a, 1), 0), block = weft_k_sub(k, last, i);
-    load_block(a, &k_ring, a->k_memory, a->map_k, block, work.key_head);
-    load_block(a, &v_ring, a->v_memory, a->map_v, weft_k_add(k, block, number(a, 1)), work.key_head);
+    load_block(a, &k_ring, a->k_memory, &a->k_side, block, work.key_head);
+    load_block(a, &v_ring, a->v_memory, &a->v, weft_k_add(k, block, number(a, 1)), work.key_head);
     weft_k_end(k);
-    load_block(a, &v_ring, a->v_memory, a->map_v, number(a, 0), work.key_head);
+    load_block(a, &v_ring, a->v_memory, &a->v, number(a, 0), work.key_head);
     weft_k_end(k);
 }
 

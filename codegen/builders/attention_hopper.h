@@ -7,6 +7,15 @@
 #include "codegen/tile/layout.h"
 #include "codegen/tile/ring.h"
 
+/* Where a side lies: [heads of all batches, rows, D], or tokens first: [B, rows, X, D], of which heads first ... are
+   this side's, `heads` of them in a batch. */
+typedef struct weft_attention_side {
+    weft_kval map;
+    bool tokens_first;
+    weft_dim heads;
+    int64_t first;
+} weft_attention_side;
+
 typedef struct weft_attention {
     const weft_build_request *request;
     weft_kernel *k;
@@ -17,7 +26,8 @@ typedef struct weft_attention {
     double scale;                         /* of scores, times log2 e */
     int consumers, bn, stages, q_buffers; /* q_buffers: tiles whose queries are in shared memory at once */
     /* objects */
-    weft_kval map_q, map_k, map_v, map_out, lse; /* lse: WEFT_KNONE where nobody asks for it */
+    weft_attention_side q, k_side, v, out;
+    weft_kval lse; /* WEFT_KNONE where nobody asks for it */
     weft_kval q_memory, k_memory, v_memory;
     weft_ring q_ring, k_ring, v_ring;
     weft_kval tiles, tiles_q, first, stride, t, s; /* t, s: T and S as values */
@@ -32,6 +42,9 @@ typedef struct weft_attention_work {
 bool weft_attention_claims(const weft_graph *graph, const weft_node *node, const weft_capability *capability,
                            const char **out_reason);
 weft_attention_work weft_attention_place(weft_attention *a, weft_kval tile);
+/* Coordinates of column `column` of row `row` of a head (of all batches); returns their number, 3 or 4. */
+int weft_attention_coordinates(weft_attention *a, const weft_attention_side *side, int column, weft_kval row,
+                               weft_kval head, weft_kval *out);
 void weft_attention_emit(weft_attention *a);
 /* The consumer role: attention_hopper_consumer.c */
 void weft_attention_consumer(weft_attention *a, weft_kval thread);

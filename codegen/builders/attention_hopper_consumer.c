@@ -238,13 +238,14 @@ static void send_rows(consumer *c, const weft_attention_work *work, weft_kval th
     weft_kval id = weft_k_add(k, c->number, index_of(c, 1 + a->consumers));
     weft_k_effect(k, WEFT_K_named_sync, 1, &id, 128, 0);
     weft_k_if(k, weft_k_eq(k, weft_k_rem(k, thread, index_of(c, 128)), index_of(c, 0)));
-    for (int part = 0; part < weft_attention_halves(a); part++)
-        weft_k_effect(k, WEFT_K_tensor_store, 6,
-                      (weft_kval[]){a->map_out, a->q_memory,
-                                    weft_k_add(k, c->q_at, index_of(c, (int64_t)part * 64 * 128)),
-                                    index_of(c, 64 * part),
-                                    weft_k_add(k, work->q0, weft_k_mul(k, c->number, index_of(c, 64))), work->head},
-                      0, 0);
+    for (int part = 0; part < weft_attention_halves(a); part++) {
+        weft_kval operands[7] = {a->out.map, a->q_memory,
+                                 weft_k_add(k, c->q_at, index_of(c, (int64_t)part * 64 * 128))};
+        int rank = weft_attention_coordinates(a, &a->out, 64 * part,
+                                              weft_k_add(k, work->q0, weft_k_mul(k, c->number, index_of(c, 64))),
+                                              work->head, operands + 3);
+        weft_k_effect(k, WEFT_K_tensor_store, 3 + rank, operands, 0, 0);
+    }
     effect(c, WEFT_K_bulk_commit, 0);
     weft_k_effect(k, WEFT_K_bulk_wait, 0, NULL, 0, 1);
     weft_mbarrier_emit(k, WEFT_K_mbarrier_arrive, c->q_ring.empty, weft_ring_slot(k, &c->q_ring), 0);

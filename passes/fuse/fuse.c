@@ -2,15 +2,47 @@
    rewrite.c. */
 #include "passes/fuse/fuse.h"
 
+#include "passes/fuse/heads.h"
+
 #include <string.h>
+
+/* Does attention read this operand as heads in the features of tokens? What lies under the view is in memory then. */
+static bool reads_heads(const weft_fuse *fuse, const weft_use *use) {
+    if (!fuse->capability || !fuse->capability->hopper || use->user->op != WEFT_OP_attention || use->index > 2)
+        return false;
+    const weft_value *value = use->user->operands[use->index];
+    weft_head_view view;
+    if (value->type.dims[2] == 1 || !weft_head_view_find(fuse->graph, value, &view)) return false;
+    const weft_value *base = view.base;
+    while (base->node && base->node->op == WEFT_OP_reshape) base = base->node->operands[0];
+    return !base->node || weft_fuse_classify(base->node) != WEFT_FUSE_VIEW;
+}
+
+/* Attention may leave its result as tokens: the transpose that makes them becomes part of it. */
+static void join_heads(weft_fuse *fuse) {
+    if (!fuse->capability || !fuse->capability->hopper) return;
+    for (int i = 0; i < fuse->count; i++) {
+        const weft_node *node = fuse->items[i].node;
+        if (node->op != WEFT_OP_attention || node->result_count != 1) continue;
+        const weft_use *use = node->results[0].uses;
+        if (!use || use->next || node->results[0].type.dims[2] == 1) continue;
+        weft_fuse_item *user = weft_fuse_item_of(fuse, use->user);
+        if (!user || user->node != use->user || user->role != WEFT_FUSE_POINT || !weft_is_head_transpose(user->node))
+            continue;
+        user->role = WEFT_FUSE_SINGLE; /* nothing else joins */
+        weft_fuse_merge(fuse, user->order, i);
+    }
+}
 
 static bool needs_memory(const weft_fuse *fuse, const weft_value *value) {
     for (const weft_use *use = value->uses; use; use = use->next) {
         weft_fuse_item *user = weft_fuse_item_of(fuse, use->user);
         if (!user || user->node != use->user) return true; /* captured by a region */
         switch (user->role) {
-        case WEFT_FUSE_LEAVE:
         case WEFT_FUSE_SINGLE:
+            if (reads_heads(fuse, use)) break;
+            return true;
+        case WEFT_FUSE_LEAVE:
         case WEFT_FUSE_PRODUCT: return true;
         case WEFT_FUSE_POINT:
             if (use->user->op == WEFT_OP_concat || use->user->op == WEFT_OP_pad) return true;
@@ -79,6 +111,7 @@ static weft_status fuse_block(weft_graph *graph, weft_block *block, const weft_c
             last_effect = i;
         }
         place_views(&fuse);
+        join_heads(&fuse);
         weft_fuse_group(&fuse);
         weft_fuse_chain(&fuse);
         status = weft_fuse_rewrite(&fuse);

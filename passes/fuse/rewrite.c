@@ -91,7 +91,8 @@ static weft_status build_fusion(rewrite *r, int root) {
     for (int m = 0; memory && m < size; m++) {
         weft_node *node = fuse->items[members[m]].node;
         weft_fuse_role role = fuse->items[members[m]].role;
-        bool copy = role != WEFT_FUSE_PRODUCT && role != WEFT_FUSE_SINGLE; /* those read their operands from memory */
+        /* products and single ops read their operands from memory, but attention sees heads in it (heads.h) */
+        bool copy = (role != WEFT_FUSE_PRODUCT && role != WEFT_FUSE_SINGLE) || node->op == WEFT_OP_attention;
         for (int i = 0; memory && i < node->operand_count; i++)
             memory = inside(r, region->block, &map, node->operands[i], copy, &operands, &operand_count,
                             &operand_capacity) != NULL;
@@ -100,8 +101,10 @@ static weft_status build_fusion(rewrite *r, int root) {
         memory = clone != NULL;
         for (int i = 0; memory && i < node->result_count; i++) {
             memory = weft_value_map_put(&map, &node->results[i], &clone->results[i]);
-            bool wanted = role == WEFT_FUSE_SINGLE || weft_fuse_used_outside(fuse, &node->results[i], root);
-            if (!memory || !wanted) continue; /* builders of single ops expect every result */
+            /* builders of single ops expect every result */
+            bool wanted =
+                (role == WEFT_FUSE_SINGLE && size == 1) || weft_fuse_used_outside(fuse, &node->results[i], root);
+            if (!memory || !wanted) continue;
             memory = WEFT_ARRAY_RESERVE(fuse->allocator, yields, yield_capacity, yield_count + 1);
             if (memory) yields[yield_count++] = &node->results[i];
         }

@@ -144,6 +144,19 @@ weft_capability weft_bench_capability(const weft_capability *device, const char 
     return own;
 }
 
+/* [B, T, 3 H D] as a joint projection leaves it, to [B, T, H D]. */
+static void build_attention_tokens(weft_graph *g, const int64_t *x) {
+    weft_dim b = x[0], h = x[1], t = x[2], d = x[3], all[3] = {b, t, 3 * h * d}, split[5] = {b, t, 3, h, d};
+    int64_t swap[4] = {0, 2, 1, 3}, axis = 2;
+    weft_value *qkv = weft_reshape(g, weft_graph_input(g, "qkv", dtype_of(x[5]), 3, all), 5, split), *part[3];
+    for (int i = 0; i < 3; i++)
+        part[i] = weft_transpose(g, weft_squeeze(g, weft_slice_axis(g, qkv, 2, i, i + 1), 1, &axis), swap);
+    weft_attention_options options = WEFT_ATTENTION_OPTIONS_INIT;
+    options.causal = x[4] != 0;
+    weft_value *o = weft_transpose(g, weft_attention(g, part[0], part[1], part[2], NULL, &options), swap);
+    weft_graph_output(g, "o", weft_reshape(g, o, 3, (weft_dim[]){b, t, h * d}));
+}
+
 /* tanh between layers of one width; the last one has one output. */
 static void build_mlp(weft_graph *g, const int64_t *x) {
     weft_dim rows = x[0], in = x[1], width = x[2];
@@ -182,7 +195,8 @@ weft_status weft_bench_graph(weft_context *context, const char *name, int count,
                 {"convolution", 8},
                 {"attention_backward", 8},
                 {"attention_gradient", 8},
-                {"mlp", 4}};
+                {"mlp", 4},
+                {"attention_tokens", 6}};
     size_t row = 0;
     *out_graph = NULL;
     while (row < sizeof rows / sizeof *rows && strcmp(rows[row].name, name)) row++;
@@ -202,6 +216,8 @@ weft_status weft_bench_graph(weft_context *context, const char *name, int count,
         build_attention_gradient(*out_graph, numbers);
     else if (row == 12)
         build_mlp(*out_graph, numbers);
+    else if (row == 13)
+        build_attention_tokens(*out_graph, numbers);
     else if (row < 5)
         build_rows(*out_graph, name, numbers);
     else

@@ -107,6 +107,7 @@ static const case_row rows[] = {
     {"mlp", 4, {100000, 3, 128, 3}},
     {"attention", 8, {2, 16, 16, 8192, 8192, 128, 1, 0}},
     {"attention", 8, {2, 16, 4, 300, 333, 64, 0, 1}},
+    {"attention_tokens", 6, {128, 12, 197, 64, 0, 0}},
     {"matmul", 6, {4096, 4096, 4096, 1, 0, 10}},
     {"matmul", 6, {4096, 4104, 4096, 1, 0, 0}},
     {"matmul", 6, {4096, 4096, 4096, 1, 0, 16}},
@@ -252,6 +253,8 @@ static const small_row small_rows[] = {
     {"sm_80", {"cross_entropy", 2, {3, 1032}}, 1e-4, 0, 1},
     {"sm_80", {"sum", 1, {40007}}, 1e-3, 0, 1},
     {"sm_90a", {"attention", 8, {1, 3, 1, 260, 201, 64, 1, 0}}, 0.02, 2, 1},
+    {"sm_90a", {"attention_tokens", 6, {2, 3, 70, 64, 0, 0}}, 0.02, 2, 1},
+    {"sm_90a", {"attention_tokens", 6, {1, 2, 133, 128, 1, 1}}, 0.02, 1, 1},
     {"sm_90a", {"attention", 8, {1, 2, 2, 130, 196, 64, 0, 1}}, 0.02, 1, 1},
     {"sm_90a", {"attention", 8, {1, 2, 1, 150, 100, 128, 1, 0}}, 0.02, 1, 1},
     /* weights of random log-sum-exps are above 1: 16-bit roundings of them add up */

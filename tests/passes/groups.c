@@ -59,6 +59,28 @@ static bool claims_attention(const weft_graph *graph, const weft_node *node, con
     return node->op == WEFT_OP_attention;
 }
 
+/* Attention between projections: on Hopper queries, keys and values are read where the joint projection wrote them, and
+   the result is written as tokens. */
+START_TEST(heads_in_tokens) {
+    weft_dim b = weft_graph_symbol(g, "B", 1, 64, 1), t = 70, h = 3, d = 64, all[3] = {b, t, 3 * h * d};
+    weft_dim split[5] = {b, t, 3, h, d}, joined[3] = {b, t, h * d};
+    int64_t swap[4] = {0, 2, 1, 3}, axis = 2;
+    weft_value *qkv = weft_reshape(g, weft_graph_input(g, "qkv", WEFT_BF16, 3, all), 5, split), *part[3];
+    for (int i = 0; i < 3; i++)
+        part[i] = weft_transpose(g, weft_squeeze(g, weft_slice_axis(g, qkv, 2, i, i + 1), 1, &axis), swap);
+    weft_attention_options options = WEFT_ATTENTION_OPTIONS_INIT;
+    weft_value *o = weft_attention(g, part[0], part[1], part[2], NULL, &options);
+    weft_graph_output(g, "o", weft_reshape(g, weft_transpose(g, o, swap), 3, joined));
+    /* a second reader of the keys needs them as they are asked for: the copy of one part stays */
+    if (_i) weft_graph_output(g, "k", part[1]);
+    ok(weft_graph_verify(g));
+    weft_pass_context pass = {.graph = g, .options = "", .claims = claims_attention};
+    pass.capability = weft_capability_find("cuda", "sm_90a");
+    ok(weft_pipeline_run(&pass, weft_pipeline_standard));
+    ck_assert_int_eq(count(WEFT_OP_fusion), 1 + _i);
+}
+END_TEST
+
 typedef struct decode {
     weft_dim batch, heads, key_heads, keys;
     bool symbolic, several; /* is it cut? */
@@ -113,6 +135,7 @@ Suite *groups_suite(void) {
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_loop_test(tests, unit_axes, 0, 8);
+    tcase_add_loop_test(tests, heads_in_tokens, 0, 2);
     tcase_add_loop_test(tests, pieces_of_keys, 0, (int)(sizeof decodes / sizeof *decodes));
     suite_add_tcase(suite, tests);
     return suite;
