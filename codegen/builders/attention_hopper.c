@@ -95,8 +95,8 @@ static int fitted_keys(weft_dim keys) {
 static int propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {
     static const struct {
         int width, consumers, bn;
-    } rows[] = {{128, 2, 128}, {64, 2, 0},  {64, 3, 128},  {64, 2, 128},
-                {128, 2, 64},  {64, 2, 64}, {128, 1, 128}, {64, 1, 128}};
+    } rows[] = {{128, 2, 128}, {128, 2, 176}, {64, 2, 0},    {64, 3, 128}, {64, 2, 128},
+                {128, 2, 64},  {64, 2, 64},   {128, 1, 128}, {64, 1, 128}};
     const weft_type *q = weft_operand_type(find_node(request->fusion), 0);
     int fitted = fitted_keys(weft_operand_type(find_node(request->fusion), 1)->dims[2]);
     bool decodes = q->dims[2] == 1; /* one consumer: keys come from memory as fast as it can give them */
@@ -200,7 +200,7 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
                         .stages = s->stages};
     int64_t two = shared_bytes(s->consumers, a.width, s->tile_n, s->stages) + s->consumers * 64 * a.width * 2;
     a.q_buffers = two <= request->capability->shared_bytes ? 2 : 1;
-    if (s->consumers < 1 || s->consumers > 3 || s->tile_n < 64 || s->tile_n % 16 || s->tile_n * a.width > 128 * 128 ||
+    if (s->consumers < 1 || s->consumers > 3 || s->tile_n < 64 || s->tile_n % 16 || s->tile_n * a.width > 128 * 176 ||
         s->tile_n > 208 || s->stages < 2 ||
         shared_bytes(s->consumers, a.width, s->tile_n, s->stages) > request->capability->shared_bytes)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-hopper: schedule %dx%d, %d stages", s->tile_m, s->tile_n,
