@@ -34,16 +34,17 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
 
 static int propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {
     int width = (int)weft_operand_type(find_node(request->fusion), 0)->dims[3];
-    int count = capacity < 2 ? capacity : 2;
+    int sums = request->capability->relax_order ? 0 : 1, wide[] = {0, 0, 80}, most = width == 128 ? 3 : 2;
+    int count = capacity < most ? capacity : most;
     for (int i = 0; i < count; i++) /* split 1: sums of dQ in no fixed order */
         out_schedules[i] = (weft_schedule){.builder = "attention-backward-hopper",
-                                           .tile_m = 8192 / width,
+                                           .tile_m = wide[i] ? wide[i] : 8192 / width,
                                            .tile_n = WEFT_BACKWARD_KEYS,
                                            .threads = WEFT_BACKWARD_THREADS,
                                            .stages = 2,
                                            .consumers = WEFT_BACKWARD_CONSUMERS,
                                            .cluster = 1,
-                                           .split = i == (request->capability->relax_order ? 0 : 1)};
+                                           .split = i == sums};
     return count;
 }
 
@@ -137,7 +138,8 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
                        .bm = request->schedule->tile_m,
                        .causal = weft_node_int(node, WEFT_ATTR_causal, 0) != 0,
                        .sums = request->schedule->split != 0};
-    if (b.bm != 8192 / b.width || request->schedule->tile_n != WEFT_BACKWARD_KEYS || request->schedule->stages != 2)
+    if ((b.bm != 8192 / b.width && (b.sums || b.width != 128 || b.bm % 16 || b.bm < 64 || b.bm > 80)) ||
+        request->schedule->tile_n != WEFT_BACKWARD_KEYS || request->schedule->stages != 2)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-backward-hopper: schedule %dx%d",
                            request->schedule->tile_m, request->schedule->tile_n);
     b.scale = scale == 0 ? 1 / sqrt((double)b.width) : scale;

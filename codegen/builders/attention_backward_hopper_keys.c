@@ -17,7 +17,7 @@
 
 enum { STAGES = 2, STEP_WORDS = 4, STEPS = 4 };
 enum { STEP_QUERY, STEP_MASKED, STEP_ROW };
-enum { TILE_STEPS, TILE_KEY, TILE_HEAD };
+enum { TILE_STEPS, TILE_KEY, TILE_HEAD, TILE_ZERO };
 enum { DS_WRITTEN = 1, DS_READ = 5, OWN_THREADS = 9 };
 
 typedef struct key_kernel {
@@ -28,6 +28,7 @@ typedef struct key_kernel {
     weft_kval q_full, q_empty, do_full, do_empty, kv_full, kv_empty, tile_full, tile_empty;
     weft_kval t, s, key_heads, group, tiles_q, together; /* lengths */
     int kv_bytes, kv_box, q_bytes, q_box, ds_bytes, out_bytes;
+    int statistics; /* f32 of a stage: bm, and what keeps stages at multiples of 128 bytes */
 } key_kernel;
 
 static weft_kval number(const key_kernel *e, int64_t value) { return weft_k_index(e->k, value); }
@@ -98,7 +99,7 @@ static void load_rows(const key_kernel *e, weft_kval memory, weft_kval map, weft
     weft_mbarrier_emit(e->k, WEFT_K_mbarrier_expect, full, slot, e->q_bytes + 4 * e->b->bm);
     load_boxes(e, memory, times(e, slot, e->q_bytes), e->q_box, map, full, slot, q0, head);
     weft_k_effect(e->k, WEFT_K_tensor_load, 6,
-                  (weft_kval[]){statistics, times(e, slot, 4 * e->b->bm), map_row, full, slot, row}, 0, 0);
+                  (weft_kval[]){statistics, times(e, slot, 4 * e->statistics), map_row, full, slot, row}, 0, 0);
 }
 
 static void produce_step(const key_kernel *e, const key_tile *tile, weft_kval n, weft_kval query_tile, weft_kval head) {
@@ -145,6 +146,7 @@ static void emit_producer(const key_kernel *e) {
     set_word(e, e->tiles, record, TILE_STEPS, count);
     set_word(e, e->tiles, record, TILE_KEY, tile.key);
     set_word(e, e->tiles, record, TILE_HEAD, tile.head);
+    set_word(e, e->tiles, record, TILE_ZERO, zero);
     arrive(e, e->tile_full, zero);
     weft_mbarrier_wait(k, e->kv_empty, zero, parity);
     weft_mbarrier_emit(k, WEFT_K_mbarrier_expect, e->kv_full, zero, 2 * e->kv_bytes);
@@ -173,7 +175,7 @@ typedef struct consumer {
     weft_kval number, lane, warp, thread; /* thread: of the warpgroup */
     weft_kval dk, dv;
     weft_kval phase; /* of tiles; a value */
-    weft_kval k_rows, v_rows, k_columns, ds_row, ds_part, out_at, out_row;
+    weft_kval k_rows, v_rows, k_columns, ds_row, ds_part, out_at;
 } consumer;
 
 static weft_kval get(const consumer *c, weft_kval regs, int i) {
@@ -195,7 +197,7 @@ static void wait_tiles(const consumer *c, int count, const weft_kval *tiles, int
 /* Two neighbouring statistics of queries 8 j + 2 (lane % 4). */
 static weft_kval statistics(const consumer *c, weft_kval memory, weft_kval slot, int j) {
     const key_kernel *e = c->e;
-    weft_kval at = weft_k_add(c->k, times(e, slot, e->b->bm), times(e, bits(e, c->lane, 3), 2));
+    weft_kval at = weft_k_add(c->k, times(e, slot, e->statistics), times(e, bits(e, c->lane, 3), 2));
     weft_kval pair = weft_k_load(c->k, memory, plus(e, at, 8 * j), 2, WEFT_KNONE, WEFT_KNONE);
     if (!c->k->failed) c->k->instrs[pair].align_bytes = 8;
     return pair;
@@ -345,6 +347,10 @@ static void send(const consumer *c, weft_kval sums, weft_kval map, double factor
     weft_kernel *k = c->k;
     weft_kval leader = weft_k_eq(k, c->thread, number(e, 0)), packed = weft_k_regs(k, WEFT_U32, 1, 4);
     weft_kval own = plus(e, c->number, OWN_THREADS);
+    /* through memory, so that no compiler keeps these addresses in registers over the steps */
+    weft_kval lane = weft_k_add(k, c->lane, word(e, e->tiles, c->phase, TILE_ZERO));
+    weft_kval row = weft_k_add(k, times(e, c->warp, 16), weft_k_rem(k, lane, number(e, 16)));
+    weft_kval out_row = weft_k_add(k, c->out_at, times(e, row, 128));
     weft_k_if(k, leader);
     weft_k_effect(k, WEFT_K_bulk_wait, 0, NULL, 0, 1);
     weft_k_end(k);
@@ -357,7 +363,7 @@ static void send(const consumer *c, weft_kval sums, weft_kval map, double factor
         }
         weft_k_effect(k, WEFT_K_frag_store, 4,
                       (weft_kval[]){packed, number(e, 0), e->out_memory,
-                                    weft_wgmma_place(k, c->out_row, c->lane, i, WEFT_BACKWARD_ROWS * 128)},
+                                    weft_wgmma_place(k, out_row, lane, i, WEFT_BACKWARD_ROWS * 128)},
                       WEFT_FRAGMENT_X4, 0);
     }
     effect(e, WEFT_K_fence_async, 0);
@@ -393,7 +399,6 @@ static consumer make_consumer(const key_kernel *e, weft_kval thread) {
     weft_kval row = weft_k_add(k, times(e, c.warp, 16), weft_k_rem(k, c.lane, number(e, 16)));
     c.ds_row = weft_k_add(k, rows, times(e, row, 128));
     c.out_at = times(e, c.number, (int64_t)e->out_bytes / WEFT_BACKWARD_CONSUMERS);
-    c.out_row = weft_k_add(k, c.out_at, times(e, row, 128));
     c.dk = weft_k_regs(k, WEFT_F32, 1, e->b->width / 2);
     c.dv = weft_k_regs(k, WEFT_F32, 1, e->b->width / 2);
     return c;
@@ -468,15 +473,14 @@ static void make_arguments(key_kernel *e) {
 
 static void make_memory(key_kernel *e) {
     weft_kernel *k = e->k;
-    int bm = e->b->bm;
     e->k_memory = weft_k_shared(k, WEFT_U8, e->kv_bytes);
     e->v_memory = weft_k_shared(k, WEFT_U8, e->kv_bytes);
     e->q_memory = weft_k_shared(k, WEFT_U8, (weft_dim)STAGES * e->q_bytes);
     e->do_memory = weft_k_shared(k, WEFT_U8, (weft_dim)STAGES * e->q_bytes);
     e->ds_memory = e->b->sums ? weft_k_shared(k, WEFT_U8, (weft_dim)2 * e->ds_bytes) : WEFT_KNONE;
     e->out_memory = weft_k_shared(k, WEFT_U8, e->out_bytes);
-    e->lse_memory = weft_k_shared(k, WEFT_F32, (weft_dim)STAGES * bm);
-    e->delta_memory = weft_k_shared(k, WEFT_F32, (weft_dim)STAGES * bm);
+    e->lse_memory = weft_k_shared(k, WEFT_F32, (weft_dim)STAGES * e->statistics);
+    e->delta_memory = weft_k_shared(k, WEFT_F32, (weft_dim)STAGES * e->statistics);
     e->steps = weft_k_shared(k, WEFT_I32, STEPS * STEP_WORDS);
     e->tiles = weft_k_shared(k, WEFT_I32, 2 * STEP_WORDS);
     e->q_full = weft_mbarrier_create(k, STAGES), e->q_empty = weft_mbarrier_create(k, STAGES);
@@ -510,6 +514,7 @@ void weft_backward_keys(weft_backward *b) {
     key_kernel e = {.b = b, .k = k};
     e.kv_box = WEFT_BACKWARD_KEYS * 128, e.kv_bytes = halves * e.kv_box;
     e.q_box = b->bm * 128, e.q_bytes = halves * e.q_box;
+    e.statistics = (b->bm + 31) / 32 * 32;
     e.ds_bytes = b->bm / 64 * WEFT_BACKWARD_KEYS * 128;
     e.out_bytes = WEFT_BACKWARD_CONSUMERS * halves * WEFT_BACKWARD_ROWS * 128;
     k->threads = WEFT_BACKWARD_THREADS;

@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "codegen/kernel/matrix.h"
+#include "codegen/tile/wgmma.h"
 
 typedef struct consumer {
     weft_attention *a;
@@ -34,14 +35,6 @@ static weft_kval larger(consumer *c, weft_kval x, weft_kval y) {
     return weft_kernel_emit(c->k, WEFT_K_max, weft_kvector(WEFT_F32, 1), 2, (weft_kval[]){x, y}, 1, 0);
 }
 
-static weft_kval operand(consumer *c, weft_kval memory, weft_kval at, int leading) {
-    return weft_kernel_emit(c->k, WEFT_K_operand, weft_kvector(WEFT_U64, 1), 2, (weft_kval[]){memory, at},
-                            weft_operand_layout(128, leading, 1024), 0);
-}
-static weft_kval moved(consumer *c, weft_kval operand, int64_t bytes) {
-    return weft_k_add(c->k, operand, weft_k_integer(c->k, WEFT_U64, bytes / 16));
-}
-
 static int64_t unit_of(consumer *c, int n, int flags) {
     return weft_async_unit(n, c->a->dtype == WEFT_F16 ? WEFT_ASYNC_F16 : WEFT_ASYNC_BF16, flags);
 }
@@ -51,14 +44,16 @@ static void issue_scores(consumer *c) {
     weft_attention *a = c->a;
     weft_kval slot = weft_ring_slot(c->k, &c->k_ring),
               at = weft_k_mul(c->k, slot, index_of(c, weft_attention_kv_bytes(a)));
-    weft_kval q = operand(c, a->q_memory, c->q_at, 16), keys = operand(c, a->k_memory, at, 16);
+    weft_kval q = weft_wgmma_operand(c->k, a->q_memory, c->q_at, 16),
+              keys = weft_wgmma_operand(c->k, a->k_memory, at, 16);
     for (int i = 0; i < a->width / 16; i++) {
-        weft_kval operands[6] = {c->s,
-                                 index_of(c, 0),
-                                 moved(c, q, i / 4 * (64 * 128) + 32 * (i % 4)),
-                                 index_of(c, 0),
-                                 moved(c, keys, (int64_t)(i / 4) * weft_attention_box_bytes(a) + 32 * (i % 4)),
-                                 i == 0 ? weft_k_integer(c->k, WEFT_BOOL, 0) : WEFT_KNONE};
+        weft_kval operands[6] = {
+            c->s,
+            index_of(c, 0),
+            weft_wgmma_moved(c->k, q, i / 4 * (64 * 128) + 32 * (i % 4)),
+            index_of(c, 0),
+            weft_wgmma_moved(c->k, keys, (int64_t)(i / 4) * weft_attention_box_bytes(a) + 32 * (i % 4)),
+            i == 0 ? weft_k_integer(c->k, WEFT_BOOL, 0) : WEFT_KNONE};
         weft_k_effect(c->k, WEFT_K_mma_async, 6, operands, unit_of(c, a->bn, 0), 0);
     }
     effect(c, WEFT_K_mma_commit, 0);
@@ -69,13 +64,13 @@ static void issue_sums(consumer *c) {
     weft_attention *a = c->a;
     weft_kval slot = weft_ring_slot(c->k, &c->v_ring),
               at = weft_k_mul(c->k, slot, index_of(c, weft_attention_kv_bytes(a)));
-    weft_kval values = operand(c, a->v_memory, at, weft_attention_box_bytes(a));
+    weft_kval values = weft_wgmma_operand(c->k, a->v_memory, at, weft_attention_box_bytes(a));
     for (int i = 0; i < a->bn / 16; i++) {
         weft_kval operands[6] = {c->o,
                                  index_of(c, 0),
                                  c->p,
                                  index_of(c, 4 * i),
-                                 moved(c, values, (int64_t)i * 16 * 128),
+                                 weft_wgmma_moved(c->k, values, (int64_t)i * 16 * 128),
                                  i == 0 ? weft_k_get(c->k, c->accumulate) : WEFT_KNONE};
         weft_k_effect(c->k, WEFT_K_mma_async, 6, operands, unit_of(c, a->width, WEFT_ASYNC_B_TRANSPOSED), 0);
     }
@@ -136,13 +131,10 @@ static void softmax(consumer *c, bool masked, weft_kval block) {
     }
 }
 
-static weft_kval pack(consumer *c, weft_kval low, weft_kval high) {
-    return weft_kernel_emit(c->k, WEFT_K_pack, weft_kvector(WEFT_U32, 1), 2, (weft_kval[]){low, high}, c->a->dtype, 0);
-}
-
 /* The accumulator's fragment is the operand's: no data moves between lanes. */
 static void pack_weights(consumer *c) {
-    for (int i = 0; i < c->a->bn / 4; i++) set(c, c->p, i, pack(c, get(c, c->s, 2 * i), get(c, c->s, 2 * i + 1)));
+    for (int i = 0; i < c->a->bn / 4; i++)
+        set(c, c->p, i, weft_wgmma_pack(c->k, get(c, c->s, 2 * i), get(c, c->s, 2 * i + 1), c->a->dtype));
 }
 
 static void wait_tile(consumer *c, weft_kval regs, int in_flight) {
@@ -220,17 +212,13 @@ static void send_rows(consumer *c, const weft_attention_work *work, weft_kval th
     weft_kval factor[2],
         row = weft_k_add(k, weft_k_mul(k, c->warp, index_of(c, 16)), weft_k_rem(k, c->lane, index_of(c, 16)));
     finish_rows(c, work, factor);
-    weft_kval row_at = weft_k_add(k, c->q_at, weft_k_mul(k, row, index_of(c, 128))),
-              swizzle = weft_k_and(k, c->lane, index_of(c, 7));
-    weft_kval half = weft_k_div(k, c->lane, index_of(c, 16));
+    weft_kval row_at = weft_k_add(k, c->q_at, weft_k_mul(k, row, index_of(c, 128)));
     for (int i = 0; i < a->width / 16; i++) {
         for (int e = 0; e < 4; e++)
             set(c, c->packed, e,
-                pack(c, weft_k_mul(k, get(c, c->o, 8 * i + 2 * e), factor[e % 2]),
-                     weft_k_mul(k, get(c, c->o, 8 * i + 2 * e + 1), factor[e % 2])));
-        weft_kval place = weft_k_xor(k, weft_k_add(k, half, index_of(c, 2 * (i % 4))), swizzle);
-        weft_kval at = weft_k_add(
-            k, row_at, weft_k_add(k, weft_k_mul(k, place, index_of(c, 16)), index_of(c, i / 4 * (64 * 128))));
+                weft_wgmma_pack(k, weft_k_mul(k, get(c, c->o, 8 * i + 2 * e), factor[e % 2]),
+                                weft_k_mul(k, get(c, c->o, 8 * i + 2 * e + 1), factor[e % 2]), a->dtype));
+        weft_kval at = weft_wgmma_place(k, row_at, c->lane, i, 64 * 128);
         weft_k_effect(k, WEFT_K_frag_store, 4, (weft_kval[]){c->packed, index_of(c, 0), a->q_memory, at},
                       WEFT_FRAGMENT_X4, 0);
     }

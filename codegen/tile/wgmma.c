@@ -49,9 +49,9 @@ weft_kval weft_wgmma_pack(weft_kernel *k, weft_kval low, weft_kval high, weft_dt
 }
 
 weft_kval weft_wgmma_place(weft_kernel *k, weft_kval row_at, weft_kval lane, int i, int box) {
-    weft_kval chunk = weft_k_add(k, weft_k_div(k, lane, weft_k_index(k, 16)), weft_k_index(k, 2 * (i % 4)));
-    weft_kval swizzled = weft_k_xor(k, chunk, weft_k_and(k, lane, weft_k_index(k, 7)));
-    weft_kval inside =
-        weft_k_add(k, weft_k_mul(k, swizzled, weft_k_index(k, 16)), weft_k_index(k, (int64_t)(i / 4) * box));
-    return weft_k_add(k, row_at, inside);
+    weft_kval half = weft_k_div(k, lane, weft_k_index(k, 16)), row = weft_k_and(k, lane, weft_k_index(k, 7));
+    /* chunk 2 (i % 4) + half of 16 bytes lies at that number XOR the row's: all but i in one register */
+    weft_kval first = weft_k_add(k, row_at, weft_k_mul(k, weft_k_xor(k, half, row), weft_k_index(k, 16)));
+    weft_kval inside = weft_k_xor(k, first, weft_k_index(k, 32 * (i % 4)));
+    return weft_k_add(k, inside, weft_k_index(k, (int64_t)(i / 4) * box));
 }

@@ -23,7 +23,7 @@ void weft_wgmma_across(weft_kernel *k, int64_t unit, int depth, weft_kval d, wef
 /* regs[at .. at + 1] of two f32 registers each, packed to `dtype`: accumulators become an operand of the same place. */
 weft_kval weft_wgmma_pack(weft_kernel *k, weft_kval low, weft_kval high, weft_dtype dtype);
 /* Row `row` of a warp's lane, chunk i of 16 columns: byte offset inside a tile for frag_store of four 8 x 8 parts.
-   row_at: byte offset of row lane % 16 of the warp's rows; box: bytes of 64 columns. */
+   row_at: byte offset of row lane % 16 of the warp's rows, a multiple of 128; box: bytes of 64 columns. */
 weft_kval weft_wgmma_place(weft_kernel *k, weft_kval row_at, weft_kval lane, int i, int box);
 
 #endif

@@ -208,9 +208,11 @@ START_TEST(kernels_compile_clean) {
     check_status(weft_graph_finish(c.graph));
     check_status(weft_pipeline_run(&pass, weft_pipeline_standard));
     bool more = true;
-    for (int choice = 0; more && choice < (capability->hopper && _i < ARCHS ? 8
-                                           : row->numbers[5] >= 16          ? 5
-                                                                            : 1);
+    /* blocks of 80 queries of attention_backward are for measuring: a word an output tile is spilled there */
+    for (int choice = 0; more && choice < (!strcmp(row->name, "attention_backward") ? 2
+                                           : capability->hopper && _i < ARCHS       ? 8
+                                           : row->numbers[5] >= 16                  ? 5
+                                                                                    : 1);
          choice++) {
         char label[64];
         snprintf(label, sizeof label, "%s(%lld,%lld) schedule %d", row->name, (long long)row->numbers[0],
@@ -260,7 +262,7 @@ static const small_row small_rows[] = {
     {"sm_90a", {"attention", 8, {1, 1, 1, 70, 190, 128, 0, 0}}, 0.02, 1, 2},
     /* weights of random log-sum-exps are above 1: 16-bit roundings of them add up */
     {"sm_90a", {"attention_backward", 8, {1, 2, 1, 70, 133, 64, 1, 0}}, 0.08, 2, 2},
-    {"sm_90a", {"attention_backward", 8, {1, 2, 2, 150, 100, 128, 1, 0}}, 0.08, 1, 2},
+    {"sm_90a", {"attention_backward", 8, {1, 2, 2, 150, 100, 128, 1, 0}}, 0.08, 1, 3},
     {"sm_90a", {"attention_backward", 8, {1, 2, 1, 130, 140, 128, 0, 1}}, 0.08, 2, 2},
     {"sm_90a", {"matmul", 6, {136, 200, 72, 0, 0, 0}}, 0.01, 2, 3},
     {"sm_90a", {"matmul", 6, {136, 136, 72, 2, 0, 0}}, 0.01, 2, 3},
