@@ -272,37 +272,33 @@ static void emit_tile(weft_convolution_build *b, const tile *t) {
     weft_index_release(&b->c, mark);
 }
 
-/* Tiles of one band of lines: whole ones, then the rest of the columns by its number of vectors. */
+/* Tiles of one band of lines: whole ones, then the rest of the columns: of a known width as one tile, else vector by
+   vector. Few variants of the tile: all taps are written out in each. */
 static void columns(weft_convolution_build *b, int lines, weft_kval line, weft_kval row) {
     weft_kernel *k = b->k;
     int64_t width = (int64_t)b->nv * b->lanes;
-    bool known = weft_dim_is_number(b->p->line);
-    weft_kval wide = known ? weft_cv_number(b, b->p->line / width)
-                           : weft_k_div(k, weft_cv_extent(b, b->p->line), weft_cv_number(b, width));
+    weft_kval end = weft_cv_extent(b, b->p->line), size = weft_cv_number(b, width), start = weft_cv_number(b, 0);
+    bool known = weft_dim_is_number(b->p->line), whole = known ? b->p->line >= width : lines > 1;
     tile t = {.lines = lines, .nv = b->nv, .line = line, .row = row};
-    if (!known || b->p->line >= width) {
-        weft_kval q = weft_k_for(k, weft_cv_number(b, 0), wide, weft_cv_number(b, 1), 0);
-        t.column = weft_k_mul(k, q, weft_cv_number(b, width));
+    if (whole) {
+        start = weft_k_mul(k, weft_k_div(k, end, size), size);
+        t.column = weft_k_for(k, weft_cv_number(b, 0), start, size, 0);
         emit_tile(b, &t);
         weft_k_end(k);
     }
-    weft_kval start = weft_k_mul(k, wide, weft_cv_number(b, width)),
-              rest = weft_k_sub(k, weft_cv_extent(b, b->p->line), start);
-    t.column = start;
-    for (t.nv = 1; t.nv <= b->nv; t.nv++) {
-        int64_t least = (int64_t)(t.nv - 1) * b->lanes, most = (int64_t)t.nv * b->lanes;
-        if (known) {
-            int64_t left = b->p->line % width;
-            t.ends = left % b->lanes != 0;
-            if (left > least && left <= most) emit_tile(b, &t);
-            continue;
-        }
-        t.ends = true;
-        weft_k_if(k, weft_k_and(k, weft_k_lt(k, weft_cv_number(b, least), rest),
-                                weft_k_le(k, rest, weft_cv_number(b, most))));
-        emit_tile(b, &t);
-        weft_k_end(k);
+    if (known) {
+        int64_t left = b->p->line % width;
+        t.nv = (int)((left + b->lanes - 1) / b->lanes);
+        t.ends = left % b->lanes != 0;
+        t.column = start;
+        if (left) emit_tile(b, &t);
+        return;
     }
+    t.nv = 1;
+    t.ends = true;
+    t.column = weft_k_for(k, start, end, weft_cv_number(b, b->lanes), 0);
+    emit_tile(b, &t);
+    weft_k_end(k);
 }
 
 /* Lines [from, to) of one output channel: bands of WEFT_DEPTHWISE_LINES, then what is left. */
