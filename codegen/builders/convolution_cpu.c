@@ -108,6 +108,20 @@ void weft_convolution_emit(weft_convolution_build *b, weft_kval sum, weft_kval m
     for (int i = 0; i < b->request->fusion->result_count; i++) weft_index_emit(c, i, b->index, b->lanes, mask);
 }
 
+/* Vector v of every row, by a loop: the code of the epilogue stands once. */
+static void emit_staged(weft_convolution_build *b, const tile *t, weft_kval regs, int v, weft_kval first,
+                        weft_kval mask) {
+    weft_kernel *k = b->k;
+    for (int r = 0; r < t->rows; r++)
+        weft_k_store(k, b->stage, weft_cv_number(b, (int64_t)r * b->lanes), WEFT_KNONE,
+                     weft_k_get_at(k, regs, weft_cv_number(b, r * t->nv + v)));
+    weft_kval r = weft_k_for(k, weft_cv_number(b, 0), weft_cv_number(b, t->rows), weft_cv_number(b, 1), 0);
+    b->index[1] = weft_lane_scalar(weft_k_add(k, first, r));
+    weft_kval at = weft_k_mul(k, r, weft_cv_number(b, b->lanes));
+    weft_convolution_emit(b, weft_k_load(k, b->stage, at, b->lanes, WEFT_KNONE, WEFT_KNONE), mask);
+    weft_k_end(k);
+}
+
 static void epilogue(weft_convolution_build *b, const tile *t, weft_kval regs) {
     weft_index_context *c = &b->c;
     const weft_convolution *p = b->p;
@@ -123,10 +137,14 @@ static void epilogue(weft_convolution_build *b, const tile *t, weft_kval regs) {
         weft_axes_index(c, &positions, b->merge,
                         weft_lane_range(weft_cv_plus(b, t->column, (int64_t)v * b->lanes), b->lanes), b->lanes,
                         b->index);
-        for (int r = 0; r < t->rows; r++) {
-            b->index[1] = weft_lane_scalar(
-                weft_k_add(b->k, weft_cv_times(b, b->group, p->group_outputs), weft_cv_plus(b, t->row, r)));
-            weft_convolution_emit(b, weft_k_get_at(b->k, regs, weft_cv_number(b, r * t->nv + v)), mask);
+        weft_kval first = weft_k_add(b->k, weft_cv_times(b, b->group, p->group_outputs), t->row);
+        if (b->stage != WEFT_KNONE && t->rows > 1) {
+            emit_staged(b, t, regs, v, first, mask);
+        } else {
+            for (int r = 0; r < t->rows; r++) {
+                b->index[1] = weft_lane_scalar(weft_cv_plus(b, first, r));
+                weft_convolution_emit(b, weft_k_get_at(b->k, regs, weft_cv_number(b, r * t->nv + v)), mask);
+            }
         }
         weft_index_release(c, mark);
     }
@@ -242,6 +260,9 @@ static weft_status multiply(weft_convolution_build *b) {
                          : weft_kernel_buffer(k, WEFT_ARGUMENT_TEMP, b->x_temp, p->accumulate, false, "x");
     b->w = b->w_temp < 0 ? b->c.operands[p->w_access.operand]
                          : weft_kernel_buffer(k, WEFT_ARGUMENT_TEMP, b->w_temp, p->accumulate, false, "w");
+    b->stage = WEFT_KNONE;
+    if (weft_fusion_is_long(b->request->fusion))
+        b->stage = weft_k_shared(k, p->accumulate, (int64_t)(b->base + (b->extra > 0)) * b->lanes);
     k->grid = weft_dim_multiply(
         table, weft_dim_multiply(table, p->batch, p->groups),
         weft_dim_multiply(table, weft_dim_multiply(table, b->line_blocks, b->panel_blocks), b->row_blocks));

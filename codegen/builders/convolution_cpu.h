@@ -18,6 +18,7 @@ typedef struct weft_convolution_build {
     int x_temp, w_temp;             /* -1: in place, or packed inside the kernel */
     weft_kval x, w, x_base, w_base; /* of image and group */
     weft_kval image, group, line_start;
+    weft_kval stage;   /* one column of a tile's sums, for epilogues with long functions; WEFT_KNONE = none */
     weft_kval weights; /* depthwise: all taps' in registers, WEFT_KNONE = loaded where they are used */
     uint32_t merge;
     weft_lane_index index[WEFT_MAX_RANK]; /* of the result */

@@ -200,3 +200,12 @@ int weft_single_propose(const weft_build_request *request, int capacity, weft_sc
     (void)capacity;
     return weft_propose_default(request, weft_node_string(request->fusion, WEFT_ATTR_anchor, ""), out_schedules);
 }
+
+bool weft_fusion_is_long(const weft_node *fusion) {
+    static const weft_op functions[] = {WEFT_OP_exp,  WEFT_OP_expm1, WEFT_OP_log,  WEFT_OP_log1p,
+                                        WEFT_OP_tanh, WEFT_OP_erf,   WEFT_OP_sin,  WEFT_OP_cos,
+                                        WEFT_OP_tan,  WEFT_OP_pow,   WEFT_OP_atan2};
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        if (weft_fusion_find(fusion, functions[i])) return true;
+    return false;
+}

@@ -34,6 +34,9 @@ bool weft_fusion_fits_index(const weft_graph *graph, const weft_node *fusion, co
 bool weft_fusion_is_empty(const weft_build_request *request);
 /* An index of the last kept piece: lanes of the tail go one by one, or under a mask where masked memory is cheap. */
 bool weft_tail_is_masked(const weft_build_request *request);
+/* Does the region hold functions of dozens of instructions (erf, exp, tan ...)? Their code is not repeated for every
+   register of a tile: sums go through a staging array and a loop. */
+bool weft_fusion_is_long(const weft_node *fusion);
 /* First op of the fusion with this code; NULL. */
 const weft_node *weft_fusion_find(const weft_node *fusion, weft_op op);
 /* max(1, floor(a / b)), b >= 1 */
