@@ -147,12 +147,6 @@ static double cost_of(const weft_capability *capability, const tile_choice *choi
     return waves * steps * step + 600 * waves + 2200;
 }
 
-/* May the blocks of a cluster load parts of B for each other? One tensor copy a stage and block does; a tile that takes
-   several (rows of memory along n, 64 columns each) came out wrong on the card when each was sent to both. */
-static bool shares(const weft_product *product, int bn) {
-    return product->b.k_contiguous || bn <= 64 || weft_dtype_bits(product->dtype) != 16;
-}
-
 static int propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {
     weft_product product;
     const char *reason;
@@ -166,7 +160,6 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
     for (int i = 0; i < CHOICES; i++) {
         own[i] = choices[i];
         if (promote && own[i].bn > PROMOTED_COLUMNS_MAX) continue;
-        if (own[i].cluster > 1 && !shares(&product, own[i].bn)) continue;
         own[i].tail = tail_of(request, &product, own[i].bn);
         cost[i] = cost_of(request->capability, &own[i], m, n, k, batch, bk);
         int at = count++;
@@ -198,7 +191,7 @@ static weft_status check_schedule(const weft_hopper *h) {
     const weft_capability *capability = h->request->capability;
     if (h->consumers < 1 || h->consumers > 2 || h->bm != 64 * h->consumers || h->bn < 64 || h->bn > 256 || h->bn % 64 ||
         h->stages < 2 || h->group < 1 || (h->cluster != 1 && h->cluster != 2) ||
-        (h->cluster > 1 && !shares(&h->product, h->bn)) || (h->promote && h->bn > PROMOTED_COLUMNS_MAX) ||
+        (h->promote && h->bn > PROMOTED_COLUMNS_MAX) ||
         (h->tail && h->tail != tail_of(h->request, &h->product, h->bn)) ||
         (h->request->schedule->promote && h->request->schedule->promote != h->bk))
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "matmul-hopper: schedule %dx%d, %d consumers, cluster %d, %d stages",

@@ -65,6 +65,11 @@ static void emit_producer(weft_hopper *h) {
     weft_ring_advance(k, &ring);
     weft_k_end(k);
     weft_k_end(k);
+    /* a peer's release of a slot may still be under way, and must not meet a block that has ended */
+    for (int stage = 0; h->cluster > 1 && stage < h->stages; stage++) {
+        weft_ring_wait_empty(k, &ring);
+        weft_ring_advance(k, &ring);
+    }
 }
 
 /* -- mover of one consumer */

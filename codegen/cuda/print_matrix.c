@@ -89,7 +89,8 @@ static void print_operand(weft_cuda_printer *p, weft_kval id, const weft_kinstr 
     uint64_t code = swizzle == 128 ? 1 : swizzle == 64 ? 2 : swizzle == 32 ? 3 : 0;
     uint64_t fixed = code << 62 | (uint64_t)(weft_operand_stride(instr->i) / 16) << 32 |
                      (uint64_t)(weft_operand_leading(instr->i) / 16) << 16;
-    weft_cuda_line(p, "const u64 v%d = 0x%llxull | (u64)((%s) >> 4);", id, (unsigned long long)fixed,
+    /* above the 18 bits of an address in shared memory are those of the block's place in its cluster */
+    weft_cuda_line(p, "const u64 v%d = 0x%llxull | (u64)(((%s) & 0x3ffff) >> 4);", id, (unsigned long long)fixed,
                    weft_cuda_address(p, weft_koperand(p->kernel, instr, 0), weft_koperand(p->kernel, instr, 1)).text);
 }
 
