@@ -18,7 +18,7 @@ static weft_value *times(weft_graph *g, weft_value *x, double c) {
 }
 static weft_value *square(weft_graph *g, weft_value *x) { return mul(g, x, x); }
 /* 1 - x */
-static weft_value *one_minus(weft_graph *g, weft_value *x) { return plus(g, neg(g, x), 1); }
+static weft_value *one_minus(weft_graph *g, weft_value *x) { return sub(g, weft_emit_splat_like(g, 1, x), x); }
 
 /* tangent * factor, the factor made from x = operand and y = result. */
 #define FACTOR(name, expression)                                                                                       \
@@ -34,7 +34,7 @@ FACTOR(expm1, plus(g, y, 1))
 FACTOR(log, divide(g, weft_emit_splat_like(g, 1, x), x))
 FACTOR(log1p, divide(g, weft_emit_splat_like(g, 1, x), plus(g, x, 1)))
 FACTOR(sqrt, divide(g, weft_emit_splat_like(g, 0.5, x), y))
-FACTOR(rsqrt, times(g, divide(g, y, x), -0.5))
+FACTOR(rsqrt, times(g, mul(g, y, square(g, y)), -0.5))
 FACTOR(sin, weft_emit_unary(g, WEFT_OP_cos, x))
 FACTOR(cos, neg(g, weft_emit_unary(g, WEFT_OP_sin, x)))
 FACTOR(tan, plus(g, square(g, y), 1))

@@ -516,6 +516,7 @@ int main(void) {
     suite_add_tcase(suite, all);
     suite_add_tcase(suite, case_transforms());
     suite_add_tcase(suite, case_remat());
+    suite_add_tcase(suite, case_size());
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);

@@ -1,4 +1,5 @@
-/* Rematerialisation: equal bits, fewer planned bytes, for each policy; where a scope is a loop's body; nested scopes. */
+/* Rematerialisation: equal bits, fewer planned bytes, for each policy; where a scope is a loop's body; nested scopes.
+ */
 #include "tests/diff/testing.h"
 
 #include <string.h>
@@ -103,10 +104,12 @@ static int64_t measure(const trial *t, weft_tensor *const *in, weft_tensor **exp
             expected[i] = out[i];
             weft_tensor_retain(expected[i]);
         }
-        ck_assert_msg(!memcmp(elements(out[i]), elements(expected[i]), size), "%s: output %d has other bits", t->name, i);
+        ck_assert_msg(!memcmp(elements(out[i]), elements(expected[i]), size), "%s: output %d has other bits", t->name,
+                      i);
         for (size_t e = 0; e < size / sizeof(double); e++)
             ck_assert_double_eq_tol(elements(out[i])[e], elements(interpreted[i])[e],
-                                    1e-9 * (1 + (elements(interpreted[i])[e] < 0 ? -1 : 1) * elements(interpreted[i])[e]));
+                                    1e-9 *
+                                        (1 + (elements(interpreted[i])[e] < 0 ? -1 : 1) * elements(interpreted[i])[e]));
         weft_tensor_release(out[i]), weft_tensor_release(interpreted[i]);
     }
     weft_graph_release(g);
@@ -125,16 +128,19 @@ static const weft_remat_options everything = {sizeof everything, WEFT_SAVE_EVERY
                                 products = {sizeof products, WEFT_SAVE_PRODUCTS, 0, NULL, 0},
                                 odd = {sizeof odd, WEFT_SAVE_NAMED, 1, (const char *const[]){"odd"}, 0},
                                 large = {sizeof large, WEFT_SAVE_WITHIN_BUDGET, 0, NULL, 1 << 30},
-                                small = {sizeof small, WEFT_SAVE_WITHIN_BUDGET, 0, NULL, 4 * ROWS * WIDTH * 8},
+                                small = {sizeof small, WEFT_SAVE_WITHIN_BUDGET, 0, NULL, 4 * ROWS *WIDTH * 8},
                                 none = {sizeof none, WEFT_SAVE_WITHIN_BUDGET, 0, NULL, 0};
 
 START_TEST(policies) {
-    static const trial trials[] = {
-        {"plain", NULL, false, false, false},   {"nothing", NULL, true, false, false},
-        {"everything", &everything, true, false, false}, {"products", &products, true, false, false},
-        {"named", &odd, true, false, false},    {"large budget", &large, true, false, false},
-        {"small budget", &small, true, false, false}, {"no budget", &none, true, false, false},
-        {"nested", NULL, true, false, true}};
+    static const trial trials[] = {{"plain", NULL, false, false, false},
+                                   {"nothing", NULL, true, false, false},
+                                   {"everything", &everything, true, false, false},
+                                   {"products", &products, true, false, false},
+                                   {"named", &odd, true, false, false},
+                                   {"large budget", &large, true, false, false},
+                                   {"small budget", &small, true, false, false},
+                                   {"no budget", &none, true, false, false},
+                                   {"nested", NULL, true, false, true}};
     enum { COUNT = sizeof trials / sizeof *trials };
     weft_tensor *in[LAYERS + 1], *expected[LAYERS + 2] = {0};
     int64_t bytes[COUNT];
