@@ -173,14 +173,13 @@ static void store(weft_simt *s, weft_kval row, weft_lane_index column, weft_kval
         weft_index_emit_flat(s->index, result, flat, 4, mask);
 }
 
-static weft_status build(const weft_build_request *request, weft_kernel_plan *out_plan) {
+static weft_status build_kernel(const weft_build_request *request, const char *suffix, weft_kernel **out_kernel) {
     problem p;
     weft_index_context index;
     const char *reason;
     if (!find_problem(request->graph, request->fusion, &p, &reason))
         return WEFT_STATUS(WEFT_INTERNAL, "convolution-simt: %s", reason);
-    WEFT_TRY(weft_plan_init(request, 1, 0, out_plan), "building %s", request->name);
-    weft_kernel *k = weft_plan_kernel(request, "");
+    weft_kernel *k = *out_kernel = weft_plan_kernel(request, suffix);
     if (!k) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "building %s", request->name);
     WEFT_TRY(weft_index_init(request, k, &index), "building %s", request->name);
     weft_simt s = {.request = request,
@@ -195,8 +194,16 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
                    .load = load,
                    .store = store,
                    .self = &p};
-    WEFT_TRY(weft_simt_emit(&s), "building %s", request->name);
-    return weft_plan_set(request, out_plan, 0, k);
+    return weft_simt_emit(&s);
+}
+
+static weft_status build(const weft_build_request *request, weft_kernel_plan *out_plan) {
+    problem p;
+    const char *reason;
+    if (!find_problem(request->graph, request->fusion, &p, &reason))
+        return WEFT_STATUS(WEFT_INTERNAL, "convolution-simt: %s", reason);
+    weft_simt_extents extents = {p.outputs, p.positions, batches(request->graph, &p), p.sum};
+    return weft_simt_plan(request, &extents, build_kernel, out_plan);
 }
 
 extern const weft_builder weft_builder_convolution_simt;

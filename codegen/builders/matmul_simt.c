@@ -96,20 +96,27 @@ void weft_simt_product(weft_simt *s, const weft_build_request *request, weft_ker
                      .self = product};
 }
 
-static weft_status build(const weft_build_request *request, weft_kernel_plan *out_plan) {
+static weft_status build_kernel(const weft_build_request *request, const char *suffix, weft_kernel **out_kernel) {
     weft_product product;
     weft_index_context index;
     const char *reason;
     if (!weft_product_find(request->graph, request->fusion, &product, &reason))
         return WEFT_STATUS(WEFT_INTERNAL, "matmul-simt: %s", reason);
-    WEFT_TRY(weft_plan_init(request, 1, 0, out_plan), "building %s", request->name);
-    weft_kernel *k = weft_plan_kernel(request, "");
-    if (!k) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "building %s", request->name);
-    WEFT_TRY(weft_index_init(request, k, &index), "building %s", request->name);
+    *out_kernel = weft_plan_kernel(request, suffix);
+    if (!*out_kernel) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "building %s", request->name);
+    WEFT_TRY(weft_index_init(request, *out_kernel, &index), "building %s", request->name);
     weft_simt s;
-    weft_simt_product(&s, request, k, &index, &product);
-    WEFT_TRY(weft_simt_emit(&s), "building %s", request->name);
-    return weft_plan_set(request, out_plan, 0, k);
+    weft_simt_product(&s, request, *out_kernel, &index, &product);
+    return weft_simt_emit(&s);
+}
+
+static weft_status build(const weft_build_request *request, weft_kernel_plan *out_plan) {
+    weft_product product;
+    const char *reason;
+    if (!weft_product_find(request->graph, request->fusion, &product, &reason))
+        return WEFT_STATUS(WEFT_INTERNAL, "matmul-simt: %s", reason);
+    weft_simt_extents extents = {product.m, product.n, product.batch, sum_of(&product)};
+    return weft_simt_plan(request, &extents, build_kernel, out_plan);
 }
 
 extern const weft_builder weft_builder_matmul_simt;

@@ -13,6 +13,10 @@ int weft_simt_propose(const weft_build_request *request, const char *name, weft_
     int64_t blocks = (rows + 127) / 128 * ((columns + 127) / 128) * batches;
     bool large = blocks >= request->capability->multiprocessors && rows > 64 && columns > 64;
     int count = 0;
+    weft_condition small = weft_simt_is_small(request->graph->dims, request->capability, m, n, batch);
+    if (weft_simt_has_small(request->capability, sum) && weft_dim_is_number(small.lhs) && small.lhs <= small.rhs &&
+        count < capacity)
+        out_schedules[count++] = weft_simt_small_schedule(name);
     for (int i = 0; i < 2 && count < capacity; i++) {
         int tile = tiles[large ? i : 1 - i], bytes = weft_dtype_bits(sum) / 8, bk = tile == 128 ? 8 : 16;
         while (bk > 4 && 2 * 2 * bk * tile * bytes > request->capability->shared_bytes) bk /= 2; /* wide sums */
@@ -155,6 +159,10 @@ static weft_status emit(weft_simt *s) {
     const weft_schedule *schedule = s->request->schedule;
     weft_kernel *k = s->k;
     s->bm = schedule->tile_m, s->bn = schedule->tile_n, s->bk = schedule->tile_k;
+    if (schedule->split > 1) {
+        weft_simt_emit_small(s);
+        return NULL;
+    }
     if ((s->bm != 64 && s->bm != 128) || (s->bn != 64 && s->bn != 128) || s->bk < 4 || s->bk > 32 || s->bk % 4)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%s: schedule %dx%dx%d", s->request->name, s->bm, s->bn, s->bk);
     k->threads = SIMT_THREADS;

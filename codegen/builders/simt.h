@@ -36,9 +36,29 @@ struct weft_simt {
     weft_kval readable; /* BOOL, of the element being fetched; WEFT_KNONE = always */
 };
 
-/* Candidates for such a problem: 128 x 128 tiles when they fill the device, else 64 x 64. */
+/* Candidates for such a problem: 128 x 128 tiles when they fill the device, else 64 x 64, or the kernel for few
+ * outputs.
+ */
 int weft_simt_propose(const weft_build_request *request, const char *name, weft_dim m, weft_dim n, weft_dim batch,
                       weft_dtype sum, int capacity, weft_schedule *out_schedules);
+/* Few outputs: simt_small.c. Has the target such a kernel; when is a problem of that kind (for numbers: does the
+   condition hold); its schedule (split > 1). */
+bool weft_simt_has_small(const weft_capability *capability, weft_dtype sum);
+weft_condition weft_simt_is_small(weft_dim_table *dims, const weft_capability *capability, weft_dim m, weft_dim n,
+                                  weft_dim batch);
+weft_schedule weft_simt_small_schedule(const char *name);
+void weft_simt_emit_small(weft_simt *s);
+
+/* A plan of one launch: the kernel of the request's schedule, and beside it, where extents decide at launch, the one
+   for few outputs. build makes a kernel by the schedule of the request that it is given. */
+typedef struct weft_simt_extents {
+    weft_dim m, n, batch;
+    weft_dtype sum;
+} weft_simt_extents;
+typedef weft_status (*weft_simt_build)(const weft_build_request *request, const char *suffix, weft_kernel **out_kernel);
+weft_status weft_simt_plan(const weft_build_request *request, const weft_simt_extents *x, weft_simt_build build,
+                           weft_kernel_plan *out_plan) WEFT_MUST_USE;
+
 /* Takes tiles from the schedule, sets threads and grid, emits the kernel, ends with weft_index_finish. */
 weft_status weft_simt_emit(weft_simt *s) WEFT_MUST_USE;
 

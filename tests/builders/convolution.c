@@ -13,6 +13,8 @@ typedef struct problem {
     bool symbolic, epilogue;
 } problem;
 
+enum { DIRECT = 9 }; /* so many come from the direct builder on GPUs */
+
 static const problem problems[] = {
     {2, 2, 5, 1, 1, {7, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, WEFT_F32, false, true},
     {2, 1, 3, 1, 1, {8, 16}, {5, 5}, {2, 2}, {1, 1}, {2, 2}, {2, 2}, WEFT_F32, true, true},
@@ -23,6 +25,10 @@ static const problem problems[] = {
     {1, 2, 1, 4, 3, {10}, {8}, {4}, {1}, {-1}, {5}, WEFT_F32, false, false},
     {3, 1, 2, 1, 1, {4, 5, 6}, {2, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 2}, {1, 1, 0}, WEFT_F32, false, true},
     {2, 1, 7, 1, 1, {1, 1}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, WEFT_F32, false, false},
+    /* longer sums and few outputs: warps share them */
+    {2, 2, 1, 70, 33, {7, 5}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, WEFT_F32, false, true},
+    {2, 1, 1, 12, 20, {9, 8}, {3, 3}, {2, 1}, {1, 2}, {1, 2}, {1, 0}, WEFT_F32, true, true},
+    {2, 1, 3, 13, 17, {6, 6}, {3, 2}, {1, 1}, {1, 1}, {1, 0}, {1, 0}, WEFT_BF16, true, false},
 };
 
 static void check(const problem *p, int number) {
@@ -31,9 +37,9 @@ static void check(const problem *p, int number) {
     char note[64];
     snprintf(note, sizeof note, "convolution %d", number);
     h.note = note;
-    h.gpu_builder = "convolution-direct";
+    h.gpu_builder = number < DIRECT ? "convolution-direct" : "convolution-simt";
     h.class = p->epilogue || p->dtype != WEFT_F32 ? WEFT_TOLERANCE_CHAIN : WEFT_TOLERANCE_SUM;
-    h.terms = 64, h.scale = 9;
+    h.terms = 150, h.scale = 9;
     h.native = p->dtype == WEFT_F32;
     weft_graph *g = h.graph;
     int64_t symbols[4] = {p->batch}, channels = (int64_t)p->groups * p->out;
