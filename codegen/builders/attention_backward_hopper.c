@@ -33,7 +33,7 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
 }
 
 static int propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {
-    int width = (int)weft_operand_type(find_node(request->fusion), 0)->dims[3];
+    int width = weft_attention_width(weft_operand_type(find_node(request->fusion), 0));
     int sums = request->capability->relax_order ? 0 : 1, wide[] = {0, 0, 80}, most = width == 128 ? 3 : 2;
     int count = capacity < most ? capacity : most;
     for (int i = 0; i < count; i++) /* split 1: sums of dQ in no fixed order */
@@ -74,9 +74,9 @@ weft_kval weft_backward_map(weft_backward *b, weft_dim rows, weft_dim heads, int
                             const char *name) {
     weft_tensor_map *map = &b->plan->maps[b->plan->map_count];
     *map = (weft_tensor_map){.buffer = buffer_count(b->k) - 1, .dtype = b->dtype, .rank = 3, .swizzle_bytes = 128};
-    map->extent[0] = b->width, map->extent[1] = rows, map->extent[2] = heads;
-    map->stride_bytes[1] = b->width * 2;
-    map->stride_bytes[2] = weft_dim_multiply(b->k->dims, rows, b->width * 2);
+    map->extent[0] = b->columns, map->extent[1] = rows, map->extent[2] = heads;
+    map->stride_bytes[1] = b->columns * 2;
+    map->stride_bytes[2] = weft_dim_multiply(b->k->dims, rows, b->columns * 2);
     map->box[0] = 64, map->box[1] = box_rows, map->box[2] = 1;
     return weft_kernel_buffer(b->k, WEFT_ARGUMENT_TENSOR_MAP, b->plan->map_count++, b->dtype, writes, name);
 }
@@ -134,7 +134,8 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
                        .keys = keys->dims[2],
                        .heads = weft_dim_multiply(dims, q->dims[0], q->dims[1]),
                        .key_heads = weft_dim_multiply(dims, keys->dims[0], keys->dims[1]),
-                       .width = (int)q->dims[3],
+                       .width = weft_attention_width(q),
+                       .columns = (int)q->dims[3],
                        .bm = request->schedule->tile_m,
                        .causal = weft_node_int(node, WEFT_ATTR_causal, 0) != 0,
                        .sums = request->schedule->split != 0};
@@ -142,7 +143,7 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
         request->schedule->tile_n != WEFT_BACKWARD_KEYS || request->schedule->stages != 2)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-backward-hopper: schedule %dx%d",
                            request->schedule->tile_m, request->schedule->tile_n);
-    b.scale = scale == 0 ? 1 / sqrt((double)b.width) : scale;
+    b.scale = scale == 0 ? 1 / sqrt((double)b.columns) : scale;
     b.tiles = weft_dim_divide_ceil(dims, b.queries, b.bm);
     b.rows = weft_dim_multiply(dims, b.tiles, b.bm);
     if (!weft_dim_divide_exact(dims, q->dims[1], keys->dims[1], &b.group))

@@ -37,7 +37,8 @@ typedef struct weft_backward {
     weft_dtype dtype;
     weft_dim queries, keys, heads, key_heads, group; /* heads, key_heads: of all batches together */
     weft_dim tiles, rows;                            /* of bm queries of a head; rows = bm * tiles */
-    int width, bm;
+    int width, columns; /* columns: D; width: 64 or 128 columns that a tile has, zeros past D */
+    int bm;
     bool causal;
     bool sums;    /* dQ is added up by the kernel of keys, in no fixed order */
     double scale; /* of scores */

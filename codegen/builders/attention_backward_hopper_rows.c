@@ -47,9 +47,10 @@ void weft_backward_prepare(weft_backward *b) {
     weft_kval head = weft_k_div(k, row, rows), own = weft_k_sub(k, row, weft_k_mul(k, head, rows)),
               inside = weft_k_lt(k, own, queries), line = weft_k_add(k, weft_k_mul(k, head, queries), own);
     weft_kval leader = weft_k_eq(k, part, zero);
-    weft_kval at = weft_k_add(k, weft_k_mul(k, line, weft_backward_index(b, b->width)),
-                              weft_k_mul(k, part, weft_backward_index(b, 8)));
-    weft_kval sum = dot8(k, wide_load(k, o, at, 8, inside), wide_load(k, g, at, 8, inside));
+    weft_kval column = weft_k_mul(k, part, weft_backward_index(b, 8)),
+              at = weft_k_add(k, weft_k_mul(k, line, weft_backward_index(b, b->columns)), column);
+    weft_kval there = weft_k_and(k, inside, weft_k_lt(k, column, weft_backward_index(b, b->columns)));
+    weft_kval sum = dot8(k, wide_load(k, o, at, 8, there), wide_load(k, g, at, 8, there));
     for (int distance = lanes / 2; distance > 0; distance /= 2)
         sum = weft_k_add(k, sum, weft_k_shuffle_xor(k, sum, distance));
     weft_k_if(k, leader);
@@ -110,16 +111,16 @@ void weft_backward_finish(weft_backward *b) {
         q0 = weft_k_add(k, q0, weft_k_mul(k, part, weft_backward_index(b, 64)));
     weft_kval queries = weft_k_extent(k, b->queries), chunk = weft_k_rem(k, thread, weft_backward_index(b, 8));
     chunk = weft_k_mul(k, chunk, weft_backward_index(b, 8));
+    column = weft_k_add(k, column, chunk);
     for (int i = 0; i < 4; i++) {
         weft_kval r = weft_k_add(k, weft_k_div(k, thread, weft_backward_index(b, 8)), weft_backward_index(b, 16 * i)),
                   query = weft_k_add(k, q0, r);
         weft_kval value = wide_load(
             k, tile_memory, weft_k_add(k, weft_k_mul(k, r, weft_backward_index(b, PITCH)), chunk), 8, WEFT_KNONE);
-        weft_k_if(k, weft_k_lt(k, query, queries));
+        weft_k_if(
+            k, weft_k_and(k, weft_k_lt(k, query, queries), weft_k_lt(k, column, weft_backward_index(b, b->columns))));
         weft_kval line = weft_k_add(k, weft_k_mul(k, head, queries), query);
-        wide_store(k, dq,
-                   weft_k_add(k, weft_k_mul(k, line, weft_backward_index(b, b->width)), weft_k_add(k, column, chunk)),
-                   value, 16);
+        wide_store(k, dq, weft_k_add(k, weft_k_mul(k, line, weft_backward_index(b, b->columns)), column), value, 16);
         weft_k_end(k);
     }
 }

@@ -3,9 +3,9 @@
    from accumulators to operands without leaving registers. Persistent, longest tiles first, fixed order: same bits
    every time.
 
-   Accepts bf16 and f16, head dims 64 and 128, causal (a query stands at key position i + S - T) or full, grouped query
-   heads, any lengths; one query (decoding) packs the heads of a group into the rows of a tile. Masks, windows and soft
-   caps go another way. Read next: attention_hopper_consumer.c. */
+   Accepts bf16 and f16, head dims that are multiples of 8 up to 128 (as 64 or 128 columns), causal (a query stands at
+   key position i + S - T) or full, grouped query heads, any lengths; one query (decoding) packs the heads of a group
+   into the rows of a tile. Masks, windows and soft caps go another way. Read next: attention_hopper_consumer.c. */
 #include "codegen/builders/attention_hopper.h"
 
 #include <math.h>
@@ -29,8 +29,10 @@ bool weft_attention_claims(const weft_graph *graph, const weft_node *node, const
         return false;
     *out_reason = "operands are not bf16 or f16";
     if ((q->dtype != WEFT_BF16 && q->dtype != WEFT_F16) || k->dtype != q->dtype || v->dtype != q->dtype) return false;
-    *out_reason = "a head dim other than 64 or 128";
-    if ((q->dims[3] != 64 && q->dims[3] != 128) || v->dims[3] != q->dims[3]) return false;
+    *out_reason = "a head dim that is no multiple of 8 up to 128, or another one of the values";
+    if (!weft_dim_is_number(q->dims[3]) || q->dims[3] < 8 || q->dims[3] > 128 || q->dims[3] % 8 ||
+        v->dims[3] != q->dims[3])
+        return false;
     int64_t low, high;
     weft_dim_bounds(graph->dims, k->dims[2], &low, &high);
     *out_reason = "there may be no keys";
@@ -81,6 +83,9 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
     return true;
 }
 
+/* Rows of D columns are multiples of 16 bytes in memory; tensor copies read zeros and write nothing past D. */
+int weft_attention_width(const weft_type *q) { return q->dims[3] <= 64 ? 64 : 128; }
+
 static int64_t shared_bytes(int consumers, int width, int bn, int stages) {
     return (int64_t)consumers * 64 * width * 2 + 2LL * stages * bn * width * 2 + 8 * (4 * stages + 4);
 }
@@ -102,7 +107,7 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
     bool decodes = q->dims[2] == 1; /* one consumer: keys come from memory as fast as it can give them */
     int count = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows && count < capacity; i++) {
-        if (rows[i].width != q->dims[3] || (rows[i].consumers == 1) != decodes) continue;
+        if (rows[i].width != weft_attention_width(q) || (rows[i].consumers == 1) != decodes) continue;
         int stages = 4, bn = rows[i].bn ? rows[i].bn : fitted, width = rows[i].width;
         if (!bn) continue;
         int64_t room = request->capability->shared_bytes;
@@ -128,16 +133,16 @@ static weft_attention_side make_side(weft_attention *a, weft_kernel_plan *plan, 
     weft_tensor_map *map = &plan->maps[plan->map_count];
     weft_attention_side side = {.tokens_first = view != NULL, .heads = heads, .first = view ? view->first : 0};
     *map = (weft_tensor_map){.buffer = buffer, .dtype = a->dtype, .rank = view ? 4 : 3, .swizzle_bytes = 128};
-    map->extent[0] = a->width, map->box[0] = 64;
-    map->stride_bytes[1] = a->width * 2;
+    map->extent[0] = a->columns, map->box[0] = 64;
+    map->stride_bytes[1] = a->columns * 2;
     if (view) {
         map->extent[1] = view->heads, map->extent[2] = rows, map->extent[3] = batches;
-        map->stride_bytes[2] = weft_dim_multiply(dims, view->heads, a->width * 2);
+        map->stride_bytes[2] = weft_dim_multiply(dims, view->heads, a->columns * 2);
         map->stride_bytes[3] = weft_dim_multiply(dims, rows, map->stride_bytes[2]);
         map->box[1] = 1, map->box[2] = box_rows, map->box[3] = 1;
     } else {
         map->extent[1] = rows, map->extent[2] = weft_dim_multiply(dims, batches, heads);
-        map->stride_bytes[2] = weft_dim_multiply(dims, rows, a->width * 2);
+        map->stride_bytes[2] = weft_dim_multiply(dims, rows, a->columns * 2);
         map->box[1] = box_rows, map->box[2] = 1;
     }
     side.map = weft_kernel_buffer(a->k, WEFT_ARGUMENT_TENSOR_MAP, plan->map_count++, a->dtype, buffer == 3, name);
@@ -193,7 +198,8 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
                         .queries = q->dims[2],
                         .keys = keys->dims[2],
                         .heads = weft_dim_multiply(dims, q->dims[0], q->dims[1]),
-                        .width = (int)q->dims[3],
+                        .width = weft_attention_width(q),
+                        .columns = (int)q->dims[3],
                         .causal = weft_node_int(node, WEFT_ATTR_causal, 0) != 0,
                         .consumers = s->consumers,
                         .bn = s->tile_n,
@@ -206,7 +212,7 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-hopper: schedule %dx%d, %d stages", s->tile_m, s->tile_n,
                            s->stages);
     double scale = weft_node_float(node, WEFT_ATTR_scale, 0);
-    a.scale = (scale == 0 ? 1 / sqrt((double)a.width) : scale) * 1.4426950408889634;
+    a.scale = (scale == 0 ? 1 / sqrt((double)a.columns) : scale) * 1.4426950408889634;
     if (!weft_dim_divide_exact(dims, q->dims[1], keys->dims[1], &a.group))
         return WEFT_STATUS(WEFT_INTERNAL, "attention-hopper: heads");
     if (a.queries ==

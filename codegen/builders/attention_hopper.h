@@ -21,7 +21,7 @@ typedef struct weft_attention {
     weft_kernel *k;
     weft_dtype dtype;
     weft_dim queries, keys, heads, group; /* heads: of all batches together; group: G */
-    int width;                            /* D */
+    int width, columns;                   /* columns: D; width: 64 or 128 columns that a tile has, zeros past D */
     bool causal;
     double scale;                         /* of scores, times log2 e */
     int consumers, bn, stages, q_buffers; /* q_buffers: tiles whose queries are in shared memory at once */
@@ -45,6 +45,8 @@ weft_attention_work weft_attention_place(weft_attention *a, weft_kval tile);
 /* Coordinates of column `column` of row `row` of a head (of all batches); returns their number, 3 or 4. */
 int weft_attention_coordinates(weft_attention *a, const weft_attention_side *side, int column, weft_kval row,
                                weft_kval head, weft_kval *out);
+/* 64 or 128. */
+int weft_attention_width(const weft_type *q);
 void weft_attention_emit(weft_attention *a);
 /* The consumer role: attention_hopper_consumer.c */
 void weft_attention_consumer(weft_attention *a, weft_kval thread);

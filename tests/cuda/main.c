@@ -267,6 +267,9 @@ static const small_row small_rows[] = {
     {"sm_90a", {"attention_backward", 8, {1, 2, 1, 70, 133, 64, 1, 0}}, 0.08, 2, 2},
     {"sm_90a", {"attention_backward", 8, {1, 2, 2, 150, 100, 128, 1, 0}}, 0.08, 1, 3},
     {"sm_90a", {"attention_backward", 8, {1, 2, 1, 130, 140, 128, 0, 1}}, 0.08, 2, 2},
+    {"sm_90a", {"attention", 8, {1, 1, 1, 70, 70, 80, 1, 0}}, 0.02, 1, 1},
+    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 70, 70, 72, 0, 0}}, 0.08, 1, 2},
+    {"sm_90a", {"attention_backward", 8, {1, 2, 1, 70, 90, 40, 1, 1}}, 0.08, 1, 2},
     {"sm_90a", {"matmul", 6, {136, 200, 72, 0, 0, 0}}, 0.01, 2, 3},
     {"sm_90a", {"matmul", 6, {136, 136, 72, 2, 0, 0}}, 0.01, 2, 3},
     {"sm_90a", {"matmul", 6, {300, 264, 72, 1, 0, 0}}, 0.01, 4, 3}, /* narrow tiles at the right edge */
