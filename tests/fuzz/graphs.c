@@ -1,7 +1,11 @@
 /* Models and the text form. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/context.h"
+#include "ir/graph.h"
+#include "passes/pass.h"
 #include "tests/fuzz/targets.h"
 #include "weft/graph.h"
 #include "weft/onnx.h"
@@ -37,6 +41,23 @@ void fuzz_wir(const uint8_t *data, size_t bytes) {
     weft_string_release(context, text);
     weft_string_release(context, second);
     weft_graph_release(again);
+    weft_graph_release(graph);
+    weft_status_release(status);
+}
+
+/* Every graph that the verifier accepts goes through the passes and is accepted again. */
+void fuzz_passes(const uint8_t *data, size_t bytes) {
+    weft_graph *graph;
+    weft_status status = weft_graph_parse(fuzz_context(), (const char *)data, bytes, &graph);
+    if (!status) status = weft_graph_verify(graph);
+    if (!status) {
+        weft_pass_context pass = {.graph = graph, .options = ""};
+        weft_status failed = weft_pipeline_run(&pass, weft_pipeline_standard);
+        if (!failed) failed = weft_graph_verify(graph);
+        if (failed && weft_status_code(failed) != WEFT_OUT_OF_MEMORY && weft_status_code(failed) != WEFT_OUT_OF_RANGE)
+            fprintf(stderr, "%s\n", weft_status_message(failed)), abort();
+        weft_status_release(failed);
+    }
     weft_graph_release(graph);
     weft_status_release(status);
 }

@@ -1,6 +1,6 @@
 # libFuzzer programs (clang, -DWEFT_FUZZ=ON): fuzz-<target> [options] tests/fuzz/corpus/<target>
 if(WEFT_FUZZ)
-  foreach(target onnx wir artifact program npy safetensors zip)
+  foreach(target onnx wir passes artifact program npy safetensors zip)
     add_executable(fuzz-${target} ${folder}/entry.c ${folder}/support.c ${folder}/files.c ${folder}/graphs.c ${folder}/programs.c)
     target_include_directories(fuzz-${target} PRIVATE ${CMAKE_SOURCE_DIR})
     target_compile_definitions(fuzz-${target} PRIVATE FUZZ_TARGET=fuzz_${target})

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FUZZ_TARGETS(X) X(onnx) X(wir) X(artifact) X(program) X(npy) X(safetensors) X(zip)
+#define FUZZ_TARGETS(X) X(onnx) X(wir) X(passes) X(artifact) X(program) X(npy) X(safetensors) X(zip)
 
 #define X(name) void fuzz_##name(const uint8_t *data, size_t bytes);
 FUZZ_TARGETS(X)

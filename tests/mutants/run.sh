@@ -10,7 +10,7 @@ work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 flags=(-D_GNU_SOURCE -I"$top" -I"$top/include" -O1 -std=c17 -fPIE -ffp-contract=off -w)
 objects() { find "$build/$1" -name '*.o'; }
-libraries=$(ninja -C "$build" -t commands weft-command | tail -1 | grep -oE '(/[^ ]+\.so[^ ]*|-lm|-ldl|-lpthread)' | sort -u | grep -v libweft)
+libraries=$(ninja -C "$build" -t commands weft-command | tail -1 | sed 's/.* libweft\.a//' | grep -oE '(/[^ ]+\.(so|a)[^ ]*|-l[^ ]+)')
 link() { # link OUT OBJECTS...: the mutant first, so that it wins over the library's member
   local out=$1; shift
   cc -o "$work/$out" "$work/mutant.o" "$@" "$build/libweft.a" $libraries -lpthread $(pkg-config --libs check) -ldl -lm 2> "$work/link.log" || { cat "$work/link.log"; exit 2; }

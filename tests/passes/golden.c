@@ -418,6 +418,22 @@ static const golden goldens[] = {
      "%6 = broadcast %5 {shape = [3, 3], axes = [0]} : f32[3, 3]\n"
      "%7 = div %4, %6 : f32[3, 3]\n"
      "output \"y\" %7\n"},
+    {"a reduction of kept rows is another group", "fuse",
+     "input %0 \"x\" : f32[4, 4]\n%1 = reduce %0 {axes = [1], kind = \"sum\"} : f32[4]\n"
+     "%2 = reshape %1 {shape = [4, 1]} : f32[4, 1]\n%3 = exp %2 : f32[4, 1]\n"
+     "%4 = reduce %3 {axes = [1], kind = \"sum\"} : f32[4]\noutput \"y\" %4\n",
+     "input %0 \"x\" : f32[4, 4]\n"
+     "%1 = fusion %0 {anchor = \"reduce\"} { (%2 \"x\" : f32[4, 4])\n"
+     "%3 = reduce %2 {axes = [1], kind = \"sum\"} : f32[4]\n"
+     "%4 = reshape %3 {shape = [4, 1]} : f32[4, 1]\n"
+     "%5 = exp %4 : f32[4, 1]\n"
+     "yield %5\n"
+     "} : f32[4, 1]\n"
+     "%6 = fusion %1 {anchor = \"reduce\"} { (%7 : f32[4, 1])\n"
+     "%8 = reduce %7 {axes = [1], kind = \"sum\"} : f32[4]\n"
+     "yield %8\n"
+     "} : f32[4]\n"
+     "output \"y\" %6\n"},
 };
 
 static weft_context *context;
