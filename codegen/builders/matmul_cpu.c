@@ -17,6 +17,7 @@ typedef struct build {
     weft_kernel *k;
     int a_temp, b_temp; /* -1: in place */
     weft_kval a, b, a_base, b_base;
+    weft_kval stage; /* one column of a tile's sums, for epilogues with long functions; WEFT_KNONE = none */
     uint32_t merge;
     weft_axes batch_axes, row_axes, column_axes; /* of the result */
     weft_lane_index index[WEFT_MAX_RANK];
@@ -121,6 +122,26 @@ static weft_kval finish_sum(build *b, const tile *t, weft_kval regs, int r, int 
     return weft_product_finish(&b->c, b->p->dot, parts[0]);
 }
 
+static void emit_row(build *b, weft_kval row, weft_kval sum, weft_kval mask) {
+    weft_index_context *c = &b->c;
+    weft_axes_index(c, &b->row_axes, b->merge, weft_lane_scalar(row), 1, b->index);
+    weft_index_bind(c, &b->p->dot->results[0], sum);
+    for (int i = 0; i < b->request->fusion->result_count; i++) weft_index_emit(c, i, b->index, b->t.lanes, mask);
+}
+
+/* Vector v of every row, by a loop: the code of the epilogue stands once. */
+static void emit_staged(build *b, const tile *t, weft_kval regs, int v, weft_kval mask) {
+    weft_kernel *k = b->k;
+    for (int r = 0; r < t->rows; r++)
+        weft_k_store(k, b->stage, number(b, (int64_t)r * b->t.lanes), WEFT_KNONE, finish_sum(b, t, regs, r, v));
+    weft_kval r = weft_k_for(k, number(b, 0), number(b, t->rows), number(b, 1), 0);
+    size_t mark = weft_index_mark(&b->c);
+    weft_kval at = weft_k_mul(k, r, number(b, b->t.lanes));
+    emit_row(b, weft_k_add(k, t->row, r), weft_k_load(k, b->stage, at, b->t.lanes, WEFT_KNONE, WEFT_KNONE), mask);
+    weft_index_release(&b->c, mark);
+    weft_k_end(k);
+}
+
 static void epilogue(build *b, const tile *t, weft_kval regs) {
     weft_index_context *c = &b->c;
     for (int v = 0; v < t->nv; v++) {
@@ -129,12 +150,10 @@ static void epilogue(build *b, const tile *t, weft_kval regs) {
         if (t->open && v > 0) weft_k_if(b->k, weft_k_lt(b->k, column, extent(b, b->p->n)));
         weft_kval mask = column_mask(b, t, v);
         weft_axes_index(c, &b->column_axes, b->merge, weft_lane_range(column, b->t.lanes), b->t.lanes, b->index);
-        for (int r = 0; r < t->rows; r++) {
-            weft_axes_index(c, &b->row_axes, b->merge, weft_lane_scalar(plus(b, t->row, r)), 1, b->index);
-            weft_index_bind(c, &b->p->dot->results[0], finish_sum(b, t, regs, r, v));
-            for (int i = 0; i < b->request->fusion->result_count; i++)
-                weft_index_emit(c, i, b->index, b->t.lanes, mask);
-        }
+        if (b->stage != WEFT_KNONE && t->rows > 1)
+            emit_staged(b, t, regs, v, mask);
+        else
+            for (int r = 0; r < t->rows; r++) emit_row(b, plus(b, t->row, r), finish_sum(b, t, regs, r, v), mask);
         weft_index_release(c, mark);
         if (t->open && v > 0) weft_k_end(b->k);
     }
@@ -271,6 +290,10 @@ static weft_status multiply(build *b, const char *suffix) {
                          : weft_kernel_buffer(k, WEFT_ARGUMENT_TEMP, b->a_temp, p->accumulate, false, "a");
     b->b = b->b_temp < 0 ? b->c.operands[p->b.access.operand]
                          : weft_kernel_buffer(k, WEFT_ARGUMENT_TEMP, b->b_temp, p->accumulate, false, "b");
+    int64_t rows = b->t.m_known ? b->t.base + (b->t.extra > 0) : b->t.mr;
+    b->stage = WEFT_KNONE;
+    if (weft_fusion_is_long(b->request->fusion) && rows > 1)
+        b->stage = weft_k_shared(k, weft_index_carrier(p->dot->results[0].type.dtype), rows * b->t.lanes);
     k->grid = weft_dim_multiply(table, weft_dim_multiply(table, p->batch, b->t.panel_blocks), b->t.row_blocks);
     weft_kval id = weft_k_block(k), row_block = take(b, &id, b->t.row_blocks),
               panel_block = take(b, &id, b->t.panel_blocks), batch = p->batch == 1 ? number(b, 0) : id;
