@@ -15,5 +15,6 @@ void cli_accept(const char *arguments);
 
 TCase *cli_damage_tests(void);
 TCase *cli_train_tests(void);
+TCase *cli_vendor_tests(void);
 
 #endif

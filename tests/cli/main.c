@@ -251,6 +251,7 @@ int main(void) {
     suite_add_tcase(suite, tests);
     suite_add_tcase(suite, cli_damage_tests());
     suite_add_tcase(suite, cli_train_tests());
+    suite_add_tcase(suite, cli_vendor_tests());
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
