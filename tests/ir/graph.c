@@ -72,6 +72,25 @@ START_TEST(test_guards) {
 }
 END_TEST
 
+/* What can be is recorded, what cannot be is refused, what must be needs no guard. */
+START_TEST(test_assumptions) {
+    weft_graph *g;
+    ck_assert_ptr_null(weft_graph_create(context, "assumptions", &g));
+    weft_dim a = weft_graph_symbol(g, "A", 1, 8, 1), b = weft_graph_symbol(g, "B", 4, 12, 1),
+             c = weft_graph_symbol(g, "C", 20, 30, 1);
+    ck_assert(weft_graph_assume_at_most(g, a, c));
+    ck_assert_uint_eq(g->guard_count, 0);
+    ck_assert(!weft_graph_assume_at_most(g, c, a));
+    ck_assert(!weft_graph_assume_equal(g, a, c));
+    ck_assert_uint_eq(g->guard_count, 0);
+    ck_assert(weft_graph_assume_at_most(g, a, b));
+    ck_assert_uint_eq(g->guard_count, 1);
+    ck_assert(weft_graph_assume_equal(g, a, b));
+    ck_assert_uint_eq(g->guard_count, 2);
+    weft_graph_release(g);
+}
+END_TEST
+
 START_TEST(test_replace_and_remove) {
     weft_value *x = weft_graph_input(graph, "x", WEFT_F32, 1, (weft_dim[]){4});
     weft_value *a = unary(WEFT_OP_exp, x), *b = unary(WEFT_OP_log, a), *c = unary(WEFT_OP_neg, b);
@@ -154,6 +173,7 @@ Suite *graph_suite(void) {
     tcase_add_test(tests, test_build);
     tcase_add_test(tests, test_problems);
     tcase_add_test(tests, test_guards);
+    tcase_add_test(tests, test_assumptions);
     tcase_add_test(tests, test_replace_and_remove);
     tcase_add_test(tests, test_clone);
     tcase_add_test(tests, test_capture_of_inner_value_is_refused);
