@@ -211,10 +211,10 @@ static weft_status build_fusion(weft_bench *b, const weft_node *fusion, int choi
     WEFT_TRY(builder->build(&request, &plan), "building %s", anchor);
     size_t used = strlen(b->text);
     snprintf(b->text + used, sizeof b->text - used,
-             "%s%s %dx%d threads %d stages %d consumers %d cluster %d promote %d", used ? "; " : "",
+             "%s%s %dx%d threads %d stages %d consumers %d cluster %d tail %d split %d promote %d", used ? "; " : "",
              request.schedule->builder ? request.schedule->builder : anchor, request.schedule->tile_m,
              request.schedule->tile_n, request.schedule->threads, request.schedule->stages, request.schedule->consumers,
-             request.schedule->cluster, request.schedule->promote);
+             request.schedule->cluster, request.schedule->tail, request.schedule->split, request.schedule->promote);
     return bind_plan(b, fusion, &plan);
 }
 

@@ -413,6 +413,14 @@ def part_fp8():
             time_matmul("fp8", m, n, k, 1, 2, dtype, 5, 1e-2)
 
 
+def part_thin():
+    """Few rows: the weights are read once, and k is split so that every multiprocessor reads some."""
+    check_products(0, 0, 4e-3, ((5, 136, 1544, 1), (3, 67, 1300, 0), (130, 264, 4096, 1)), 2)
+    check_products(0, 1, 4e-3, ((16, 4096, 4096, 1),), 1)
+    for m, n, k in ((1, 4096, 4096), (16, 4096, 4096), (64, 4096, 14336), (128, 4096, 4096), (512, 2048, 2048)):
+        time_matmul("thin", m, n, k, 1, 0, 0, 4)
+
+
 def part_ragged():
     check_products(0, 0, 4e-3, ((2304, 4230, 328, 1), (2305, 4225, 130, 0), (2303, 4240, 264, 2)), 3)  # narrow tiles at the right edge
     for order in (1, 0, 2):
@@ -713,7 +721,7 @@ def geomean(part):
 
 
 def main():
-    parts = sys.argv[3:] or ["test", "gemm", "fused", "tf32", "fp8", "mma", "attention", "attention-bwd", "decode", "ragged", "flat", "row", "mlp", "depthwise"]
+    parts = sys.argv[3:] or ["test", "gemm", "fused", "tf32", "fp8", "mma", "attention", "attention-bwd", "decode", "ragged", "flat", "row", "mlp", "depthwise", "thin"]
     torch.cuda.init()
     torch.zeros(1, device="cuda")
     if library.weft_bench_open(0):
@@ -736,7 +744,7 @@ def main():
     print(f"self-test: {tested} compared, {len(failures)} failed")
     for failure in failures:
         print("  FAILED", failure)
-    print("geomean vs best of torch: " + " ".join(f"{p} {geomean(p)}" for p in ("gemm", "fused", "ragged", "tf32", "fp8", "mma", "attention", "attention-bwd", "attention-bwd-fixed", "decode", "row", "flat", "mlp", "depthwise")))
+    print("geomean vs best of torch: " + " ".join(f"{p} {geomean(p)}" for p in ("gemm", "fused", "ragged", "tf32", "fp8", "mma", "thin", "attention", "attention-bwd", "attention-bwd-fixed", "decode", "row", "flat", "mlp", "depthwise")))
     return 1 if failures else 0
 
 

@@ -79,14 +79,16 @@ int64_t weft_hopper_shared_bytes(int bm, int bn, int stages, int consumers, int 
 
 /* -- schedules */
 
+enum { SPLIT_MAX = 8 };
+
 typedef struct tile_choice {
-    int consumers, bn, cluster, tail;
+    int consumers, bn, cluster, tail, split;
     double efficiency; /* of the tensor pipe in a long main loop: operand reads from shared memory bound narrow tiles */
 } tile_choice;
 
-static const tile_choice choices[] = {{2, 256, 2, 0, 0.97}, {2, 256, 1, 0, 0.96}, {2, 192, 2, 0, 0.94},
-                                      {2, 128, 2, 0, 0.90}, {2, 128, 1, 0, 0.88}, {2, 64, 2, 0, 0.72},
-                                      {1, 256, 1, 0, 0.80}, {1, 128, 1, 0, 0.70}, {1, 64, 1, 0, 0.50}};
+static const tile_choice choices[] = {{2, 256, 2, 0, 1, 0.97}, {2, 256, 1, 0, 1, 0.96}, {2, 192, 2, 0, 1, 0.94},
+                                      {2, 128, 2, 0, 1, 0.90}, {2, 128, 1, 0, 1, 0.88}, {2, 64, 2, 0, 1, 0.72},
+                                      {1, 256, 1, 0, 1, 0.80}, {1, 128, 1, 0, 1, 0.70}, {1, 64, 1, 0, 1, 0.50}};
 enum { CHOICES = sizeof choices / sizeof *choices, PROMOTED_COLUMNS_MAX = 128 /* two sets of sums in registers */ };
 
 static int64_t sample_extent(const weft_graph *graph, weft_dim extent) {
@@ -138,13 +140,26 @@ static double cost_of(const weft_capability *capability, const tile_choice *choi
     int64_t tiles = rows * ((n + choice->bn - 1) / choice->bn) * batch,
             blocks = capability->multiprocessors / choice->cluster * choice->cluster;
     if (choice->tail) tiles = rows * (n / choice->bn) * batch;
+    tiles *= choice->split;
     double waves = (double)((tiles + blocks - 1) / blocks) + tail_waves(choice, tiles, blocks, rows * batch),
-           steps = (double)((k + bk - 1) / bk);
+           steps = (double)(((k + bk - 1) / bk + choice->split - 1) / choice->split);
     double tensor = (double)(bm * choice->bn) / 64 / choice->efficiency; /* 128 bytes of k */
     /* a block alone reads its operands at no more than its share of memory: counts when there are few rows */
     double inlet = (double)((bm < m ? bm : m) + choice->bn) * (double)HOPPER_ROW_BYTES / 64;
     double step = tensor > inlet ? tensor : inlet;
-    return waves * steps * step + 600 * waves + 2200;
+    /* parts of k: a launch, their sums written and read */
+    double sums = choice->split == 1 ? 0 : 3500 + (double)(choice->split * m * n * batch) * 8 / 2400;
+    return waves * steps * step + 600 * waves + 2200 + sums;
+}
+
+/* Parts of k for a grid that leaves blocks idle: as many as fit one round, none shorter than 8 steps. */
+static int split_of(const weft_capability *capability, const tile_choice *choice, int64_t m, int64_t n, int64_t k,
+                    int64_t batch, int bk) {
+    int64_t bm = (int64_t)64 * choice->consumers * choice->cluster;
+    int64_t tiles = (m + bm - 1) / bm * ((n + choice->bn - 1) / choice->bn) * batch * choice->cluster;
+    int64_t split = capability->multiprocessors / tiles, most = k / bk / 8;
+    if (split > most) split = most;
+    return split > SPLIT_MAX ? SPLIT_MAX : split < 1 ? 1 : (int)split;
 }
 
 static int propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {
@@ -153,14 +168,20 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
     if (!weft_product_find(request->graph, request->fusion, &product, &reason)) return 0;
     int64_t m = sample_extent(request->graph, product.m), n = sample_extent(request->graph, product.n);
     int64_t k = sample_extent(request->graph, product.k), batch = sample_extent(request->graph, product.batch);
-    int order[CHOICES], count = 0, bk = HOPPER_ROW_BYTES * 8 / weft_dtype_bits(product.dtype);
-    double cost[CHOICES];
-    tile_choice own[CHOICES];
+    int order[2 * CHOICES], count = 0, bk = HOPPER_ROW_BYTES * 8 / weft_dtype_bits(product.dtype);
+    double cost[2 * CHOICES];
+    tile_choice own[2 * CHOICES];
+    bool known = weft_dim_is_number(product.m) && weft_dim_is_number(product.n) && weft_dim_is_number(product.k) &&
+                 weft_dim_is_number(product.batch);
     bool promote = product.dtype == WEFT_F8E4M3FN && !request->capability->relax_f8;
-    for (int i = 0; i < CHOICES; i++) {
-        own[i] = choices[i];
+    for (int i = 0; i < 2 * CHOICES; i++) { /* with k whole, and split */
+        own[i] = choices[i % CHOICES];
         if (promote && own[i].bn > PROMOTED_COLUMNS_MAX) continue;
-        own[i].tail = tail_of(request, &product, own[i].bn);
+        if (i < CHOICES)
+            own[i].tail = tail_of(request, &product, own[i].bn);
+        else if (known)
+            own[i].split = split_of(request->capability, &own[i], m, n, k, batch, bk);
+        if (i >= CHOICES && own[i].split == 1) continue;
         cost[i] = cost_of(request->capability, &own[i], m, n, k, batch, bk);
         int at = count++;
         for (; at > 0 && cost[order[at - 1]] > cost[i]; at--) order[at] = order[at - 1];
@@ -178,7 +199,7 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
                                            .consumers = choice->consumers,
                                            .cluster = choice->cluster,
                                            .raster = 8,
-                                           .split = 1,
+                                           .split = choice->split,
                                            .tail = choice->tail,
                                            .promote = promote ? bk : 0};
     }
@@ -187,10 +208,20 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
 
 /* -- the plan */
 
+/* Every part has a step, and the temporary's positions fit. */
+static bool splits(const weft_hopper *h) {
+    const weft_product *p = &h->product;
+    if (!weft_dim_is_number(p->m) || !weft_dim_is_number(p->n) || !weft_dim_is_number(p->k) ||
+        !weft_dim_is_number(p->batch))
+        return false;
+    return (p->k + h->bk - 1) / h->bk >= h->split && p->m * p->n * p->batch <= INT32_MAX / h->split;
+}
+
 static weft_status check_schedule(const weft_hopper *h) {
     const weft_capability *capability = h->request->capability;
     if (h->consumers < 1 || h->consumers > 2 || h->bm != 64 * h->consumers || h->bn < 64 || h->bn > 256 || h->bn % 64 ||
-        h->stages < 2 || h->group < 1 || (h->cluster != 1 && h->cluster != 2) ||
+        h->stages < 2 || h->group < 1 || h->split < 1 || h->split > SPLIT_MAX ||
+        (h->split > 1 && (h->tail || !splits(h))) || (h->cluster != 1 && h->cluster != 2) ||
         (h->promote && h->bn > PROMOTED_COLUMNS_MAX) ||
         (h->tail && h->tail != tail_of(h->request, &h->product, h->bn)) ||
         (h->request->schedule->promote && h->request->schedule->promote != h->bk))
@@ -278,7 +309,8 @@ static void choose_store(weft_hopper *h) {
     const weft_value *yield = weft_fusion_yield(h->request->fusion, 0);
     h->out_dtype = yield->type.dtype;
     bool staged = (h->out_dtype == WEFT_BF16 || h->out_dtype == WEFT_F16) && h->request->fusion->result_count == 1;
-    h->store = !staged                           ? HOPPER_STORE_DIRECT
+    h->store = h->split > 1                      ? HOPPER_STORE_PARTS
+               : !staged                         ? HOPPER_STORE_DIRECT
                : divides(graph, h->product.n, 8) ? HOPPER_STORE_TENSOR
                                                  : HOPPER_STORE_ROWS;
     h->companion =
@@ -291,6 +323,7 @@ static void choose_store(weft_hopper *h) {
 static weft_dim grid_of(const weft_hopper *h) {
     weft_dim_table *dims = h->k->dims;
     weft_dim tiles = weft_raster_count(dims, h->product.m, h->product.n, h->product.batch, h->bm * h->cluster, h->bn);
+    tiles = weft_dim_multiply(dims, tiles, h->split);
     weft_dim clusters = weft_dim_minimum(dims, tiles, h->request->capability->multiprocessors / h->cluster);
     return weft_dim_multiply(dims, clusters, h->cluster);
 }
@@ -305,6 +338,7 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
                      .consumers = s->consumers,
                      .cluster = s->cluster,
                      .stages = s->stages,
+                     .split = s->split > 0 ? s->split : 1,
                      .group = s->raster > 0 ? s->raster : 8};
     const char *reason;
     *out_plan = (weft_kernel_plan){0};
@@ -327,6 +361,11 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
     h.k->registers = 65536 / h.k->threads / 8 * 8;
     h.k->grid = grid_of(&h);
     WEFT_TRY(weft_index_init(request, h.k, &index), "building %s", request->name);
+    if (h.split > 1) {
+        weft_dim elements = h.product.m * h.product.n * h.product.batch * h.split;
+        out_plan->temps[h.parts] = (weft_plan_temp){.bytes = elements * 4};
+        h.parts_buffer = weft_kernel_buffer(h.k, WEFT_ARGUMENT_TEMP, h.parts, WEFT_F32, true, "parts");
+    }
     weft_status status = make_maps(&h, out_plan);
     if (!status) status = weft_hopper_emit(&h);
     weft_status finish = weft_index_finish(&index);
@@ -335,7 +374,8 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
     else
         status = finish;
     WEFT_TRY(status, "building %s", request->name);
-    return weft_plan_set(request, out_plan, out_plan->launch_count - 1, h.k);
+    if (h.split > 1) WEFT_TRY(weft_hopper_plan_sum(&h, out_plan), "building %s", request->name);
+    return weft_plan_set(request, out_plan, out_plan->launch_count - (h.split > 1 ? 2 : 1), h.k);
 }
 
 extern const weft_builder weft_builder_matmul_hopper;

@@ -17,6 +17,7 @@ enum { HOPPER_ROW_BYTES = 128, HOPPER_CHUNK_BYTES = 64 * 128, HOPPER_BOX_BYTES =
 /* How a result leaves. */
 typedef enum weft_hopper_store {
     HOPPER_STORE_DIRECT, /* from registers, pair by pair: other types, several results */
+    HOPPER_STORE_PARTS,  /* f32 sums of one part of k, to a temporary that a second launch adds up */
     HOPPER_STORE_TENSOR, /* through shared memory and a tensor map */
     HOPPER_STORE_ROWS    /* through shared memory, rows by a whole warp: pitches that tensor maps cannot take */
 } weft_hopper_store;
@@ -33,6 +34,8 @@ typedef struct weft_hopper {
     bool promote; /* sums of one stage are added to f32 sums outside of the matrix unit */
     int a_bytes, b_bytes, stage_bytes;
     weft_hopper_store store;
+    int split, parts; /* parts of k; the temporary that holds their sums, [part, batch, m, n] */
+    weft_kval parts_buffer;
     int companion;          /* operand whose tiles arrive in the output's staging; -1 */
     int packed_a, packed_b; /* temporary with a copy of the operand, rows padded; -1 = the operand itself */
     weft_dtype out_dtype;
@@ -57,6 +60,8 @@ weft_kval weft_hopper_tile_first(weft_hopper *h);
 weft_kval weft_hopper_tile_next(weft_hopper *h, weft_kval tile);
 weft_kval weft_hopper_tile_exists(weft_hopper *h, weft_kval tile);
 weft_tile_place weft_hopper_tile_place(weft_hopper *h, weft_kval tile);
+/* Its part of k, and the steps from *out_first up to *out_end that make it. */
+weft_kval weft_hopper_tile_part(weft_hopper *h, weft_kval tile, weft_kval *out_first, weft_kval *out_end);
 /* Is it a narrow one? WEFT_KNONE: there are none. */
 weft_kval weft_hopper_tile_is_tail(weft_hopper *h, weft_kval tile);
 
@@ -65,6 +70,11 @@ weft_status weft_hopper_emit(weft_hopper *h);
 /* The launches that copy operands which tensor copies or the unit cannot take as they lie; sets h->packed_* and, where
    a copy turned it, h->product. The plan has one more launch: the product. */
 weft_status weft_hopper_plan_packing(weft_hopper *h, weft_kernel_plan *plan) WEFT_MUST_USE;
+/* The launch behind the product that adds the parts in their order and computes the results. */
+weft_status weft_hopper_plan_sum(const weft_hopper *h, weft_kernel_plan *plan) WEFT_MUST_USE;
+static inline bool weft_hopper_staged(const weft_hopper *h) {
+    return h->store == HOPPER_STORE_TENSOR || h->store == HOPPER_STORE_ROWS;
+}
 /* Elements from one row of such a copy to the next. */
 weft_dim weft_hopper_padded(const weft_hopper *h, weft_dim pitch);
 /* Shared memory of a configuration. */

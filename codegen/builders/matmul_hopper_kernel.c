@@ -55,8 +55,10 @@ static void load_b(weft_hopper *h, weft_kval slot, weft_kval at, weft_kval k0, w
 static void emit_producer(weft_hopper *h) {
     weft_kernel *k = h->k;
     weft_ring ring = weft_ring_begin(k, &h->ring);
-    weft_tile_place place = weft_hopper_tile_place(h, weft_hopper_tiles_for(h));
-    weft_kval step = weft_k_for(k, index_of(h, 0), h->steps, index_of(h, 1), 0);
+    weft_kval tile = weft_hopper_tiles_for(h), begin, end;
+    weft_tile_place place = weft_hopper_tile_place(h, tile);
+    (void)weft_hopper_tile_part(h, tile, &begin, &end);
+    weft_kval step = weft_k_for(k, begin, end, index_of(h, 1), 0);
     weft_kval slot = weft_ring_slot(k, &ring), at = times(h, slot, h->stage_bytes), k0 = times(h, step, h->bk);
     weft_ring_wait_empty(k, &ring);
     weft_ring_expect(k, &ring, h->stage_bytes);
@@ -221,7 +223,7 @@ static void emit_warpgroup_0(weft_hopper *h, weft_kval thread) {
     weft_k_if(k, weft_k_and(k, weft_k_eq(k, uniform, index_of(h, 0)), leader));
     emit_producer(h);
     weft_k_end(k);
-    if (h->store == HOPPER_STORE_DIRECT) return;
+    if (!weft_hopper_staged(h)) return;
     weft_kval moves =
         weft_k_and(k, weft_k_lt(k, index_of(h, 0), uniform), weft_k_le(k, uniform, index_of(h, h->consumers)));
     weft_kval consumer = weft_k_sub(k, uniform, index_of(h, 1));
@@ -296,11 +298,11 @@ static void multiply_stage(weft_hopper *h, const consumer *c, weft_kval first, i
 }
 
 /* d = the product of this consumer's 64 rows; every slot but the last is released inside. */
-static void emit_main_loop(weft_hopper *h, const consumer *c) {
+static void emit_main_loop(weft_hopper *h, const consumer *c, weft_kval begin, weft_kval end) {
     weft_kernel *k = h->k;
     weft_kval held = weft_k_var(k, index_of(h, 0));
-    weft_kval step = weft_k_for(k, index_of(h, 0), h->steps, index_of(h, 1), 0);
-    weft_kval slot = weft_ring_slot(k, &c->ring), later = weft_k_ne(k, step, index_of(h, 0));
+    weft_kval step = weft_k_for(k, begin, end, index_of(h, 1), 0);
+    weft_kval slot = weft_ring_slot(k, &c->ring), later = weft_k_ne(k, step, begin);
     multiply_stage(h, c, later, 0);
     weft_k_effect(k, WEFT_K_mma_wait, 0, NULL, 1, 0);
     weft_k_if(k, later);
@@ -314,11 +316,11 @@ static void emit_main_loop(weft_hopper *h, const consumer *c) {
 }
 
 /* The same with the sums of each stage taken out of the unit: while one consumer adds, the other multiplies. */
-static void emit_promoting_loop(weft_hopper *h, const consumer *c) {
+static void emit_promoting_loop(weft_hopper *h, const consumer *c, weft_kval begin, weft_kval end) {
     weft_kernel *k = h->k;
     for (int r = 0; r < h->bn / 2; r++)
         weft_k_set_at(k, c->sums, index_of(h, r), weft_k_constant_lanes(k, WEFT_F32, 0, 1));
-    (void)weft_k_for(k, index_of(h, 0), h->steps, index_of(h, 1), 0);
+    (void)weft_k_for(k, begin, end, index_of(h, 1), 0);
     weft_kval held = weft_k_var(k, weft_ring_slot(k, &c->ring));
     multiply_stage(h, c, WEFT_KNONE, WEFT_ASYNC_FIRST);
     weft_k_effect(k, WEFT_K_mma_wait, 1, &c->d, 0, 0);
@@ -501,22 +503,44 @@ static void send_directly(weft_hopper *h, consumer *c, weft_tile_place place, we
     }
 }
 
+/* Sums of one part of k, pairs of columns, to the temporary. */
+static void send_part(weft_hopper *h, consumer *c, weft_tile_place place, weft_kval m0, weft_kval part) {
+    weft_kernel *k = h->k;
+    weft_kval n = weft_k_extent(k, h->product.n), m = weft_k_extent(k, h->product.m);
+    weft_kval first = weft_k_mul(k, plus(h, weft_k_mul(k, part, weft_k_extent(k, h->product.batch)), place.batch), m);
+    bool even = weft_dim_divisor(k->dims, h->product.n) % 2 == 0;
+    for (int reg = 0; reg < h->bn / 2; reg += 2) {
+        weft_place_pair constant = weft_layout_at(&c->layout, reg, 0, 0);
+        weft_kval row = plus(h, plus(h, m0, c->row_lane), index_of(h, constant.row));
+        weft_kval column = plus(h, plus(h, place.n, c->column_lane), index_of(h, constant.column));
+        weft_k_if(k, weft_k_and(k, weft_k_lt(k, row, m), weft_k_lt(k, column, n)));
+        weft_kval mask = even ? WEFT_KNONE : weft_index_below(h->index, weft_lane_range(column, 2), 2, n);
+        weft_k_store(k, h->parts_buffer, plus(h, weft_k_mul(k, plus(h, first, row), n), column), mask,
+                     sums_at(h, c, reg));
+        if (!k->failed) k->instrs[k->instr_count - 1].align_bytes = even ? 8 : 4;
+        weft_k_end(k);
+    }
+}
+
 /* The consumer's part of one tile, h->bn columns of it. */
-static void emit_tile(weft_hopper *h, consumer *c, weft_tile_place place) {
+static void emit_tile(weft_hopper *h, consumer *c, weft_kval tile, weft_tile_place place) {
     size_t mark = weft_index_mark(h->index);
     weft_kval m0 = plus(h, plus(h, place.m, times(h, h->rank, h->bm)), times(h, c->number, 64));
     tile_places places;
-    if (h->store != HOPPER_STORE_DIRECT) {
+    if (weft_hopper_staged(h)) {
         place_rows(h, c, place, m0, &places);
         place_columns(h, c, place, 0, &places);
         hoist_rows(c, &places);
     }
+    weft_kval begin, end, part = weft_hopper_tile_part(h, tile, &begin, &end);
     if (h->promote)
-        emit_promoting_loop(h, c);
+        emit_promoting_loop(h, c, begin, end);
     else
-        emit_main_loop(h, c);
-    if (h->store != HOPPER_STORE_DIRECT)
+        emit_main_loop(h, c, begin, end);
+    if (weft_hopper_staged(h))
         send_through_staging(h, c, place, &places);
+    else if (h->store == HOPPER_STORE_PARTS)
+        send_part(h, c, place, m0, part);
     else
         send_directly(h, c, place, m0);
     weft_index_release(h->index, mark);
@@ -546,17 +570,17 @@ static void emit_consumer(weft_hopper *h, weft_kval thread) {
     weft_kval tile = weft_hopper_tiles_for(h);
     weft_tile_place place = weft_hopper_tile_place(h, tile);
     if (!h->tail) {
-        emit_tile(h, &c, place);
+        emit_tile(h, &c, tile, place);
     } else {
         weft_k_if(k, weft_k_lt(k, tile, h->whole));
-        emit_tile(h, &c, place);
+        emit_tile(h, &c, tile, place);
         weft_k_else(k);
         weft_hopper narrow = *h;
         narrow.bn = h->tail;
         c.layout = weft_layout_wgmma_c(h->tail);
         c.d = weft_k_regs(k, WEFT_F32, 1, h->tail / 2);
         c.sums = h->promote ? weft_k_regs(k, WEFT_F32, 1, h->tail / 2) : c.d;
-        emit_tile(&narrow, &c, place);
+        emit_tile(&narrow, &c, tile, place);
         weft_k_end(k);
     }
     weft_k_end(k);
@@ -570,7 +594,7 @@ static void emit_barriers(weft_hopper *h, weft_kval thread) {
     weft_k_effect(k, WEFT_K_map_prefetch, 1, &h->map_a, 0, 0);
     weft_k_effect(k, WEFT_K_map_prefetch, 1, &h->map_b, 0, 0);
     weft_ring_init(k, &h->ring, 1, h->cluster * h->consumers * 4);
-    for (int i = 0; h->store != HOPPER_STORE_DIRECT && i < h->consumers * h->outs; i++) {
+    for (int i = 0; weft_hopper_staged(h) && i < h->consumers * h->outs; i++) {
         weft_mbarrier_emit(k, WEFT_K_mbarrier_init, h->staged, index_of(h, i), 1);
         weft_mbarrier_emit(k, WEFT_K_mbarrier_init, h->written, index_of(h, i), 4);
     }
@@ -585,7 +609,7 @@ static void emit_barriers(weft_hopper *h, weft_kval thread) {
 weft_status weft_hopper_emit(weft_hopper *h) {
     weft_kernel *k = h->k;
     h->operands = weft_k_shared(k, WEFT_U8, (weft_dim)h->stages * h->stage_bytes);
-    if (h->store != HOPPER_STORE_DIRECT) {
+    if (weft_hopper_staged(h)) {
         h->staging = weft_k_shared(k, h->out_dtype, (weft_dim)h->consumers * h->outs * HOPPER_CHUNK_BYTES / 2);
         h->staged = weft_mbarrier_create(k, h->consumers * h->outs);
         h->written = weft_mbarrier_create(k, h->consumers * h->outs);

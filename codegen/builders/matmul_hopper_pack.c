@@ -113,7 +113,9 @@ weft_status weft_hopper_plan_packing(weft_hopper *h, weft_kernel_plan *plan) {
         turn[i] = !sides[i]->k_contiguous && h->element_bytes != 2;
         *temps[i] = !turn[i] && divides(h->request->graph, sides[i]->pitch, 16 / h->element_bytes) ? -1 : count++;
     }
-    WEFT_TRY(weft_plan_init(h->request, count + 1, count, plan), "building %s", h->request->name);
+    int sums = h->split > 1;
+    h->parts = sums ? count : -1;
+    WEFT_TRY(weft_plan_init(h->request, count + 1 + sums, count + sums, plan), "building %s", h->request->name);
     for (int i = 0; i < 2; i++)
         if (*temps[i] >= 0)
             WEFT_TRY(plan_copy(h, plan, sides[i], *temps[i], i == 0 ? h->product.m : h->product.n, turn[i],

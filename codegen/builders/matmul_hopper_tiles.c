@@ -1,7 +1,8 @@
 /* Which output tiles a block of the Hopper matmul computes. Without a tail: first, first + stride, ... in the raster's
    order, of all tiles. With one, n = whole tiles of bn columns and up to 64 more: the narrow tiles at the right edge
    come last, and only to the blocks that the last round of whole tiles leaves idle, so that a few columns more do not
-   cost a round of whole tiles. Read next: codegen/tile/raster.h. */
+   cost a round of whole tiles. With k split, every tile is one for each part of k, parts of a tile next to each other.
+   Read next: codegen/tile/raster.h. */
 #include "codegen/builders/matmul_hopper.h"
 
 static weft_kval index_of(weft_hopper *h, int64_t value) { return weft_k_index(h->k, value); }
@@ -29,7 +30,8 @@ void weft_hopper_tiles_prepare(weft_hopper *h) {
 
 weft_kval weft_hopper_tiles_for(weft_hopper *h) {
     if (h->tail) return weft_k_for(h->k, index_of(h, 0), h->tiles, index_of(h, 1), 0);
-    return weft_k_for(h->k, h->first, h->raster.tiles, h->stride, 0);
+    weft_kval tiles = weft_k_mul(h->k, h->raster.tiles, index_of(h, h->split));
+    return weft_k_for(h->k, h->first, tiles, h->stride, 0);
 }
 
 weft_kval weft_hopper_tile_first(weft_hopper *h) { return h->tail ? index_of(h, 0) : h->first; }
@@ -46,9 +48,19 @@ weft_kval weft_hopper_tile_is_tail(weft_hopper *h, weft_kval tile) {
     return h->tail ? weft_k_le(h->k, h->whole, tile) : WEFT_KNONE;
 }
 
+weft_kval weft_hopper_tile_part(weft_hopper *h, weft_kval tile, weft_kval *out_first, weft_kval *out_end) {
+    weft_kernel *k = h->k;
+    *out_first = index_of(h, 0), *out_end = h->steps;
+    if (h->split == 1) return index_of(h, 0);
+    weft_kval split = index_of(h, h->split), part = weft_k_rem(k, tile, split);
+    *out_first = weft_k_div(k, weft_k_mul(k, part, h->steps), split);
+    *out_end = weft_k_div(k, weft_k_mul(k, weft_k_add(k, part, index_of(h, 1)), h->steps), split);
+    return part;
+}
+
 weft_tile_place weft_hopper_tile_place(weft_hopper *h, weft_kval tile) {
     weft_kernel *k = h->k;
-    if (!h->tail) return weft_raster_place(k, &h->raster, tile);
+    if (!h->tail) return weft_raster_place(k, &h->raster, weft_k_div(k, tile, index_of(h, h->split)));
     weft_kval narrow = weft_hopper_tile_is_tail(h, tile), row;
     weft_tile_place place = weft_raster_place(k, &h->raster, weft_k_add(k, h->first, weft_k_mul(k, tile, h->stride)));
     row = weft_k_add(k, h->spare, weft_k_mul(k, weft_k_sub(k, tile, h->whole), h->idle));
