@@ -400,6 +400,37 @@ START_TEST(simulated_kernels_agree_with_the_interpreter) {
 }
 END_TEST
 
+/* The gradient of attention is the forward pass with its log-sum-exp and one attention_backward; its third kernel is
+   that of queries, or with the permission the one that converts sums. */
+START_TEST(the_gradient_of_attention_is_two_groups) {
+    weft_capability card = *weft_capability_find("cuda", "sm_90a");
+    int64_t numbers[8] = {2, 4, 2, 300, 200, 64, 1, 0};
+    card.relax_order = _i == 1;
+    weft_context *context;
+    check_status(weft_context_create(NULL, &context));
+    compiled c = {0};
+    check_status(weft_bench_graph(context, "attention_gradient", 8, numbers, &c.graph));
+    weft_arena_init(context->allocator, &c.arena);
+    weft_pass_context pass = {.graph = c.graph, .capability = &card, .options = "", .claims = weft_builder_claims};
+    check_status(weft_graph_finish(c.graph));
+    check_status(weft_pipeline_run(&pass, weft_pipeline_standard));
+    const weft_node *forward = c.graph->body->block->first, *backward = forward->next;
+    ck_assert_int_eq(forward->op, WEFT_OP_fusion);
+    ck_assert_str_eq(weft_node_string(forward, WEFT_ATTR_anchor, ""), "attention");
+    ck_assert_int_eq(forward->result_count, 2);
+    ck_assert_int_eq(backward->op, WEFT_OP_fusion);
+    ck_assert_str_eq(weft_node_string(backward, WEFT_ATTR_anchor, ""), "attention_backward");
+    ck_assert_int_eq(backward->next->op, WEFT_OP_yield);
+    bool more;
+    ck_assert(build_choice(&c, &card, 0, &more));
+    ck_assert_int_eq(c.count, 4);
+    ck_assert_ptr_nonnull(strstr(c.kernels[3]->name, _i == 1 ? "_finish" : "_queries"));
+    weft_arena_deinit(&c.arena);
+    weft_graph_release(c.graph);
+    weft_context_release(context);
+}
+END_TEST
+
 /* -- the driver where there is no card: a status that says what to do; where there is one, it opens */
 
 START_TEST(a_missing_card_is_a_status) {
@@ -438,6 +469,7 @@ int main(int argc, char **argv) {
     tcase_add_test(layouts, an_accumulator_is_an_operand);
     tcase_add_test(layouts, a_swizzle_frees_the_banks);
     tcase_add_test(layouts, a_missing_card_is_a_status);
+    tcase_add_loop_test(layouts, the_gradient_of_attention_is_two_groups, 0, 2);
     tcase_set_timeout(compile, 120);
     add_rows(compile, kernels_compile_clean, ROWS * ARCHS, "compile", argc, argv);
     TCase *simulated = tcase_create("simulated");
