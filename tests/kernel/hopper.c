@@ -175,11 +175,38 @@ START_TEST(test_fault) {
 }
 END_TEST
 
+/* Every thread of four blocks adds (1, 2, 3, 4) to place `thread % 2`, `shift` elements further on. */
+static weft_status add_fours(int shift, float *out) {
+    bench b;
+    bench_open(&b, "cuda");
+    weft_kernel *k = b.k;
+    k->threads = 64, k->grid = 4;
+    weft_kval y = bench_out(&b, WEFT_F32, "y"), at = weft_k_rem(k, weft_k_thread(k), weft_k_index(k, 2));
+    at = weft_k_add(k, weft_k_mul(k, at, weft_k_index(k, 4)), weft_k_index(k, shift));
+    weft_kval four = weft_k_constant_lanes(k, WEFT_F32, 0, 4);
+    for (int n = 0; n < 4; n++) four = weft_k_insert(k, four, n, weft_k_float(k, WEFT_F32, n + 1));
+    emit(k, WEFT_K_atomic, 3, (weft_kval[]){y, at, four}, WEFT_ATOMIC_ADD);
+    weft_status status = weft_kernel_verify(k);
+    if (!status) status = run_sim(&b, (weft_sim_buffer[]){{out, 16 * sizeof *out}}, 1);
+    bench_close(&b);
+    return status;
+}
+
+START_TEST(test_four_at_once) {
+    float out[16] = {0};
+    expect_ok(add_fours(0, out));
+    for (int n = 0; n < 16; n++) ck_assert_float_eq(out[n], n < 8 ? (float)(128 * (n % 4 + 1)) : 0);
+    expect_fault(add_fours(2, out), "misaligned: atomic");
+    expect_fault(add_fours(12, out), "out of bounds");
+}
+END_TEST
+
 Suite *hopper_suite(void) {
     Suite *suite = suite_create("hopper");
     TCase *tests = tcase_create("matmul");
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, test_matmul);
+    tcase_add_test(tests, test_four_at_once);
     tcase_add_loop_test(tests, test_fault, NO_FAULT + 1, FAULTS);
     suite_add_tcase(suite, tests);
     return suite;
