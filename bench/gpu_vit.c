@@ -147,6 +147,13 @@ static weft_status print_profile(weft_session *session, weft_tensor *input, weft
     return NULL;
 }
 
+/* When each part of the compile began: passes, kernels, code, and the end of code, after which it is loaded. */
+static void note_progress(void *self, int done, int total, const char *what) {
+    double *began = self;
+    (void)total, (void)what;
+    if (done >= 0 && done < 5) began[done] = seconds_now();
+}
+
 static weft_status run(weft_context *context, weft_graph *graph, weft_safetensors *weights, const options *o) {
     weft_compile_options compile = WEFT_COMPILE_OPTIONS_INIT;
     weft_program *program = NULL;
@@ -155,13 +162,18 @@ static weft_status run(weft_context *context, weft_graph *graph, weft_safetensor
     weft_device *card = NULL;
     double start = seconds_now(), opened = 0, read = 0, compiled = 0, device = 0, round = 0;
     int64_t temporaries = 0, constants = 0;
+    double began[5] = {0};
     compile.targets = o->device;
+    compile.progress = note_progress, compile.progress_self = began;
     weft_status status = weft_device_open(context, o->device, &card);
     opened = seconds_now() - start;
     if (!status) status = read_weights(weights, &read);
     start = seconds_now();
     if (!status) status = weft_compile(graph, &compile, &program);
     compiled = seconds_now() - start;
+    if (!status && o->profile)
+        printf("compile: before passes %.3f, passes %.3f, kernels %.3f, code %.3f, loading %.3f s\n", began[1] - start,
+               began[2] - began[1], began[3] - began[2], began[4] - began[3], start + compiled - began[4]);
     if (!status) status = make_input(context, o, &input);
     const int64_t shape[4] = {o->batch, 3, o->side, o->side}, *shapes[1] = {shape};
     if (!status) status = weft_program_memory(program, 1, shapes, &temporaries, &constants);

@@ -20,6 +20,7 @@ static bool is_candidate(const weft_node *node) {
     if (node->operand_count == 0 || node->operand_count > MAX_OPERANDS || node->result_count > MAX_RESULTS)
         return false;
     if (node->op == WEFT_OP_broadcast || node->op == WEFT_OP_optimization_barrier) return false;
+    if (node->op == WEFT_OP_transpose && weft_dots_take_transpose(node)) return false; /* weights stay as they lie */
     if (weft_node_attribute(node, WEFT_ATTR_symbol)) return false;
     bool full = false;
     for (int i = 0; i < node->operand_count; i++) {

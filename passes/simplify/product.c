@@ -102,9 +102,20 @@ static bool free_order_kept(const weft_node *transpose, const weft_attribute *ba
     return true;
 }
 
+static const weft_attribute_name names[2][2] = {{WEFT_ATTR_lhs_batch, WEFT_ATTR_lhs_contract},
+                                                {WEFT_ATTR_rhs_batch, WEFT_ATTR_rhs_contract}};
+
+bool weft_dots_take_transpose(const weft_node *transpose) {
+    const weft_use *use = transpose->results[0].uses;
+    for (; use; use = use->next)
+        if (use->user->op != WEFT_OP_dot_general ||
+            !free_order_kept(transpose, weft_node_attribute(use->user, names[use->index][0]),
+                             weft_node_attribute(use->user, names[use->index][1])))
+            return false;
+    return transpose->results[0].uses != NULL;
+}
+
 weft_value *weft_rewrite_dot_of_transpose(weft_graph *graph, weft_node *node) {
-    static const weft_attribute_name names[2][2] = {{WEFT_ATTR_lhs_batch, WEFT_ATTR_lhs_contract},
-                                                    {WEFT_ATTR_rhs_batch, WEFT_ATTR_rhs_contract}};
     for (int side = 0; side < 2; side++) {
         weft_node *transpose = weft_producer(node->operands[side], WEFT_OP_transpose);
         if (!transpose) continue;

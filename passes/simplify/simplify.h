@@ -88,6 +88,9 @@ static inline weft_node *weft_producer(const weft_value *value, weft_op op) {
     return value->node && value->node->op == op ? value->node : NULL;
 }
 
+/* Only products read the transpose, and each can read its operand as it lies. */
+bool weft_dots_take_transpose(const weft_node *transpose);
+
 /* Sweeps; *changed is set when something was removed. */
 weft_status weft_simplify_cse(weft_graph *graph, bool *changed) WEFT_MUST_USE;
 void weft_simplify_dce(weft_graph *graph, bool *changed);

@@ -30,6 +30,14 @@ static const golden goldens[] = {
           "%2 = broadcast %1 {shape = [2, 3], axes = []} : f32[2, 3]\n%3 = mul %0, %2 : f32[2, 3]\noutput \"y\" %3\n",
      X_IN "%1 = constant {value = dense f32[] [0]} : f32[]\n"
           "%2 = broadcast %1 {shape = [2, 3], axes = []} : f32[2, 3]\n%3 = mul %0, %2 : f32[2, 3]\noutput \"y\" %3\n"},
+    {"weights that a product reads transposed stay as they lie", "simplify",
+     X_IN
+     "%1 = constant {value = dense f32[2, 3] [1, 2, 3, 4, 5, 6]} : f32[2, 3]\n"
+     "%2 = transpose %1 {permutation = [1, 0]} : f32[3, 2]\n"
+     "%3 = dot_general %0, %2 {lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [0], dtype = f32} : f32[2, 2]\noutput \"y\" %3\n",
+     X_IN
+     "%1 = constant {value = dense f32[2, 3] [1, 2, 3, 4, 5, 6]} : f32[2, 3]\n"
+     "%2 = dot_general %0, %1 {lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [1], dtype = f32} : f32[2, 2]\noutput \"y\" %2\n"},
     {"mul by zero of integers", "simplify",
      "input %0 \"x\" : i32[2]\n%1 = constant {value = dense i32[2] [0, 0]} : i32[2]\n%2 = mul %0, %1 : i32[2]\noutput \"y\" %2\n",
      "input %0 \"x\" : i32[2]\n%1 = constant {value = dense i32[] [0]} : i32[]\n"
