@@ -223,7 +223,7 @@ static void sum_products(chain *h, int layer, const place *p) {
         if (!k->failed) k->instrs[w].align_bytes = 16;
         for (int64_t q = 0; q < p->rows_each; q++) {
             weft_kval slot = number(h, j * p->rows_each + q);
-            weft_k_set_at(k, sums, slot, weft_k_fma(k, w, features[q], weft_k_get_at(k, sums, slot)));
+            weft_k_set_at(k, sums, slot, weft_k_mad(k, w, features[q], weft_k_get_at(k, sums, slot)));
         }
     }
     for (int64_t q = 0; q < p->rows_each && !k->failed; q++) k->instrs[features[q]].align_bytes = 16;

@@ -103,7 +103,7 @@ static weft_kval place(direct *d, int a, weft_kval output, int64_t tap, weft_kva
 
 /* sums of the thread's channels += w x for all its positions; x: the element that tap `tap` of lane `lane` reads. */
 static void multiply_add(direct *d, int lane, weft_kval x, const weft_kval *weights) {
-    for (int o = 0; o < d->channels; o++) d->sums[o][lane] = weft_k_fma(d->k, weights[o], x, d->sums[o][lane]);
+    for (int o = 0; o < d->channels; o++) d->sums[o][lane] = weft_k_mad(d->k, weights[o], x, d->sums[o][lane]);
 }
 
 /* One input channel, one line of the kernel: its taps and the positions of the thread read a run of x. */

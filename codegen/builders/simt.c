@@ -136,18 +136,19 @@ static void emit_stores(weft_simt *s, weft_kval tx, weft_kval ty) {
         }
 }
 
+/* Step t fetches tile t, multiplies tile t - 1 meanwhile, keeps tile t. One piece of code for both the first fetch and the
+   others: compilers of WGSL take seconds for a fetch. */
 static void emit_loop(weft_simt *s, weft_kval tx, weft_kval ty) {
     weft_kernel *k = s->k;
-    weft_kval zero = index_of(s, 0), steps = weft_k_extent(k, weft_dim_divide_ceil(k->dims, s->depth, s->bk));
-    for (int side = 0; side < 2; side++) fetch(s, side, zero);
-    for (int side = 0; side < 2; side++) keep(s, side, zero);
-    weft_k_barrier(k);
-    weft_kval buffer = weft_k_var(k, zero), step = weft_k_for(k, zero, steps, index_of(s, 1), 0);
+    weft_kval zero = index_of(s, 0), one = index_of(s, 1),
+              steps = weft_k_extent(k, weft_dim_divide_ceil(k->dims, s->depth, s->bk));
+    weft_kval buffer = weft_k_var(k, one), step = weft_k_for(k, zero, plus(s, steps, one), one, 0);
     size_t mark = weft_index_mark(s->index);
-    weft_kval next = times(s, plus(s, step, index_of(s, 1)), s->bk), now = weft_k_get(k, buffer),
-              other = weft_k_sub(k, index_of(s, 1), now);
-    for (int side = 0; side < 2; side++) fetch(s, side, next); /* past the end: zeros that nobody multiplies */
+    weft_kval now = weft_k_get(k, buffer), other = weft_k_sub(k, one, now);
+    for (int side = 0; side < 2; side++) fetch(s, side, times(s, step, s->bk)); /* past the end: zeros, not multiplied */
+    weft_k_if(k, weft_k_lt(k, zero, step));
     multiply(s, now, tx, ty);
+    weft_k_end(k);
     for (int side = 0; side < 2; side++) keep(s, side, other);
     weft_k_barrier(k);
     weft_k_set(k, buffer, other);
