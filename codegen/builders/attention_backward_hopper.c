@@ -2,9 +2,9 @@
    transposed, so that P^T and dS^T go from accumulators straight into the operands of dV and dK; only dS for dQ passes
    through shared memory.
 
-   Plan: prepare (statistics); the kernel of keys (dK, dV); then either the kernel of queries (dQ again from Q, K, V and
-   dO: 7 products in place of 5, in a fixed order: same bits every time) or, where sums in no fixed order are asked for,
-   dQ sums by atomic additions in the kernel of keys and their conversion at the end.
+   Two plans. In a fixed order, same bits every time: the kernel of queries (statistics of rows and dQ), then the kernel
+   of keys (dK, dV): 7 products in place of 5. Where sums in no fixed order are permitted: prepare (statistics, cleared
+   sums); the kernel of keys, which also adds dQ by atomics; finish, which converts the sums.
    Accepts what attention_hopper.c accepts, with at least one query. Read next: attention_backward_hopper.h. */
 #include "codegen/builders/attention_backward_hopper.h"
 
@@ -83,9 +83,10 @@ weft_kval weft_backward_map(weft_backward *b, weft_dim rows, weft_dim heads, int
 
 weft_kval weft_backward_statistics_map(weft_backward *b, const char *name) {
     weft_tensor_map *map = &b->plan->maps[b->plan->map_count];
-    *map = (weft_tensor_map){.buffer = buffer_count(b->k) - 1, .dtype = WEFT_F32, .rank = 1};
-    map->extent[0] = weft_dim_multiply(b->k->dims, b->rows, b->heads);
-    map->box[0] = b->bm;
+    *map = (weft_tensor_map){.buffer = buffer_count(b->k) - 1, .dtype = WEFT_F32, .rank = 2};
+    map->extent[0] = b->queries, map->extent[1] = b->heads;
+    map->stride_bytes[1] = weft_dim_multiply(b->k->dims, b->rows, 4);
+    map->box[0] = b->bm, map->box[1] = 1;
     return weft_kernel_buffer(b->k, WEFT_ARGUMENT_TENSOR_MAP, b->plan->map_count++, WEFT_F32, false, name);
 }
 
@@ -148,15 +149,18 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
     b.rows = weft_dim_multiply(dims, b.tiles, b.bm);
     if (!weft_dim_divide_exact(dims, q->dims[1], keys->dims[1], &b.group))
         return WEFT_STATUS(WEFT_INTERNAL, "attention-backward-hopper: heads");
-    WEFT_TRY(weft_plan_init(request, 3, b.sums ? WEFT_BACKWARD_TEMPS : WEFT_BACKWARD_SUMS, out_plan), "building %s",
-             request->name);
+    WEFT_TRY(weft_plan_init(request, b.sums ? 3 : 2, b.sums ? WEFT_BACKWARD_TEMPS : WEFT_BACKWARD_SUMS, out_plan),
+             "building %s", request->name);
     out_plan->maps = weft_arena_allocate_array(request->arena, MAPS_MAX, sizeof *out_plan->maps);
     if (!out_plan->maps) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "building %s", request->name);
     make_temps(&b);
+    if (!b.sums) {
+        WEFT_TRY(add_kernel(&b, 0, "_queries", weft_backward_queries), "building %s", request->name);
+        return add_kernel(&b, 1, "_keys", weft_backward_keys);
+    }
     WEFT_TRY(add_kernel(&b, 0, "_prepare", weft_backward_prepare), "building %s", request->name);
     WEFT_TRY(add_kernel(&b, 1, "_keys", weft_backward_keys), "building %s", request->name);
-    return b.sums ? add_kernel(&b, 2, "_finish", weft_backward_finish)
-                  : add_kernel(&b, 2, "_queries", weft_backward_queries);
+    return add_kernel(&b, 2, "_finish", weft_backward_finish);
 }
 
 extern const weft_builder weft_builder_attention_backward_hopper;

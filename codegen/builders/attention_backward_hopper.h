@@ -26,7 +26,7 @@ enum {
 /* Operands and results of attention_backward. */
 enum { WEFT_BACKWARD_Q, WEFT_BACKWARD_K, WEFT_BACKWARD_V, WEFT_BACKWARD_O, WEFT_BACKWARD_LSE, WEFT_BACKWARD_DO };
 enum { WEFT_BACKWARD_DQ, WEFT_BACKWARD_DK, WEFT_BACKWARD_DV };
-/* Temporaries of the plan. counters: the next tile of the two persistent kernels. */
+/* Temporaries of the plan. counters: the next tile of the kernel of keys. */
 enum { WEFT_BACKWARD_LSE2, WEFT_BACKWARD_DELTA, WEFT_BACKWARD_COUNTERS, WEFT_BACKWARD_SUMS, WEFT_BACKWARD_TEMPS };
 
 typedef struct weft_backward {
@@ -51,17 +51,17 @@ weft_kval weft_backward_temp(weft_backward *b, int temp, weft_dtype dtype, bool 
 /* [heads, rows, D] of the buffer declared last. */
 weft_kval weft_backward_map(weft_backward *b, weft_dim rows, weft_dim heads, int box_rows, bool writes,
                             const char *name);
-/* bm f32 at a time of the buffer declared last. */
+/* bm f32 at a time of the buffer declared last; zeros past the last query, whose dO is 0 too. */
 weft_kval weft_backward_statistics_map(weft_backward *b, const char *name);
 /* A length as an argument, even when it is a number: known trip counts would have loops written out and merged, and
    registers of products in flight moved. */
 weft_kval weft_backward_length(weft_backward *b, weft_dim extent);
 
 /* -- the kernels */
-void weft_backward_prepare(weft_backward *b); /* statistics, cleared sums and counters */
+void weft_backward_prepare(weft_backward *b); /* statistics; clears sums and counters */
 void weft_backward_finish(weft_backward *b);  /* dQ from its sums */
-void weft_backward_keys(weft_backward *b);
-void weft_backward_queries(weft_backward *b);
+void weft_backward_keys(weft_backward *b);    /* dK, dV, sums of dQ */
+void weft_backward_queries(weft_backward *b); /* statistics, dQ; clears counters */
 
 /* -- spelling */
 static inline weft_kval weft_backward_index(weft_backward *b, int64_t value) { return weft_k_index(b->k, value); }

@@ -95,11 +95,11 @@ static void load_boxes(const key_kernel *e, weft_kval memory, weft_kval at, int 
 
 /* Rows of queries or of dO and their statistic. */
 static void load_rows(const key_kernel *e, weft_kval memory, weft_kval map, weft_kval statistics, weft_kval map_row,
-                      weft_kval full, weft_kval slot, weft_kval q0, weft_kval head, weft_kval row) {
+                      weft_kval full, weft_kval slot, weft_kval q0, weft_kval head) {
     weft_mbarrier_emit(e->k, WEFT_K_mbarrier_expect, full, slot, e->q_bytes + 4 * e->b->bm);
     load_boxes(e, memory, times(e, slot, e->q_bytes), e->q_box, map, full, slot, q0, head);
-    weft_k_effect(e->k, WEFT_K_tensor_load, 6,
-                  (weft_kval[]){statistics, times(e, slot, 4 * e->statistics), map_row, full, slot, row}, 0, 0);
+    weft_k_effect(e->k, WEFT_K_tensor_load, 7,
+                  (weft_kval[]){statistics, times(e, slot, 4 * e->statistics), map_row, full, slot, q0, head}, 0, 0);
 }
 
 static void produce_step(const key_kernel *e, const key_tile *tile, weft_kval n, weft_kval query_tile, weft_kval head) {
@@ -107,7 +107,6 @@ static void produce_step(const key_kernel *e, const key_tile *tile, weft_kval n,
     weft_kernel *k = e->k;
     weft_kval q0 = times(e, query_tile, b->bm), slot = bits(e, n, 1), parity = other(e, parity_of(e, n)),
               record = bits(e, n, STEPS - 1);
-    weft_kval row = times(e, weft_k_add(k, weft_k_mul(k, head, e->tiles_q), query_tile), b->bm);
     weft_mbarrier_wait(k, e->q_empty, slot, parity);
     weft_kval end = plus(e, tile->key, WEFT_BACKWARD_KEYS), masked = weft_k_lt(k, e->s, end);
     if (b->causal) {
@@ -116,10 +115,13 @@ static void produce_step(const key_kernel *e, const key_tile *tile, weft_kval n,
     }
     set_word(e, e->steps, record, STEP_QUERY, q0);
     set_word(e, e->steps, record, STEP_MASKED, weft_k_select(k, masked, number(e, 1), number(e, 0)));
-    set_word(e, e->steps, record, STEP_ROW, row);
-    load_rows(e, e->q_memory, e->map_q, e->lse_memory, e->map_lse, e->q_full, slot, q0, head, row);
+    if (b->sums) {
+        weft_kval row = times(e, weft_k_add(k, weft_k_mul(k, head, e->tiles_q), query_tile), b->bm);
+        set_word(e, e->steps, record, STEP_ROW, row);
+    }
+    load_rows(e, e->q_memory, e->map_q, e->lse_memory, e->map_lse, e->q_full, slot, q0, head);
     weft_mbarrier_wait(k, e->do_empty, slot, parity);
-    load_rows(e, e->do_memory, e->map_do, e->delta_memory, e->map_delta, e->do_full, slot, q0, head, row);
+    load_rows(e, e->do_memory, e->map_do, e->delta_memory, e->map_delta, e->do_full, slot, q0, head);
 }
 
 static void emit_producer(const key_kernel *e) {

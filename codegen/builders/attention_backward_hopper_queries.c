@@ -1,21 +1,24 @@
 /* dQ by blocks of queries: the kernel of queries of attention_backward_hopper.c, for sums in a fixed order.
 
-   A block owns 128 queries of a head (two consumers of 64) and loops over blocks of 128 keys from the last one down:
-   S = Q K^T, dP = dO V^T, dS = exp2(c S - L) (dP - delta), packed from the accumulators into the operand of dQ += dS K.
-   Tiles are taken from a counter; heads that share the L2 side by side, the longest tiles first. */
+   A block owns 128 queries of a head (two consumers of 64). It takes their statistics first, L from the log-sum-exp and
+   delta = rowsum(dO O), and leaves them for the kernel of keys, which runs after it. Then it loops over blocks of 128
+   keys from the last one down: S = Q K^T, dP = dO V^T, dS = exp2(c S - L) (dP - delta), packed from the accumulators
+   into the operand of dQ += dS K. Heads that share the L2 side by side, the longest tiles first, every other round of
+   the blocks backwards. */
 #include "codegen/builders/attention_backward_hopper.h"
 
 #include <math.h>
 
-enum { STAGES = 2, TILE = 128, DQ_STAGED = 1 };
+enum { STAGES = 2, TILE = 128, DQ_STAGED = 1, SIDES = 3 /* Q, dO, O of a tile */ };
 
 typedef struct query_kernel {
     weft_backward *b;
     weft_kernel *k;
-    weft_kval map_q, map_k, map_v, map_do, map_dq, lse, delta, counters;
-    weft_kval q_memory, do_memory, k_memory, v_memory, tile_word;
+    weft_kval map_q, map_k, map_v, map_do, map_o, map_dq, lse, lse2, delta, counters;
+    weft_kval q_memory, do_memory, o_memory, k_memory, v_memory;
     weft_ring k_ring, v_ring;
-    weft_kval q_full, q_empty, tile_full, tile_empty;
+    weft_kval q_full, q_empty;
+    weft_kval first, stride;                             /* of this block's tiles */
     weft_kval t, s, heads, group, rows, tiles, together; /* lengths; tiles of one head */
     int kv_bytes, kv_box, q_bytes, q_box;                /* q: of one consumer */
 } query_kernel;
@@ -35,6 +38,13 @@ typedef struct query_tile {
 
 static query_tile place(const query_kernel *e, weft_kval t) {
     weft_kernel *k = e->k;
+    if (e->b->causal) { /* tiles get shorter: no block shall always have the longer ones of a round */
+        weft_kval round = weft_k_div(k, t, e->stride), own = weft_k_rem(k, t, e->stride);
+        weft_kval end = weft_k_mul(k, plus(e, round, 1), e->stride), odd = weft_k_and(k, round, number(e, 1));
+        weft_kval turns =
+            weft_k_and(k, weft_k_eq(k, odd, number(e, 1)), weft_k_le(k, end, weft_k_mul(k, e->tiles, e->heads)));
+        t = weft_k_select(k, turns, weft_k_sub(k, plus(e, end, -1), own), t);
+    }
     weft_kval from = weft_k_mul(k, weft_k_div(k, t, weft_k_mul(k, e->together, e->tiles)), e->together);
     weft_kval width = weft_k_min(k, e->together, weft_k_sub(k, e->heads, from)),
               rest = weft_k_sub(k, t, weft_k_mul(k, from, e->tiles));
@@ -71,24 +81,18 @@ static void load_block(const query_kernel *e, const weft_ring *ring, weft_kval m
 static void emit_producer(const query_kernel *e) {
     weft_kernel *k = e->k;
     weft_ring k_ring = weft_ring_begin(k, &e->k_ring), v_ring = weft_ring_begin(k, &e->v_ring);
-    weft_kval zero = number(e, 0), one = number(e, 1), phase = weft_k_var(k, zero),
-              all = weft_k_mul(k, e->tiles, e->heads);
-    weft_k_while(k);
-    weft_kval t = weft_kernel_emit(k, WEFT_K_atomic, weft_kvector(WEFT_I32, 1), 3,
-                                   (weft_kval[]){e->counters, one, weft_k_integer(k, WEFT_I32, 1)}, WEFT_ATOMIC_ADD, 0);
+    weft_kval zero = number(e, 0), one = number(e, 1), phase = weft_k_var(k, zero);
+    weft_kval t = weft_k_for(k, e->first, weft_k_mul(k, e->tiles, e->heads), e->stride, 0);
     weft_kval parity = as_parity(e, weft_k_xor(k, weft_k_get(k, phase), one));
-    weft_mbarrier_wait(k, e->tile_empty, zero, parity);
-    weft_k_store(k, e->tile_word, zero, WEFT_KNONE, t);
-    arrive(e, e->tile_full, zero);
-    weft_k_test(k, weft_k_lt(k, t, all));
     query_tile tile = place(e, t);
     weft_kval key_head = weft_k_div(k, tile.head, e->group);
     weft_mbarrier_wait(k, e->q_empty, zero, parity);
-    weft_mbarrier_emit(k, WEFT_K_mbarrier_expect, e->q_full, zero, 2 * WEFT_BACKWARD_CONSUMERS * e->q_bytes);
+    weft_mbarrier_emit(k, WEFT_K_mbarrier_expect, e->q_full, zero, SIDES * WEFT_BACKWARD_CONSUMERS * e->q_bytes);
     for (int w = 0; w < WEFT_BACKWARD_CONSUMERS; w++) {
         weft_kval row = plus(e, tile.query, WEFT_BACKWARD_ROWS * w), at = number(e, (int64_t)w * e->q_bytes);
         load_boxes(e, e->q_memory, at, e->q_box, e->map_q, e->q_full, zero, row, tile.head);
         load_boxes(e, e->do_memory, at, e->q_box, e->map_do, e->q_full, zero, row, tile.head);
+        load_boxes(e, e->o_memory, at, e->q_box, e->map_o, e->q_full, zero, row, tile.head);
     }
     weft_kval i = weft_k_for(k, zero, tile.blocks, one, 0);
     weft_kval key = times(e, weft_k_sub(k, plus(e, tile.blocks, -1), i), WEFT_BACKWARD_KEYS);
@@ -223,15 +227,52 @@ static void send(const consumer *c, const query_tile *tile) {
     weft_k_end(k);
 }
 
-static void load_statistics(const consumer *c, const query_tile *tile) {
+/* Part of the sum of dO O of row lane / 4 + 8 h: 16-byte pieces lane % 4, lane % 4 + 4 ... of 64 columns lie swizzled
+   by the row. */
+static weft_kval delta_part(const consumer *c, int h) {
     const query_kernel *e = c->e;
     weft_kernel *k = c->k;
+    weft_kval row = plus(e, weft_k_add(k, times(e, c->warp, 16), weft_k_div(k, c->lane, number(e, 4))), 8 * h);
+    weft_kval row_at = weft_k_add(k, c->q_at, times(e, row, 128)), sum = WEFT_KNONE;
+    for (int piece = 0; piece < e->b->width / 8; piece += 4) {
+        weft_kval column = plus(e, weft_k_and(k, c->lane, number(e, 3)), piece % 8);
+        weft_kval inside = times(e, weft_k_xor(k, column, weft_k_and(k, row, number(e, 7))), 16);
+        weft_kval at = plus(e, weft_k_add(k, row_at, inside), (int64_t)(piece / 8) * e->q_box), x[2];
+        for (int i = 0; i < 2; i++) {
+            weft_kval memory = i ? e->o_memory : e->do_memory;
+            x[i] = weft_k_load(k, memory, weft_k_div(k, at, number(e, 2)), 8, WEFT_KNONE, WEFT_KNONE);
+            if (!k->failed) k->instrs[x[i]].align_bytes = 16;
+            x[i] = weft_k_convert(k, x[i], WEFT_F32);
+        }
+        for (int lane = 0; lane < 8; lane++) {
+            weft_kval g = weft_k_extract(k, x[0], lane), o = weft_k_extract(k, x[1], lane);
+            sum = sum == WEFT_KNONE ? weft_k_mul(k, g, o) : weft_k_fma(k, g, o, sum);
+        }
+    }
+    return sum;
+}
+
+/* Statistics of both rows of the lane, kept and, by one lane of the four that share a row, stored. A row that sees no
+   key has L = +inf: P is 0 there. */
+static void make_statistics(const consumer *c, const query_tile *tile) {
+    const query_kernel *e = c->e;
+    weft_kernel *k = c->k;
+    weft_kval leader = weft_k_eq(k, weft_k_and(k, c->lane, number(e, 3)), number(e, 0));
     for (int h = 0; h < 2; h++) {
         weft_kval row = plus(e, c->row, 8 * h), inside = weft_k_lt(k, row, e->t);
-        weft_kval at = weft_k_add(k, weft_k_mul(k, tile->head, e->rows), row);
-        weft_kval l = weft_k_load(k, e->lse, at, 1, inside, real(c, INFINITY));
+        weft_kval l =
+            weft_k_load(k, e->lse, weft_k_add(k, weft_k_mul(k, tile->head, e->t), row), 1, inside, real(c, -INFINITY));
+        weft_kval none = weft_k_eq(k, l, real(c, -INFINITY)), delta = delta_part(c, h);
+        l = weft_k_select(k, none, real(c, INFINITY), weft_k_mul(k, l, real(c, 1.4426950408889634)));
+        for (int distance = 1; distance <= 2; distance *= 2)
+            delta = weft_k_add(k, delta, weft_k_shuffle_xor(k, delta, distance));
         weft_k_set(k, c->l[h], weft_k_unary(k, WEFT_K_neg, l));
-        weft_k_set(k, c->delta[h], weft_k_load(k, e->delta, at, 1, inside, real(c, 0)));
+        weft_k_set(k, c->delta[h], delta);
+        weft_kval at = weft_k_add(k, weft_k_mul(k, tile->head, e->rows), row);
+        weft_k_if(k, weft_k_and(k, leader, inside));
+        weft_k_store(k, e->lse2, at, WEFT_KNONE, l);
+        weft_k_store(k, e->delta, at, WEFT_KNONE, delta);
+        weft_k_end(k);
     }
 }
 
@@ -278,18 +319,13 @@ static void emit_consumer(const query_kernel *e, weft_kval thread) {
         c.delta[h] = weft_k_var(k, real(&c, 0));
     }
     c.k_ring = weft_ring_begin(k, &e->k_ring), c.v_ring = weft_ring_begin(k, &e->v_ring);
-    weft_kval phase = weft_k_var(k, zero), all = weft_k_mul(k, e->tiles, e->heads);
-    weft_k_while(k);
-    weft_kval parity = as_parity(e, weft_k_get(k, phase));
-    weft_mbarrier_wait(k, e->tile_full, zero, parity);
-    weft_kval t = weft_k_load(k, e->tile_word, zero, 1, WEFT_KNONE, WEFT_KNONE);
-    arrive(e, e->tile_empty, zero);
-    weft_k_test(k, weft_k_lt(k, t, all));
+    weft_kval phase = weft_k_var(k, zero);
+    weft_kval t = weft_k_for(k, e->first, weft_k_mul(k, e->tiles, e->heads), e->stride, 0);
     query_tile tile = place(e, t);
     c.row = weft_k_add(k, weft_k_add(k, tile.query, times(e, c.number, WEFT_BACKWARD_ROWS)),
                        weft_k_add(k, times(e, c.warp, 16), weft_k_div(k, c.lane, number(e, 4))));
-    load_statistics(&c, &tile);
-    weft_mbarrier_wait(k, e->q_full, zero, parity);
+    weft_mbarrier_wait(k, e->q_full, zero, as_parity(e, weft_k_get(k, phase)));
+    make_statistics(&c, &tile);
     emit_steps(&c, &tile);
     send(&c, &tile);
     weft_k_set(k, phase, weft_k_xor(k, weft_k_get(k, phase), number(e, 1)));
@@ -309,23 +345,26 @@ static void make_arguments(query_kernel *e) {
     e->map_v = weft_backward_map(b, b->keys, b->key_heads, keys, false, "map_v");
     (void)weft_backward_operand(b, WEFT_BACKWARD_DO, "do");
     e->map_do = weft_backward_map(b, b->queries, b->heads, rows, false, "map_do");
+    (void)weft_backward_operand(b, WEFT_BACKWARD_O, "o");
+    e->map_o = weft_backward_map(b, b->queries, b->heads, rows, false, "map_o");
     (void)weft_backward_result(b, WEFT_BACKWARD_DQ, "dq");
     e->map_dq = weft_backward_map(b, b->queries, b->heads, rows, true, "map_dq");
-    e->lse = weft_backward_temp(b, WEFT_BACKWARD_LSE2, WEFT_F32, false, "lse2");
-    e->delta = weft_backward_temp(b, WEFT_BACKWARD_DELTA, WEFT_F32, false, "delta");
+    e->lse = weft_backward_operand(b, WEFT_BACKWARD_LSE, "lse");
+    e->lse2 = weft_backward_temp(b, WEFT_BACKWARD_LSE2, WEFT_F32, true, "lse2");
+    e->delta = weft_backward_temp(b, WEFT_BACKWARD_DELTA, WEFT_F32, true, "delta");
     e->counters = weft_backward_temp(b, WEFT_BACKWARD_COUNTERS, WEFT_I32, true, "counters");
 }
 
 static void make_memory(query_kernel *e) {
     weft_kernel *k = e->k;
-    e->q_memory = weft_k_shared(k, WEFT_U8, (weft_dim)WEFT_BACKWARD_CONSUMERS * e->q_bytes);
-    e->do_memory = weft_k_shared(k, WEFT_U8, (weft_dim)WEFT_BACKWARD_CONSUMERS * e->q_bytes);
+    weft_dim elements = (weft_dim)WEFT_BACKWARD_CONSUMERS * e->q_bytes / 2;
+    e->q_memory = weft_k_shared(k, e->b->dtype, elements);
+    e->do_memory = weft_k_shared(k, e->b->dtype, elements);
+    e->o_memory = weft_k_shared(k, e->b->dtype, elements);
     e->k_memory = weft_k_shared(k, WEFT_U8, (weft_dim)STAGES * e->kv_bytes);
     e->v_memory = weft_k_shared(k, WEFT_U8, (weft_dim)STAGES * e->kv_bytes);
-    e->tile_word = weft_k_shared(k, WEFT_I32, 4);
     e->k_ring = weft_ring_create(k, STAGES), e->v_ring = weft_ring_create(k, STAGES);
     e->q_full = weft_mbarrier_create(k, 1), e->q_empty = weft_mbarrier_create(k, 1);
-    e->tile_full = weft_mbarrier_create(k, 1), e->tile_empty = weft_mbarrier_create(k, 1);
 }
 
 static void init_barriers(const query_kernel *e, weft_kval thread) {
@@ -336,9 +375,10 @@ static void init_barriers(const query_kernel *e, weft_kval thread) {
     weft_ring_init(k, &e->v_ring, 1, 4 * WEFT_BACKWARD_CONSUMERS);
     weft_mbarrier_emit(k, WEFT_K_mbarrier_init, e->q_full, zero, 1);
     weft_mbarrier_emit(k, WEFT_K_mbarrier_init, e->q_empty, zero, WEFT_BACKWARD_CONSUMERS);
-    weft_mbarrier_emit(k, WEFT_K_mbarrier_init, e->tile_full, zero, 1);
-    weft_mbarrier_emit(k, WEFT_K_mbarrier_init, e->tile_empty, zero, 128 * WEFT_BACKWARD_CONSUMERS);
     effect(e, WEFT_K_mbarrier_init_fence, 0);
+    weft_k_if(k, weft_k_eq(k, e->first, zero)); /* for the kernel of keys, which follows */
+    weft_k_store(k, e->counters, zero, WEFT_KNONE, weft_k_integer(k, WEFT_I32, 0));
+    weft_k_end(k);
     weft_k_end(k);
     weft_k_barrier(k);
 }
@@ -357,6 +397,8 @@ void weft_backward_queries(weft_backward *b) {
     make_arguments(&e);
     make_memory(&e);
     weft_kval thread = weft_k_thread(k);
+    e.first = weft_k_block(k);
+    e.stride = weft_kernel_emit(k, WEFT_K_grid, weft_kvector(k->capability->index_dtype, 1), 0, NULL, 0, 0);
     e.t = weft_backward_length(b, b->queries), e.s = weft_backward_length(b, b->keys);
     e.heads = weft_backward_length(b, b->heads), e.group = weft_backward_length(b, b->group);
     e.rows = weft_backward_length(b, b->rows), e.tiles = weft_backward_length(b, tiles);
