@@ -413,6 +413,44 @@ def part_fp8():
             time_matmul("fp8", m, n, k, 1, 2, dtype, 5, 1e-2)
 
 
+def convolution_tensors(name, n, c, o, size, kernel, stride, pad, groups):
+    t = torch.bfloat16 if name == "convolution_half" else torch.float32
+    x, w = torch.randn(n, c, size, size, device="cuda").to(t), (torch.randn(o, c // groups, kernel, kernel, device="cuda") / math.sqrt(c * kernel * kernel)).to(t)
+    inputs = [x, w, torch.randn(o, device="cuda").to(t)]
+    run = lambda x, w, b: F.relu(F.conv2d(x, w, b, stride, pad, 1, groups))
+    want = lambda: run(*(v.float() for v in inputs))
+    out_size = (size + 2 * pad - kernel) // stride + 1
+    return inputs, torch.full((n, o, out_size, out_size), float("nan"), device="cuda", dtype=t), run, want
+
+
+def part_convolution():
+    """Implicit products by mma.sync, channels first, against cuDNN in both layouts of memory."""
+    limits = {"convolution_half": 6e-3, "convolution_tf32": 2e-3}
+    for name in limits:
+        for numbers in ((2, 6, 33, 19, 3, 2, 1, 1), (3, 64, 72, 14, 1, 1, 0, 2), (2, 32, 96, 15, 3, 1, 1, 2), (1, 40, 130, 9, 5, 1, 2, 1)):
+            torch.backends.cudnn.allow_tf32 = False
+            inputs, out, _, want = convolution_tensors(name, *numbers)
+            check(f"{name} {numbers}", name, numbers, inputs, out, want, limits[name])
+    for name in limits:
+        for numbers in ((32, 64, 64, 56, 3, 1, 1, 1), (32, 256, 256, 14, 3, 1, 1, 1), (32, 64, 256, 56, 1, 1, 0, 1), (32, 512, 2048, 7, 1, 1, 0, 1)):
+            inputs, out, run, want = convolution_tensors(name, *numbers)
+            torch.backends.cudnn.allow_tf32, torch.backends.cudnn.benchmark = False, True
+            expected = want()
+            torch.backends.cudnn.allow_tf32 = True
+            last = [v.to(memory_format=torch.channels_last) if v.dim() == 4 else v for v in inputs]
+            try:
+                kernel, note = best_choice(name, numbers, inputs, out, 4)
+            except Missing as reason:
+                results.append({"part": "convolution", "case": f"{name} {numbers}", "missing": str(reason)})
+                print(f"convolution {name} {numbers}: not run: {reason}", flush=True)
+                continue
+            times = rounds({"weft": lambda: kernel(inputs, [out]), "torch": lambda: run(*inputs), "torch channels last": lambda: run(*last)})
+            error = verdict(f"convolution {name} {numbers}", out, expected, limits[name])
+            record("convolution", f"{name} {numbers}", lambda t: 2.0 * out.numel() * inputs[1][0].numel() / t * 1e-12, times, kernel.text + "; " + note,
+                   {"unit": "TFLOP/s", "error": error})
+            kernel.release()
+
+
 def part_thin():
     """Few rows: the weights are read once, and k is split so that every multiprocessor reads some."""
     check_products(0, 0, 4e-3, ((5, 136, 1544, 1), (3, 67, 1300, 0), (130, 264, 4096, 1)), 2)
@@ -721,7 +759,7 @@ def geomean(part):
 
 
 def main():
-    parts = sys.argv[3:] or ["test", "gemm", "fused", "tf32", "fp8", "mma", "attention", "attention-bwd", "decode", "ragged", "flat", "row", "mlp", "depthwise", "thin"]
+    parts = sys.argv[3:] or ["test", "gemm", "fused", "tf32", "fp8", "mma", "attention", "attention-bwd", "decode", "ragged", "flat", "row", "mlp", "depthwise", "thin", "convolution"]
     torch.cuda.init()
     torch.zeros(1, device="cuda")
     if library.weft_bench_open(0):
@@ -744,7 +782,7 @@ def main():
     print(f"self-test: {tested} compared, {len(failures)} failed")
     for failure in failures:
         print("  FAILED", failure)
-    print("geomean vs best of torch: " + " ".join(f"{p} {geomean(p)}" for p in ("gemm", "fused", "ragged", "tf32", "fp8", "mma", "thin", "attention", "attention-bwd", "attention-bwd-fixed", "decode", "row", "flat", "mlp", "depthwise")))
+    print("geomean vs best of torch: " + " ".join(f"{p} {geomean(p)}" for p in ("gemm", "fused", "ragged", "tf32", "fp8", "mma", "thin", "convolution", "attention", "attention-bwd", "attention-bwd-fixed", "decode", "row", "flat", "mlp", "depthwise")))
     return 1 if failures else 0
 
 

@@ -8,7 +8,7 @@
 
 extern const weft_builder weft_builder_convolution_direct, weft_builder_convolution_simt;
 extern const weft_builder weft_builder_attention_backward_hopper;
-extern const weft_builder weft_builder_matmul_mma;
+extern const weft_builder weft_builder_matmul_mma, weft_builder_convolution_mma;
 extern const weft_builder weft_builder_attention_hopper, weft_builder_matmul_hopper, weft_builder_matmul_simt;
 extern const weft_builder weft_builder_chain;
 extern const weft_builder weft_builder_pointwise, weft_builder_reduce, weft_builder_arg_reduce,
@@ -24,6 +24,7 @@ static const weft_builder *const builders[] = {
     &weft_builder_matmul_mma,
     &weft_builder_matmul_simt,
     &weft_builder_convolution_direct,
+    &weft_builder_convolution_mma,
     &weft_builder_convolution_simt,
     &weft_builder_chain,
     &weft_builder_pointwise,

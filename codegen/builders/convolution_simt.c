@@ -2,20 +2,14 @@
    positions, k runs over input channels and taps; batches are images times groups. x is read where it lies: padding,
    stride, dilation and base dilation (transposed convolutions) are tests and index arithmetic in the fetch. Read next:
    simt.h. */
-#include "codegen/builders/convolution.h"
 #include "codegen/builders/matmul.h"
 #include "codegen/builders/plan.h"
-#include "codegen/builders/simt.h"
+#include "codegen/builders/simt_convolution.h"
 
-typedef struct problem {
-    const weft_node *node;
-    int rank; /* spatial axes */
-    int64_t groups;
-    weft_dim outputs, inputs, taps, positions; /* of a group: output and input channels; taps; output positions */
-    weft_dtype sum;
-} problem;
+typedef weft_simt_convolution problem;
 
-static bool find_problem(const weft_graph *graph, const weft_node *fusion, problem *out, const char **out_reason) {
+bool weft_simt_convolution_find(const weft_graph *graph, const weft_node *fusion, weft_simt_convolution *out,
+                                const char **out_reason) {
     const weft_node *node = weft_fusion_find(fusion, WEFT_OP_convolution);
     *out_reason = "no convolution in the group";
     if (!node) return false;
@@ -68,12 +62,12 @@ bool weft_convolution_keeps_positions(const weft_graph *graph, const weft_node *
     return true;
 }
 
-static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability,
-                    const char **out_reason) {
+bool weft_simt_convolution_accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability,
+                                   const char **out_reason) {
     problem p;
     *out_reason = NULL;
     if (weft_capability_is_cpu(capability)) return false;
-    if (!find_problem(graph, fusion, &p, out_reason)) return false;
+    if (!weft_simt_convolution_find(graph, fusion, &p, out_reason)) return false;
     *out_reason = "64-bit sums on a target without 64-bit arithmetic";
     if (weft_dtype_bits(p.sum) == 64 && !(weft_dtype_is_float(p.sum) ? capability->f64 : capability->i64)) return false;
     int64_t low, high;
@@ -86,16 +80,16 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
     return true;
 }
 
-static weft_dim batches(const weft_graph *graph, const problem *p) {
+weft_dim weft_simt_convolution_batches(const weft_graph *graph, const weft_simt_convolution *p) {
     return weft_dim_multiply(graph->dims, weft_operand_type(p->node, 0)->dims[0], p->groups);
 }
 
 static int propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {
     problem p;
     const char *reason;
-    if (!find_problem(request->graph, request->fusion, &p, &reason)) return 0;
-    return weft_simt_propose(request, "convolution-simt", p.outputs, p.positions, batches(request->graph, &p), p.sum,
-                             capacity, out_schedules);
+    if (!weft_simt_convolution_find(request->graph, request->fusion, &p, &reason)) return 0;
+    return weft_simt_propose(request, "convolution-simt", p.outputs, p.positions,
+                             weft_simt_convolution_batches(request->graph, &p), p.sum, capacity, out_schedules);
 }
 
 static weft_kval image_of(weft_simt *s, const problem *p) {
@@ -173,39 +167,45 @@ static void store(weft_simt *s, weft_kval row, weft_lane_index column, weft_kval
         weft_index_emit_flat(s->index, result, flat, 4, mask);
 }
 
+void weft_simt_convolution_problem(weft_simt *s, const weft_build_request *request, weft_kernel *k,
+                                   weft_index_context *index, const weft_simt_convolution *p) {
+    *s = (weft_simt){.request = request,
+                     .k = k,
+                     .index = index,
+                     .m = p->outputs,
+                     .n = p->positions,
+                     .depth = weft_dim_multiply(k->dims, p->inputs, p->taps),
+                     .batch = weft_simt_convolution_batches(request->graph, p),
+                     .sum = p->sum,
+                     .along_k = {true, false},
+                     .load = load,
+                     .store = store,
+                     .self = p};
+}
+
 static weft_status build_kernel(const weft_build_request *request, const char *suffix, weft_kernel **out_kernel) {
     problem p;
     weft_index_context index;
     const char *reason;
-    if (!find_problem(request->graph, request->fusion, &p, &reason))
+    if (!weft_simt_convolution_find(request->graph, request->fusion, &p, &reason))
         return WEFT_STATUS(WEFT_INTERNAL, "convolution-simt: %s", reason);
     weft_kernel *k = *out_kernel = weft_plan_kernel(request, suffix);
     if (!k) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "building %s", request->name);
     WEFT_TRY(weft_index_init(request, k, &index), "building %s", request->name);
-    weft_simt s = {.request = request,
-                   .k = k,
-                   .index = &index,
-                   .m = p.outputs,
-                   .n = p.positions,
-                   .depth = weft_dim_multiply(k->dims, p.inputs, p.taps),
-                   .batch = batches(request->graph, &p),
-                   .sum = p.sum,
-                   .along_k = {true, false},
-                   .load = load,
-                   .store = store,
-                   .self = &p};
+    weft_simt s;
+    weft_simt_convolution_problem(&s, request, k, &index, &p);
     return weft_simt_emit(&s);
 }
 
 static weft_status build(const weft_build_request *request, weft_kernel_plan *out_plan) {
     problem p;
     const char *reason;
-    if (!find_problem(request->graph, request->fusion, &p, &reason))
+    if (!weft_simt_convolution_find(request->graph, request->fusion, &p, &reason))
         return WEFT_STATUS(WEFT_INTERNAL, "convolution-simt: %s", reason);
-    weft_simt_extents extents = {p.outputs, p.positions, batches(request->graph, &p), p.sum};
+    weft_simt_extents extents = {p.outputs, p.positions, weft_simt_convolution_batches(request->graph, &p), p.sum};
     return weft_simt_plan(request, &extents, build_kernel, out_plan);
 }
 
 extern const weft_builder weft_builder_convolution_simt;
 const weft_builder weft_builder_convolution_simt = {
-    .name = "convolution", .accepts = accepts, .propose = propose, .build = build};
+    .name = "convolution", .accepts = weft_simt_convolution_accepts, .propose = propose, .build = build};

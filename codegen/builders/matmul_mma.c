@@ -20,8 +20,8 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
 }
 
 static void find_sides(const weft_product *product, weft_mma_side sides[2]) {
-    sides[0] = (weft_mma_side){product->a.dense ? product->a.operand : -1, product->a.pitch};
-    sides[1] = (weft_mma_side){product->b.dense ? product->b.operand : -1, product->b.pitch};
+    sides[0] = (weft_mma_side){.operand = product->a.dense ? product->a.operand : -1, .pitch = product->a.pitch};
+    sides[1] = (weft_mma_side){.operand = product->b.dense ? product->b.operand : -1, .pitch = product->b.pitch};
 }
 
 static int propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {

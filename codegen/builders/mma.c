@@ -27,6 +27,7 @@ typedef struct mma_side {
     weft_kval fragment;      /* byte of this lane's row of fragment 0, quarter 0 */
     weft_kval buffer, words; /* words: regs of chunks under way, FETCH_EACH */
     weft_dim pitch, extent;
+    int64_t period;
 } mma_side;
 
 typedef struct mma {
@@ -158,8 +159,9 @@ static void place_chunks(mma *x, int number) {
     bool runs_k = x->s->along_k[number];
     side->cursor = runs_k ? plus(x, weft_k_mul(k, row, pitch), side->k) : plus(x, weft_k_mul(k, side->k, pitch), row);
     weft_kval lines = weft_k_extent(k, runs_k ? side->extent : x->s->depth);
-    if (x->s->batch != 1)
-        side->cursor = plus(x, side->cursor, weft_k_mul(k, x->s->batch_index, weft_k_mul(k, lines, pitch)));
+    if (x->s->batch == 1 || side->period == 1) return;
+    weft_kval batch = side->period ? weft_k_rem(k, x->s->batch_index, index_of(x, side->period)) : x->s->batch_index;
+    side->cursor = plus(x, side->cursor, weft_k_mul(k, batch, weft_k_mul(k, lines, pitch)));
 }
 
 static weft_kval row_of(const mma *x, int number, int i) {
@@ -438,6 +440,7 @@ static void prepare_side(mma *x, int number, const weft_mma_side *from) {
                        .buffer = WEFT_KNONE,
                        .words = WEFT_KNONE,
                        .pitch = from->pitch,
+                       .period = from->period,
                        .extent = number ? s->n : s->m};
     int piece = piece_of(x->k->dims, from, x->bytes);
     if (piece) {

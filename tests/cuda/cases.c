@@ -44,16 +44,16 @@ static void build_matmul(weft_graph *g, const int64_t *x) {
     weft_graph_output(g, "d", d);
 }
 
-static void build_convolution(weft_graph *g, const int64_t *x) {
+static void build_convolution(weft_graph *g, const int64_t *x, weft_dtype dtype) {
     weft_dim in[4] = {x[0], x[1], x[3], x[3]}, kernel[4] = {x[2], x[1] / x[7], x[4], x[4]};
     int64_t stride[2] = {x[5], x[5]}, channels = 1;
     weft_dim pad[2] = {x[6], x[6]};
     weft_convolution_options options = WEFT_CONVOLUTION_OPTIONS_INIT;
     options.stride = stride, options.low = pad, options.high = pad, options.groups = x[7];
-    weft_value *input = weft_graph_input(g, "x", WEFT_F32, 4, in); /* one by one: arguments have no order */
-    weft_value *y = weft_convolution(g, input, weft_graph_input(g, "w", WEFT_F32, 4, kernel), &options);
+    weft_value *input = weft_graph_input(g, "x", dtype, 4, in); /* one by one: arguments have no order */
+    weft_value *y = weft_convolution(g, input, weft_graph_input(g, "w", dtype, 4, kernel), &options);
     weft_dim shape[4] = {weft_value_dim(y, 0), weft_value_dim(y, 1), weft_value_dim(y, 2), weft_value_dim(y, 3)};
-    weft_value *bias = weft_broadcast(g, weft_graph_input(g, "bias", WEFT_F32, 1, &x[2]), 4, shape, &channels);
+    weft_value *bias = weft_broadcast(g, weft_graph_input(g, "bias", dtype, 1, &x[2]), 4, shape, &channels);
     weft_graph_output(g, "y", weft_relu(g, weft_add(g, y, bias)));
 }
 
@@ -138,6 +138,7 @@ static void build_flat(weft_graph *g, const char *name, const int64_t *x) {
 
 weft_capability weft_bench_capability(const weft_capability *device, const char *name, const int64_t *numbers) {
     weft_capability own = *device;
+    if (!strcmp(name, "convolution_tf32")) own.relax_f32 = true;
     if (strcmp(name, "matmul") != 0) return own;
     own.relax_f32 = own.relax_f8 = numbers[5] & 8;
     if (numbers[5] & 16) own.hopper = false;
@@ -196,7 +197,9 @@ weft_status weft_bench_graph(weft_context *context, const char *name, int count,
                 {"attention_backward", 8},
                 {"attention_gradient", 8},
                 {"mlp", 4},
-                {"attention_tokens", 6}};
+                {"attention_tokens", 6},
+                {"convolution_half", 8},
+                {"convolution_tf32", 8}};
     size_t row = 0;
     *out_graph = NULL;
     while (row < sizeof rows / sizeof *rows && strcmp(rows[row].name, name)) row++;
@@ -208,8 +211,8 @@ weft_status weft_bench_graph(weft_context *context, const char *name, int count,
         build_matmul(*out_graph, numbers);
     else if (row == 8)
         build_attention(*out_graph, numbers);
-    else if (row == 9)
-        build_convolution(*out_graph, numbers);
+    else if (row == 9 || row >= 14)
+        build_convolution(*out_graph, numbers, row == 14 ? WEFT_BF16 : WEFT_F32);
     else if (row == 10)
         build_attention_backward(*out_graph, numbers);
     else if (row == 11)

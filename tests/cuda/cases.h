@@ -21,6 +21,7 @@
    attention_backward  the same; inputs q, k, v, o, lse, do -> dq, dk, dv
    attention_gradient  the same; inputs q, k, v, do -> o, dq, dk, dv: with the forward pass
    convolution   n c o size kernel stride pad groups   f32, 2-d, with bias and relu
+   convolution_half, convolution_tf32                 the same in bf16; in f32 compiled with WEFT_RELAX_F32_PRODUCTS
    attention_tokens  b h t d causal dtype         q, k, v beside each other in tokens [b, t, 3 h d], result [b, t, h d]
    mlp           rows inputs width layers         f32, tanh between layers, one output
    Returns a status when the name or a number is wrong. */
