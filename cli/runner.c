@@ -42,7 +42,28 @@ static weft_status open_graph(cli_arguments *arguments, int tensor_count, const 
     if (r->interpret) return NULL;
     weft_compile_options options = WEFT_COMPILE_OPTIONS_INIT;
     options.targets = cli_text(arguments, "device", "cpu");
+    WEFT_TRY(cli_relax(arguments, &options.relax), "options");
     return weft_function_create(r->graph, &options, &r->function);
+}
+
+weft_status cli_relax(const cli_arguments *arguments, uint32_t *out_relax) {
+    static const struct {
+        const char *name;
+        uint32_t bit;
+    } names[] = {{"f32-products", WEFT_RELAX_F32_PRODUCTS},
+                 {"f8-sums", WEFT_RELAX_F8_SUMS},
+                 {"sum-order", WEFT_RELAX_SUM_ORDER}};
+    *out_relax = WEFT_RELAX_NONE;
+    for (const char *at = cli_text(arguments, "relax", ""); *at;) {
+        size_t length = strcspn(at, ","), i = 0;
+        while (i < 3 && (strlen(names[i].name) != length || memcmp(names[i].name, at, length) != 0)) i++;
+        if (i == 3)
+            return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "--relax knows f32-products, f8-sums and sum-order, not \"%.*s\"",
+                               (int)length, at);
+        *out_relax |= names[i].bit;
+        at += length + (at[length] == ',');
+    }
+    return NULL;
 }
 
 static void from_info(const weft_port_info *info, cli_port *port) {
@@ -62,6 +83,8 @@ static weft_status open_artifact(cli_arguments *arguments, cli_runner *r) {
     if (weft_status_code(status) == WEFT_NOT_FOUND || cli_flag(arguments, "recompile")) { /* no code for this machine */
         weft_compile_options compile = WEFT_COMPILE_OPTIONS_INIT;
         compile.targets = options.device;
+        weft_status wrong = cli_relax(arguments, &compile.relax);
+        if (wrong) return weft_status_release(status), wrong;
         weft_status again = weft_compile_artifact(arguments->context, path, &compile, &r->program);
         if (status && again)
             weft_status_release(again); /* the first one says more */

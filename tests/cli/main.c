@@ -235,6 +235,7 @@ START_TEST(test_targets) {
     shows("bisect attention.wir --target cuda:sm_90a", true, "no pass changes");
     shows("bisect attention.wir", true, "no pass and no group changes");
     cli_refuse(1, "bisect attention.wir --target tpu:x", "there is no target");
+    cli_refuse(1, "compile attention.wir -o relaxed.weft --relax f32-products,f9", "f9");
 }
 END_TEST
 
