@@ -284,8 +284,8 @@ void weft_graph_state(weft_graph *graph, const char *name, weft_tensor *initial)
 }
 
 void weft_graph_state_zeros(weft_graph *graph, const char *name, weft_dtype dtype, int rank, const int64_t *shape) {
-    bool right =
-        rank >= 0 && rank <= WEFT_MAX_RANK && dtype > WEFT_INVALID && dtype < WEFT_DTYPE_COUNT && dtype != WEFT_STRING;
+    bool right = name && rank >= 0 && rank <= WEFT_MAX_RANK && (rank == 0 || shape) && dtype > WEFT_INVALID &&
+                 dtype < WEFT_DTYPE_COUNT && dtype != WEFT_STRING;
     for (int i = 0; right && i < rank; i++) right = shape[i] >= 0;
     if (!right) {
         weft_graph_problem(graph, "state %s: its name, dtype or shape cannot be that of a state", name ? name : "");

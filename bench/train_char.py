@@ -1,0 +1,107 @@
+"""A training step of examples/train_char.c beside the same step in PyTorch: ms of processor time per step, one thread each.
+
+usage: train_char.py BUILD_FOLDER [--rounds N] [--steps N] [--threads N]    (a Python with torch: tests/golden/requirements.txt)
+
+Both sides run STEPS and 1 steps in processes of their own, in turn; the difference of their user times over STEPS - 1 leaves
+out start and compilation. Processor time, because it does not depend on what else runs; with --threads 2 it is wall time
+that counts and the machine must be idle.
+"""
+import argparse
+import os
+import pathlib
+import resource
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TEXT = ROOT / "tests/data/tinyshakespeare.txt"
+
+
+def torch_steps(steps, threads):
+    import torch
+    import torch.nn as nn
+    import torch.nn.functional as F
+    torch.set_num_threads(threads)
+    layers, heads, width, context, batch = 4, 4, 128, 64, 12
+    text = TEXT.read_text()
+    number = {c: i for i, c in enumerate(sorted(set(text)))}
+    tokens = torch.tensor([number[c] for c in text[:len(text) * 9 // 10]])
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.ln_1, self.ln_2 = nn.LayerNorm(width, bias=False), nn.LayerNorm(width, bias=False)
+            self.attn, self.proj = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
+            self.fc, self.out = nn.Linear(width, 4 * width, bias=False), nn.Linear(4 * width, width, bias=False)
+
+        def forward(self, x):
+            parts = [p.view(batch, context, heads, -1).transpose(1, 2) for p in self.attn(self.ln_1(x)).split(width, 2)]
+            mixed = F.scaled_dot_product_attention(*parts, is_causal=True)
+            x = x + self.proj(mixed.transpose(1, 2).reshape(batch, context, width))
+            return x + self.out(F.gelu(self.fc(self.ln_2(x))))
+
+    class Gpt(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.wte, self.wpe = nn.Embedding(len(number), width), nn.Embedding(context, width)
+            self.blocks, self.ln_f = nn.ModuleList(Block() for _ in range(layers)), nn.LayerNorm(width, bias=False)
+
+        def forward(self, x):
+            x = self.wte(x) + self.wpe.weight
+            for block in self.blocks:
+                x = block(x)
+            return self.ln_f(x) @ self.wte.weight.T
+
+    torch.manual_seed(1)
+    model = Gpt()
+    for p in model.parameters():
+        if p.dim() > 1:
+            nn.init.normal_(p, 0, 0.02)
+    groups = [{"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": 0.1},
+              {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.99))
+    for _ in range(steps):
+        starts = torch.randint(len(tokens) - context, (batch,))
+        x = torch.stack([tokens[i:i + context] for i in starts])
+        y = torch.stack([tokens[i + 1:i + 1 + context] for i in starts])
+        loss = F.cross_entropy(model(x).view(-1, len(number)), y.view(-1))
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+
+def took(command, environment, wall):
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime, time.monotonic()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, **environment})
+    return time.monotonic() - start if wall else resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+
+
+def main():
+    options = argparse.ArgumentParser()
+    options.add_argument("build")
+    options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--steps", type=int, default=41)
+    options.add_argument("--threads", type=int, default=1)
+    options.add_argument("--torch", type=int, help=argparse.SUPPRESS)
+    o = options.parse_args()
+    if o.torch:
+        torch_steps(o.torch, o.threads)
+        return
+    weft = [f"{o.build}/examples/train_char", str(TEXT), "--steps"]
+    torch = [sys.executable, __file__, o.build, "--threads", str(o.threads), "--torch"]
+    environment = {"WEFT_THREADS": str(o.threads), "OMP_NUM_THREADS": str(o.threads)}
+    wall, figures = o.threads > 1, {"weft": [], "torch": []}
+    took(weft + ["1"], environment, wall)  # fills the cache of kernels
+    for _ in range(o.rounds):
+        for name, command in (("weft", weft), ("torch", torch)):
+            few, many = (took(command + [str(n)], environment, wall) for n in (1, o.steps))
+            figures[name].append((many - few) / (o.steps - 1) * 1e3)
+    for name, values in figures.items():
+        print(f"{name}: {statistics.median(values):.1f} ms per step (of {o.rounds}: {min(values):.1f} .. {max(values):.1f})")
+    print(f"ratio: {statistics.median(figures['weft']) / statistics.median(figures['torch']):.2f}")
+
+
+main()
