@@ -84,8 +84,7 @@ static bool reads_before_write(const state_plan *s, const weft_node *group, cons
         }
         if (use->user != group) continue;
         if (strcmp(weft_node_string(group, WEFT_ATTR_anchor, ""), "pointwise") != 0) return false;
-        for (int i = 0; i < group->result_count; i++)
-            if (!same_dims(&group->results[i].type, &old->type)) return false;
+        if (!same_dims(&fresh->type, &old->type)) return false;
         const weft_block *block = group->regions[0]->block;
         int first = INT_MAX;
         bool stays = stays_at_index(block->arguments[use->index], &first);

@@ -4,10 +4,13 @@
    Iteration space: the results' shape with neighbouring axes merged where all accesses allow it (collapse.c); rows =
    all groups but the last, columns = the last group, contiguous for the stores. CPU: a block is a rectangle of about
    block_elements, vectors along columns, the tail masked or one by one. GPU: one thread makes one vector.
-   Results of different shapes but equal element counts share one row-major position; others get a launch of their own.
-   Read next: index.h, collapse.c, plan.h. */
+   Results of different shapes but equal element counts share one row-major position. Other counts are spaces of their
+   own: the blocks of a launch are dealt to them one after the other, so that the updates of many tensors are one
+   launch. Read next: index.h, collapse.c, plan.h. */
 #include "codegen/builders/index_internal.h"
 #include "codegen/builders/plan.h"
+
+#include <string.h>
 
 typedef struct pointwise {
     weft_index_context c;
@@ -26,6 +29,9 @@ typedef struct pointwise {
     weft_kval row;   /* spread: number of the row */
     bool tiled;      /* CPU: walk the rows of a tile for each vector of columns (strided loads) */
     weft_kval row_first, row_last;
+    int space_count;
+    weft_dim piece, per_block, pieces,
+        grid; /* CPU: columns and rows of a block, blocks of a row; GPU: vectors of a row */
 } pointwise;
 
 static bool same_shape(weft_graph *graph, const weft_type *a, const weft_type *b) {
@@ -171,16 +177,21 @@ static void column_loop(pointwise *p, const weft_lane_index *row, weft_kval lo, 
 enum { TILE_ROWS = 32, TILE_COLUMNS = 256, TILE_LANES = 8 };
 
 /* A block is rows_per_block rows by column_piece columns. */
-static void build_cpu(pointwise *p, int64_t elements) {
-    weft_kernel *k = p->k;
+static void split_cpu(pointwise *p, int64_t elements) {
     weft_dim_table *table = p->request->graph->dims;
-    weft_dim piece = p->tiled ? TILE_COLUMNS : elements, per_block = p->tiled ? TILE_ROWS : 1;
-    weft_dim pieces = weft_dim_divide_ceil(table, p->columns, piece);
+    p->piece = p->tiled ? TILE_COLUMNS : elements;
+    p->per_block = p->tiled ? TILE_ROWS : 1;
+    p->pieces = weft_dim_divide_ceil(table, p->columns, p->piece);
     if (p->rows != 1 && !p->tiled)
-        per_block = weft_dim_at_least_one(
+        p->per_block = weft_dim_at_least_one(
             table, weft_dim_divide_floor(table, elements, weft_dim_at_least_one(table, p->columns)));
-    k->grid = weft_dim_multiply(table, weft_dim_divide_ceil(table, p->rows, per_block), pieces);
-    weft_kval block = weft_k_block(k), row_block = block, column_block = block;
+    p->grid = weft_dim_multiply(table, weft_dim_divide_ceil(table, p->rows, p->per_block), p->pieces);
+}
+
+static void build_cpu(pointwise *p, weft_kval block) {
+    weft_kernel *k = p->k;
+    weft_dim piece = p->piece, per_block = p->per_block, pieces = p->pieces;
+    weft_kval row_block = block, column_block = block;
     if (p->rows != 1) {
         row_block = weft_k_div(k, block, weft_k_extent(k, pieces));
         column_block = weft_k_rem(k, block, weft_k_extent(k, pieces));
@@ -216,18 +227,21 @@ static void build_cpu(pointwise *p, int64_t elements) {
 
 /* One thread, one vector. Rows whose length is no multiple of the vector would break its alignment: narrower vectors.
  */
-static void build_gpu(pointwise *p, int threads) {
-    weft_kernel *k = p->k;
+static void split_gpu(pointwise *p) {
     weft_dim_table *table = p->request->graph->dims;
     if (p->rows != 1) {
         int64_t known = weft_dim_divisor(table, p->columns);
         while (p->lanes > 1 && known % p->lanes) p->lanes /= 2;
     }
-    k->threads = threads;
-    weft_dim chunks = weft_dim_divide_ceil(table, p->columns, p->lanes),
-             total = weft_dim_multiply(table, p->rows, chunks);
-    k->grid = weft_dim_divide_ceil(table, total, threads);
-    weft_kval id = weft_k_add(k, weft_k_mul(k, weft_k_block(k), weft_k_index(k, threads)), weft_k_thread(k));
+    p->pieces = weft_dim_divide_ceil(table, p->columns, p->lanes);
+    p->grid = weft_dim_divide_ceil(table, weft_dim_multiply(table, p->rows, p->pieces), p->k->threads);
+}
+
+static void build_gpu(pointwise *p, weft_kval block) {
+    weft_kernel *k = p->k;
+    weft_dim_table *table = p->request->graph->dims;
+    weft_dim chunks = p->pieces, total = weft_dim_multiply(table, p->rows, chunks);
+    weft_kval id = weft_k_add(k, weft_k_mul(k, block, weft_k_index(k, k->threads)), weft_k_thread(k));
     weft_k_if(k, weft_k_lt(k, id, weft_k_extent(k, total)));
     size_t mark = weft_index_mark(&p->c);
     weft_kval chunk = id;
@@ -245,8 +259,8 @@ static void build_gpu(pointwise *p, int threads) {
     weft_k_end(k);
 }
 
-/* Results with the element count of the first one not done yet: one launch. */
-static bool next_group(const weft_build_request *request, bool *done, pointwise *p) {
+/* Results with the element count of the first one not done yet: one space. */
+static bool next_space(const weft_build_request *request, bool *done, pointwise *p) {
     weft_graph *graph = request->graph;
     weft_dim count = WEFT_DIM_INVALID;
     p->result_count = 0;
@@ -270,50 +284,90 @@ static bool gathers(const weft_kernel *k) {
     return false;
 }
 
-/* The kernel. On CPUs it is made again in tiles when its vectors turn out to gather from many lines of memory: the rows
-   of a tile then find their elements in the same lines. */
-static weft_status emit_group(pointwise *p, const char *suffix) {
+static int vector_lanes(const pointwise *p) {
     const weft_build_request *request = p->request;
-    p->k = weft_plan_kernel(request, suffix);
-    if (!p->k) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: kernel", request->name);
-    p->lanes = request->schedule->vector > 0 ? request->schedule->vector : weft_fusion_lanes(request);
-    if (p->tiled && p->lanes > TILE_LANES) p->lanes = TILE_LANES;
-    WEFT_TRY(weft_index_init(request, p->k, &p->c), "pointwise");
-    choose_space(p);
-    int64_t elements = request->schedule->block_elements > 0 ? request->schedule->block_elements : 4096;
-    elements = (elements + p->lanes - 1) / p->lanes * p->lanes;
-    if (weft_capability_is_cpu(request->capability))
-        build_cpu(p, elements);
-    else
-        build_gpu(p, request->schedule->threads > 0 ? request->schedule->threads : 256);
-    return weft_index_finish(&p->c);
+    int lanes = request->schedule->vector > 0 ? request->schedule->vector : weft_fusion_lanes(request);
+    return p->tiled && lanes > TILE_LANES ? TILE_LANES : lanes;
 }
 
-static weft_status build_group(pointwise *p, weft_kernel_plan *plan) {
-    const weft_build_request *request = p->request;
-    const char *suffix = plan->launch_count ? weft_arena_format(request->arena, "_%d", plan->launch_count) : "";
-    if (!suffix) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: name", request->name);
-    WEFT_TRY(emit_group(p, suffix), "pointwise");
-    if (weft_capability_is_cpu(request->capability) && !p->flat && !p->spread && p->rows != 1 && gathers(p->k)) {
-        p->tiled = true;
-        WEFT_TRY(emit_group(p, suffix), "pointwise in tiles");
+/* The space of the results at hand, for the blocks from `first` on. */
+static void emit_space(pointwise *p, weft_kval block) {
+    if (weft_capability_is_cpu(p->request->capability))
+        build_cpu(p, block);
+    else
+        build_gpu(p, block);
+}
+
+static void split_space(pointwise *p) {
+    int64_t elements = p->request->schedule->block_elements > 0 ? p->request->schedule->block_elements : 4096;
+    p->lanes = vector_lanes(p);
+    p->flat = p->spread = false;
+    choose_space(p);
+    if (weft_capability_is_cpu(p->request->capability))
+        split_cpu(p, (elements + p->lanes - 1) / p->lanes * p->lanes);
+    else
+        split_gpu(p);
+}
+
+/* Each space under a condition on the block, in the order of `done`: those before it have the blocks below. */
+static void emit_spaces(pointwise *p, bool *done) {
+    weft_kernel *k = p->k;
+    weft_dim_table *table = p->request->graph->dims;
+    weft_dim first = 0;
+    int open = 0;
+    for (bool more = next_space(p->request, done, p); more;) {
+        size_t mark = weft_index_mark(&p->c);
+        p->space_count++;
+        split_space(p);
+        weft_dim end = weft_dim_add(table, first, p->grid);
+        bool last = true;
+        for (int i = 0; i < p->request->fusion->result_count; i++) last &= done[i];
+        weft_kval block = weft_k_block(k);
+        if (!last) {
+            weft_k_if(k, weft_k_lt(k, block, weft_k_extent(k, end)));
+            open++;
+        }
+        emit_space(p, first == 0 ? block : weft_k_sub(k, block, weft_k_extent(k, first)));
+        weft_index_release(&p->c, mark);
+        if (!last) weft_k_else(k);
+        first = end;
+        more = next_space(p->request, done, p);
     }
-    return weft_plan_set(request, plan, plan->launch_count++, p->k);
+    while (open-- > 0) weft_k_end(k);
+    k->grid = first;
+}
+
+/* The kernel. On CPUs one of a single space is made again in tiles when its vectors turn out to gather from many lines
+   of memory: the rows of a tile then find their elements in the same lines. */
+static weft_status emit_kernel(pointwise *p, bool *done) {
+    const weft_build_request *request = p->request;
+    bool cpu = weft_capability_is_cpu(request->capability);
+    p->space_count = 0;
+    memset(done, 0, (size_t)request->fusion->result_count * sizeof *done);
+    p->k = weft_plan_kernel(request, "");
+    if (!p->k) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: kernel", request->name);
+    if (!cpu) p->k->threads = request->schedule->threads > 0 ? request->schedule->threads : 256;
+    WEFT_TRY(weft_index_init(request, p->k, &p->c), "pointwise");
+    emit_spaces(p, done);
+    return weft_index_finish(&p->c);
 }
 
 weft_status weft_pointwise_build(const weft_build_request *request, weft_kernel_plan *out_plan) {
     int count = request->fusion->result_count;
-    WEFT_TRY(weft_plan_init(request, count, 0, out_plan), "pointwise");
+    WEFT_TRY(weft_plan_init(request, 1, 0, out_plan), "pointwise");
     out_plan->launch_count = 0;
     if (weft_fusion_is_empty(request)) return NULL;
     bool *done = weft_arena_allocate_array(request->arena, (size_t)count + 1, sizeof *done);
     int *results = weft_arena_allocate_array(request->arena, (size_t)count + 1, sizeof *results);
     if (!done || !results) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: results", request->name);
-    for (;;) {
-        pointwise p = {.request = request, .results = results};
-        if (!next_group(request, done, &p)) return NULL;
-        WEFT_TRY(build_group(&p, out_plan), "pointwise");
+    pointwise p = {.request = request, .results = results};
+    WEFT_TRY(emit_kernel(&p, done), "pointwise");
+    if (p.space_count == 1 && weft_capability_is_cpu(request->capability) && !p.flat && !p.spread && p.rows != 1 &&
+        gathers(p.k)) {
+        p.tiled = true;
+        WEFT_TRY(emit_kernel(&p, done), "pointwise in tiles");
     }
+    return weft_plan_set(request, out_plan, out_plan->launch_count++, p.k);
 }
 
 static int propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {

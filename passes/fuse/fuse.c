@@ -114,6 +114,7 @@ static weft_status fuse_block(weft_graph *graph, weft_block *block, const weft_c
         join_heads(&fuse);
         weft_fuse_group(&fuse);
         weft_fuse_chain(&fuse);
+        weft_fuse_side_by_side(&fuse);
         status = weft_fuse_rewrite(&fuse);
         for (weft_node *node = block->first; node; node = node->next) node->note = NULL;
     }

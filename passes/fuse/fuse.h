@@ -1,7 +1,7 @@
 /* The pass "fuse": cuts a block into groups, each of which one builder turns into kernels.
 
    classify.c says what each node may do (take part, be copied into its users, stand alone); group.c merges groups along
-   edges as long as one kernel can compute them, chain.c groups of small products; rewrite.c replaces each group by a
+   edges as long as one kernel can compute them, chain.c groups of small products; side.c small updates of states; rewrite.c replaces each group by a
    `fusion` node.
    Invariant while grouping: the graph of groups has no cycle; its edges are values and the order of effects. */
 #ifndef WEFT_PASSES_FUSE_H
@@ -62,6 +62,10 @@ void weft_fuse_group(weft_fuse *fuse);
 void weft_fuse_merge(weft_fuse *fuse, int a, int b);
 /* chain.c: groups of small products that follow each other become one, on GPUs. */
 void weft_fuse_chain(weft_fuse *fuse);
+/* Is there a path from one group to another through a third? */
+bool weft_fuse_reaches_around(weft_fuse *fuse, int from, int to);
+/* Small groups that only update states, side by side in one launch: side.c. */
+void weft_fuse_side_by_side(weft_fuse *fuse);
 weft_status weft_fuse_rewrite(weft_fuse *fuse) WEFT_MUST_USE;
 /* The anchor attribute of a group. */
 const char *weft_fuse_anchor(const weft_fuse *fuse, int root);

@@ -72,7 +72,7 @@ static int push_users(weft_fuse *fuse, int group, int except, int stamp, int dep
 
 /* Is there a path from group `from` to group `to` through another group? Copied views are no groups: what they lead to
    directly belongs to the direct edges. */
-static bool reaches_around(weft_fuse *fuse, int from, int to) {
+bool weft_fuse_reaches_around(weft_fuse *fuse, int from, int to) {
     int stamp = ++fuse->stamp, depth = 0, start = 0;
     fuse->items[from].stamp = stamp;
     depth = push_users(fuse, from, to, stamp, depth);
@@ -289,7 +289,7 @@ static void try_operand(weft_fuse *fuse, weft_fuse_item *item, int index) {
     } else if (repeats(value) && fuse->items[a].costly) {
         return;
     }
-    if (reaches_around(fuse, a, b) || reaches_around(fuse, b, a)) return;
+    if (weft_fuse_reaches_around(fuse, a, b) || weft_fuse_reaches_around(fuse, b, a)) return;
     if (!outputs_fit(fuse, a, b, anchor)) return;
     weft_fuse_merge(fuse, a, b);
     if (item->role == WEFT_FUSE_POINT && any_dependent(fuse, node, weft_fuse_root(fuse, item->order)))

@@ -3,9 +3,11 @@
 
 void weft_optim_ema(weft_graph *g, const weft_optim_ema_options *options, int count, const weft_parameter *parameters,
                     weft_value **out_averages) {
+    weft_optim_updates updates;
+    weft_optim_updates_begin(g, &updates);
     for (int i = 0; i < count; i++) {
         weft_parameter p = parameters[i];
-        weft_optim_pass pass = {.g = g, .p = &p, .dtype = weft_value_dtype(p.value)};
+        weft_optim_pass pass = {.g = g, .updates = &updates, .p = &p, .dtype = weft_value_dtype(p.value)};
         weft_value *momentum = weft_convert(g, options->momentum, pass.dtype);
         weft_value *rest = weft_sub(g, weft_scalar(g, pass.dtype, 1), momentum);
         weft_value *average = weft_mul(g, momentum, weft_optim_state(&pass, "ema", !options->corrected));
@@ -18,4 +20,5 @@ void weft_optim_ema(weft_graph *g, const weft_optim_ema_options *options, int co
         }
         out_averages[i] = average;
     }
+    weft_optim_updates_end(&updates);
 }

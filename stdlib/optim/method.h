@@ -7,8 +7,28 @@
 
 #include "weft/optim.h"
 
+#include "base/arena.h"
+
+/* Updates of states wait until every state is read: then no update stands between a read and another, and the groups of
+   different parameters may share a launch. */
+typedef struct weft_optim_update_entry {
+    const char *name;
+    weft_value *value;
+    struct weft_optim_update_entry *next;
+} weft_optim_update_entry;
+typedef struct weft_optim_updates {
+    weft_graph *g;
+    weft_arena arena;
+    weft_optim_update_entry *first, **end;
+} weft_optim_updates;
+void weft_optim_updates_begin(weft_graph *g, weft_optim_updates *out_updates);
+void weft_optim_updates_add(weft_optim_updates *updates, const char *name, weft_value *value);
+/* Appends them to the graph. */
+void weft_optim_updates_end(weft_optim_updates *updates);
+
 typedef struct weft_optim_pass {
     weft_graph *g;
+    weft_optim_updates *updates;
     const weft_optim_options *o;
     weft_parameter *p;
     weft_dtype dtype;         /* of the parameter */

@@ -81,7 +81,32 @@ weft_value *weft_optim_scalar_state(weft_optim_pass *pass, const char *suffix) {
 
 void weft_optim_state_set(weft_optim_pass *pass, const char *suffix, weft_value *value) {
     char name[256];
-    if (state_name(pass->g, pass->p->name, suffix, name, sizeof name)) weft_state_update(pass->g, name, value);
+    if (state_name(pass->g, pass->p->name, suffix, name, sizeof name))
+        weft_optim_updates_add(pass->updates, name, value);
+}
+
+void weft_optim_updates_begin(weft_graph *g, weft_optim_updates *out_updates) {
+    *out_updates = (weft_optim_updates){.g = g};
+    out_updates->end = &out_updates->first;
+    weft_arena_init(weft_allocator_system(), &out_updates->arena);
+}
+
+void weft_optim_updates_add(weft_optim_updates *u, const char *name, weft_value *value) {
+    weft_optim_update_entry *entry = weft_arena_allocate(&u->arena, sizeof *entry);
+    const char *copy = weft_arena_copy_string(&u->arena, name, strlen(name));
+    if (!entry || !copy) {
+        weft_graph_report(u->g, WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for the update of %s", name));
+        return;
+    }
+    *entry = (weft_optim_update_entry){copy, value, NULL};
+    *u->end = entry;
+    u->end = &entry->next;
+}
+
+void weft_optim_updates_end(weft_optim_updates *u) {
+    for (const weft_optim_update_entry *entry = u->first; entry; entry = entry->next)
+        weft_state_update(u->g, entry->name, entry->value);
+    weft_arena_deinit(&u->arena);
 }
 
 weft_value *weft_optim_step(weft_graph *g) {
@@ -119,7 +144,7 @@ static weft_value *look_ahead(weft_optim_pass *pass, weft_value *fast) {
 
 void weft_optim_finish(weft_optim_pass *pass, weft_value *updated) {
     if (pass->o->lookahead > 0) updated = look_ahead(pass, updated);
-    weft_state_update(pass->g, pass->p->name, updated);
+    weft_optim_updates_add(pass->updates, pass->p->name, updated);
     pass->p->updated = updated;
 }
 
@@ -160,7 +185,9 @@ static weft_value *scaled(weft_graph *g, weft_value *scalar, double scale, weft_
 }
 
 void weft_optim_update(weft_graph *g, const weft_optim_options *options, int count, weft_parameter *parameters) {
-    weft_optim_pass pass = {.g = g, .o = options};
+    weft_optim_updates updates;
+    weft_optim_pass pass = {.g = g, .o = options, .updates = &updates};
+    weft_optim_updates_begin(g, &updates);
     for (int i = 0; i < count; i++) {
         weft_parameter *p = &parameters[i];
         p->updated = p->value;
@@ -173,4 +200,5 @@ void weft_optim_update(weft_graph *g, const weft_optim_options *options, int cou
         pass.step = weft_convert(g, options->step, pass.dtype);
         methods[options->method].hook(&pass);
     }
+    weft_optim_updates_end(&updates);
 }

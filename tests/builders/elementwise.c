@@ -153,6 +153,35 @@ START_TEST(symbolic) {
 }
 END_TEST
 
+/* Results of several element counts: the blocks of one launch are dealt to them. */
+START_TEST(spaces) {
+    static const int64_t sizes[] = {0, 1, 5, 70};
+    for (int i = 0; i < 4; i++) {
+        harness h;
+        harness_open(&h, "pointwise");
+        h.class = WEFT_TOLERANCE_CHAIN;
+        int64_t symbols[1] = {sizes[i]};
+        h.symbols = symbols;
+        h.note = "spaces";
+        weft_dim n = weft_graph_symbol(h.graph, "N", 0, 1000, 1), wide[2] = {n, 33}, fixed[2] = {3, 1400},
+                 last[1] = {5};
+        weft_value *a = weft_graph_input(h.graph, "a", WEFT_F32, 2, wide),
+                   *b = weft_graph_input(h.graph, "b", WEFT_F32, 2, fixed),
+                   *c = weft_graph_input(h.graph, "c", WEFT_F32, 1, last),
+                   *s = weft_graph_input(h.graph, "s", WEFT_F32, 0, NULL);
+        weft_value *values[4] = {a, b, c, s};
+        static const char *const names[4] = {"ya", "yb", "yc", "ys"};
+        for (int v = 0; v < 4; v++) {
+            weft_value *scale = weft_emit_broadcast(h.graph, s, values[v]->type.rank, values[v]->type.dims, NULL);
+            weft_value *y = weft_emit_binary(h.graph, WEFT_OP_mul, values[v], scale);
+            weft_graph_output(h.graph, names[v], weft_emit_unary(h.graph, WEFT_OP_tanh, y));
+        }
+        harness_check(&h);
+        harness_close(&h);
+    }
+}
+END_TEST
+
 Suite *elementwise_suite(void) {
     Suite *suite = suite_create("elementwise");
     TCase *tests = tcase_create("elementwise");
@@ -161,6 +190,7 @@ Suite *elementwise_suite(void) {
     tcase_add_test(tests, edges);
     tcase_add_test(tests, conversions);
     tcase_add_test(tests, symbolic);
+    tcase_add_test(tests, spaces);
     suite_add_tcase(suite, tests);
     return suite;
 }

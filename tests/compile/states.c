@@ -4,6 +4,7 @@
 #include "compile/unit.h"
 #include "ir/interpret.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { CALLS = 3, SIZE = 37 };
@@ -11,7 +12,8 @@ enum { CALLS = 3, SIZE = 37 };
 typedef struct state_case {
     const char *name;
     void (*build)(weft_graph *g, weft_value *x);
-    int copies; /* steps that copy, at most */
+    int copies;   /* steps that copy, at most */
+    int launches; /* and that launch; 0 = any number */
 } state_case;
 
 static weft_value *number(weft_graph *g, double value) { return weft_scalar(g, WEFT_F32, value); }
@@ -85,6 +87,24 @@ static void reduced(weft_graph *g, weft_value *x) {
     weft_state_update(g, "w", weft_div(g, w, weft_sqrt(g, sum)));
 }
 
+/* Five states of different shapes, moved towards values of x: one launch in place, and none of them is lost. */
+static void many(weft_graph *g, weft_value *x) {
+    static const int64_t shapes[5][2] = {{5, 1}, {SIZE, 3}, {1, SIZE}, {2, 2}, {SIZE, SIZE}};
+    weft_value *next[5];
+    char name[16];
+    for (int i = 0; i < 5; i++) {
+        snprintf(name, sizeof name, "state %d", i);
+        weft_graph_state_zeros(g, name, WEFT_F32, 2, shapes[i]);
+        weft_value *piece = weft_slice_axis(g, weft_slice_axis(g, x, 0, 0, shapes[i][0]), 1, 0, shapes[i][1]);
+        weft_value *old = weft_state_read(g, name);
+        next[i] = weft_add(g, weft_mul(g, old, number(g, 0.5)), weft_tanh(g, weft_sub(g, piece, old)));
+    }
+    for (int i = 0; i < 5; i++) {
+        snprintf(name, sizeof name, "state %d", i);
+        weft_state_update(g, name, next[i]);
+    }
+}
+
 static void branch_then(void *self, weft_graph *g, weft_value *const *arguments, weft_value **results) {
     (void)arguments;
     weft_state_update(g, "w", weft_mul(g, weft_state_read(g, "w"), self));
@@ -104,9 +124,10 @@ static void branch(weft_graph *g, weft_value *x) {
 }
 
 static const state_case cases[] = {
-    {"momentum", momentum, 0},   {"swap", swap, 2},       {"transpose", transpose, 1}, {"behind", transpose_behind, 1},
-    {"old_value", old_value, 3}, {"twice", twice, 3},     {"product", product, 1},     {"shared", shared, 3},
-    {"copied", copied, 1},       {"reduced", reduced, 1}, {"branch", branch, 100},
+    {"momentum", momentum, 0, 1},       {"swap", swap, 2, 0},           {"transpose", transpose, 1, 0},
+    {"behind", transpose_behind, 1, 0}, {"old_value", old_value, 3, 0}, {"twice", twice, 3, 0},
+    {"product", product, 1, 0},         {"shared", shared, 3, 0},       {"copied", copied, 1, 0},
+    {"reduced", reduced, 1, 0},         {"branch", branch, 100, 0},     {"many", many, 0, 1},
 };
 
 static weft_tensor *values(weft_context *context, int seed) {
@@ -117,17 +138,19 @@ static weft_tensor *values(weft_context *context, int seed) {
     return tensor;
 }
 
-static int copies_of(weft_graph *graph) {
+static void count_steps(weft_graph *graph, int *out_copies, int *out_launches) {
     const weft_capability *host;
     weft_compile_options options = WEFT_COMPILE_OPTIONS_INIT;
     weft_unit *unit;
-    int copies = 0;
+    *out_copies = *out_launches = 0;
     host = weft_capability_find("cpu", "x86-64-v3");
     assert_fine(weft_unit_compile(graph, NULL, host, &options, &unit));
     const weft_step_list *main = &unit->program->regions[WEFT_REGION_MAIN];
-    for (int i = 0; i < main->count; i++) copies += main->steps[i].kind == WEFT_STEP_COPY;
+    for (int i = 0; i < main->count; i++) {
+        *out_copies += main->steps[i].kind == WEFT_STEP_COPY;
+        *out_launches += main->steps[i].kind == WEFT_STEP_LAUNCH;
+    }
     weft_unit_release(unit);
-    return copies;
 }
 
 static void close_to(const char *name, const weft_tensor *a, const weft_tensor *b) {
@@ -157,8 +180,10 @@ START_TEST(test_states) {
     weft_value *x = weft_graph_input(g, "x", WEFT_F32, 2, (weft_dim[]){SIZE, SIZE});
     c->build(g, x);
     assert_fine(weft_graph_verify(g));
-    int copies = copies_of(g), outputs = weft_graph_output_count(g);
+    int copies, launches, outputs = weft_graph_output_count(g);
+    count_steps(g, &copies, &launches);
     ck_assert_msg(copies <= c->copies, "%s: %d copies", c->name, copies);
+    ck_assert_msg(!c->launches || launches <= c->launches, "%s: %d launches", c->name, launches);
     assert_fine(weft_compile(g, NULL, &program));
     assert_fine(weft_session_create(program, &session));
     assert_fine(weft_interpreter_init(g, WEFT_INTERPRET_EXACT, &interpreter));
@@ -167,10 +192,10 @@ START_TEST(test_states) {
         assert_fine(weft_session_call(session, 1, &in, outputs, got));
         assert_fine(weft_interpreter_run(&interpreter, 1, &in, outputs, want));
         for (int i = 0; i < outputs; i++) close_to(c->name, got[i], want[i]);
-        for (int i = 0; i < 2; i++) {
+        for (size_t i = 0; i < g->state_count; i++) {
             weft_tensor *state;
-            assert_fine(weft_session_read_state(session, names[i], &state));
-            close_to(c->name, state, weft_interpreter_state(&interpreter, names[i]));
+            assert_fine(weft_session_read_state(session, g->states[i].name, &state));
+            close_to(c->name, state, weft_interpreter_state(&interpreter, g->states[i].name));
             weft_tensor_release(state);
         }
         weft_tensor_release(in);
