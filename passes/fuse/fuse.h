@@ -1,9 +1,9 @@
 /* The pass "fuse": cuts a block into groups, each of which one builder turns into kernels.
 
    classify.c says what each node may do (take part, be copied into its users, stand alone); group.c merges groups along
-   edges as long as one kernel can compute them, chain.c groups of small products; side.c small updates of states; rewrite.c replaces each group by a
-   `fusion` node.
-   Invariant while grouping: the graph of groups has no cycle; its edges are values and the order of effects. */
+   edges as long as one kernel can compute them, chain.c groups of small products; side.c small updates of states;
+   rewrite.c replaces each group by a `fusion` node. Invariant while grouping: the graph of groups has no cycle; its
+   edges are values and the order of effects. */
 #ifndef WEFT_PASSES_FUSE_H
 #define WEFT_PASSES_FUSE_H
 
