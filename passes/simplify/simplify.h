@@ -71,6 +71,7 @@ extern const weft_rewrite_row weft_simplify_rewrites[];
     X(multiply_constants, WEFT_OP_mul)                                                                                 \
     X(scale_into_weights, WEFT_OP_mul)                                                                                 \
     X(cond_known, WEFT_OP_cond)                                                                                        \
+    X(scan_once, WEFT_OP_scan)                                                                                         \
     X(custom_gradient_inline, WEFT_OP_custom_gradient)                                                                 \
     X(stop_gradient_identity, WEFT_OP_stop_gradient)                                                                   \
     X(fold_constants, WEFT_OP_COUNT)

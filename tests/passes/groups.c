@@ -54,6 +54,40 @@ START_TEST(unit_axes) {
 }
 END_TEST
 
+static void add_slice(void *self, weft_graph *graph, weft_value *const *arguments, weft_value **results) {
+    (void)self;
+    results[0] = weft_tanh(graph, weft_add(graph, arguments[0], arguments[1]));
+    results[1] = weft_mul(graph, results[0], arguments[1]);
+}
+
+/* A scan over one slice is its body; over two it stays. */
+START_TEST(scan_over_one_slice) {
+    weft_dim trips = 1 + _i, state[1] = {3}, stack[2] = {trips, 3};
+    weft_value *carry = weft_graph_input(g, "carry", WEFT_F32, 1, state), *results[2];
+    weft_value *x = weft_graph_input(g, "x", WEFT_F32, 2, stack);
+    weft_scan(g, 1, &carry, 1, &x, trips, false, add_slice, NULL, 1, results);
+    weft_graph_output(g, "last", results[0]);
+    weft_graph_output(g, "all", results[1]);
+    ok(weft_graph_verify(g));
+    weft_tensor *inputs[2], *before[2] = {0}, *after[2] = {0};
+    for (int i = 0; i < 2; i++) {
+        ok(weft_tensor_create(context, WEFT_F32, 1 + i, i ? (int64_t[]){trips, 3} : (int64_t[]){3}, &inputs[i]));
+        float *data = weft_tensor_data(inputs[i]);
+        for (int64_t e = 0; e < weft_tensor_element_count(inputs[i]); e++) data[e] = 0.25f * (float)e - 0.5f;
+    }
+    ok(weft_graph_interpret(g, 2, inputs, 2, before));
+    weft_pass_context pass = {.graph = g, .options = ""};
+    ok(weft_pipeline_run(&pass, "simplify"));
+    ck_assert_int_eq(count(WEFT_OP_scan), _i);
+    ok(weft_graph_interpret(g, 2, inputs, 2, after));
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(weft_tensor_element_count(before[i]), weft_tensor_element_count(after[i]));
+        ck_assert_mem_eq(weft_tensor_data(before[i]), weft_tensor_data(after[i]), weft_tensor_bytes(before[i]));
+        weft_tensor_release(inputs[i]), weft_tensor_release(before[i]), weft_tensor_release(after[i]);
+    }
+}
+END_TEST
+
 static bool claims_attention(const weft_graph *graph, const weft_node *node, const weft_capability *capability) {
     (void)graph, (void)capability;
     return node->op == WEFT_OP_attention;
@@ -136,6 +170,7 @@ Suite *groups_suite(void) {
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_loop_test(tests, unit_axes, 0, 8);
     tcase_add_loop_test(tests, heads_in_tokens, 0, 2);
+    tcase_add_loop_test(tests, scan_over_one_slice, 0, 2);
     tcase_add_loop_test(tests, pieces_of_keys, 0, (int)(sizeof decodes / sizeof *decodes));
     suite_add_tcase(suite, tests);
     return suite;
