@@ -45,6 +45,10 @@ WEFT_API void weft_parameters_gradient(weft_parameters *parameters, weft_value *
 /* x [..., I] times weight [O, I] transposed, plus bias [O] (NULL = none). */
 WEFT_API weft_value *weft_nn_linear(weft_graph *g, weft_value *x, weft_value *weight, weft_value *bias);
 
+/* The exact gelu (weft_gelu, approximate false) for training: its derivative is one factor that the forward pass keeps,
+   Phi(x) + x phi(x), instead of the pieces that a derivative through its definition needs. */
+WEFT_API weft_value *weft_nn_gelu(weft_graph *g, weft_value *x);
+
 typedef struct weft_nn_attention_weights {
     weft_value *query, *query_bias, *key, *key_bias, *value, *value_bias, *output, *output_bias; /* [D, D], [D] */
 } weft_nn_attention_weights;

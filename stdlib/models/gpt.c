@@ -69,7 +69,7 @@ static weft_value *block(const gpt *m, weft_value *x) {
     double residual_scale = deviation / sqrt(2.0 * m->o->layers);
     x = weft_add(m->g, x, attention(m, norm(m, "ln_1", x), residual_scale));
     weft_value *wide = linear(m, "mlp.c_fc", norm(m, "ln_2", x), 4 * width, width, deviation);
-    weft_value *narrow = linear(m, "mlp.c_proj", weft_gelu(m->g, wide, false), width, 4 * width, residual_scale);
+    weft_value *narrow = linear(m, "mlp.c_proj", weft_nn_gelu(m->g, wide), width, 4 * width, residual_scale);
     return weft_add(m->g, x, narrow);
 }
 

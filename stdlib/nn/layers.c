@@ -1,10 +1,32 @@
 /* Layers shared by models. */
 #include "weft/nn.h"
+#include "weft/transform.h"
 
 weft_value *weft_nn_linear(weft_graph *g, weft_value *x, weft_value *weight, weft_value *bias) {
     int64_t swap[2] = {1, 0};
     weft_value *y = weft_matmul(g, x, weft_transpose(g, weight, swap));
     return bias ? weft_add(g, y, bias) : y;
+}
+
+static void gelu(void *self, weft_graph *g, weft_value *const *arguments, weft_value **results) {
+    (void)self;
+    results[0] = weft_gelu(g, arguments[0], false);
+}
+
+/* arguments: x and its tangent. Phi and phi: distribution and density of the standard normal. */
+static void gelu_tangent(void *self, weft_graph *g, weft_value *const *arguments, weft_value **results) {
+    (void)self;
+    weft_value *x = arguments[0], *scaled = weft_mul_number(g, x, 0.70710678118654752440); /* x / sqrt(2) */
+    weft_value *distribution = weft_mul_number(g, weft_add_number(g, weft_erf(g, scaled), 1), 0.5);
+    weft_value *density = weft_mul_number(g, weft_exp(g, weft_neg(g, weft_square(g, scaled))), 0.39894228040143267794);
+    weft_value *factor = weft_add(g, distribution, weft_mul(g, x, density));
+    results[0] = weft_mul(g, arguments[1], factor);
+}
+
+weft_value *weft_nn_gelu(weft_graph *g, weft_value *x) {
+    weft_value *y;
+    weft_custom_jvp(g, 1, &x, gelu, gelu_tangent, NULL, 1, &y);
+    return y;
 }
 
 /* [B, T, D] -> [B, H, T, D / H] */
