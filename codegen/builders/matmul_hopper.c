@@ -89,7 +89,7 @@ typedef struct tile_choice {
 static const tile_choice choices[] = {{2, 256, 2, 0, 1, 0.97}, {2, 256, 1, 0, 1, 0.96}, {2, 192, 2, 0, 1, 0.94},
                                       {2, 128, 2, 0, 1, 0.90}, {2, 128, 1, 0, 1, 0.88}, {2, 64, 2, 0, 1, 0.72},
                                       {1, 256, 1, 0, 1, 0.80}, {1, 128, 1, 0, 1, 0.70}, {1, 64, 1, 0, 1, 0.50}};
-enum { CHOICES = sizeof choices / sizeof *choices, PROMOTED_COLUMNS_MAX = 128 /* two sets of sums in registers */ };
+enum { CHOICES = sizeof choices / sizeof *choices, PROMOTED_COLUMNS_MAX = 192 /* two sets of sums in registers */ };
 
 static int64_t sample_extent(const weft_graph *graph, weft_dim extent) {
     if (weft_dim_is_number(extent)) return extent;
@@ -113,12 +113,12 @@ static int stages_of(const weft_capability *capability, const tile_choice *choic
     return stages;
 }
 
-/* Narrow tiles at the right edge take TAIL_SHARE of a whole one; the blocks that the last round leaves idle have them.
+/* Narrow tiles at the right edge take about a third of a whole one; the blocks that the last round leaves idle have them.
  */
 static double tail_waves(const tile_choice *choice, int64_t tiles, int64_t blocks, int64_t tails) {
     if (!choice->tail) return 0;
     int64_t busy = tiles % blocks, idle = blocks - busy;
-    double rounds = 0.4 * (double)((tails + idle - 1) / idle);
+    double rounds = 0.35 * (double)((tails + idle - 1) / idle);
     return busy == 0 ? rounds : rounds > 1 ? rounds - 1 : 0;
 }
 
@@ -178,7 +178,7 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
         own[i] = choices[i % CHOICES];
         if (promote && own[i].bn > PROMOTED_COLUMNS_MAX) continue;
         if (i < CHOICES)
-            own[i].tail = tail_of(request, &product, own[i].bn);
+            own[i].tail = promote && own[i].bn > 128 ? 0 : tail_of(request, &product, own[i].bn); /* registers */
         else if (known)
             own[i].split = split_of(request->capability, &own[i], m, n, k, batch, bk);
         if (i >= CHOICES && own[i].split == 1) continue;
@@ -284,22 +284,27 @@ static weft_kval map_value(weft_hopper *h, int index, weft_dtype dtype, bool wri
 }
 
 static weft_status make_maps(weft_hopper *h, weft_kernel_plan *plan) {
-    plan->maps = weft_arena_allocate_array(h->request->arena, 4, sizeof *plan->maps);
+    plan->maps = weft_arena_allocate_array(h->request->arena, 5, sizeof *plan->maps);
     if (!plan->maps) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "matmul-hopper");
     const weft_product *p = &h->product;
     need_buffer(h, p->a.operand, h->packed_a, "a");
     need_buffer(h, p->b.operand, h->packed_b, "b");
-    plan->maps[0] = side_map(h, &p->a, h->packed_a, p->m, h->bm, h->bk);
+    h->a_rows = divides(h->request->graph, p->m, (int64_t)h->bm * h->cluster) ? h->bm : 64;
+    plan->maps[0] = side_map(h, &p->a, h->packed_a, p->m, h->a_rows, h->bk);
     plan->maps[1] = side_map(h, &p->b, h->packed_b, p->n, h->bn / h->cluster, h->bk / h->cluster);
     h->map_a = map_value(h, 0, p->dtype, false, "map_a");
     h->map_b = map_value(h, 1, p->dtype, false, "map_b");
     plan->map_count = 2;
+    if (h->tail) {
+        plan->maps[2] = side_map(h, &p->b, h->packed_b, p->n, h->tail, h->bk);
+        h->map_tail = map_value(h, plan->map_count++, p->dtype, false, "map_tail");
+    }
     if (h->store != HOPPER_STORE_TENSOR) return NULL;
-    plan->maps[2] = make_map(h, WEFT_ARGUMENT_RESULT, 0, h->out_dtype, p->m, p->n, 64);
+    plan->maps[plan->map_count] = make_map(h, WEFT_ARGUMENT_RESULT, 0, h->out_dtype, p->m, p->n, 64);
     h->map_out = map_value(h, plan->map_count++, h->out_dtype, true, "map_out");
     if (h->companion < 0) return NULL;
     need_buffer(h, h->companion, -1, "c");
-    plan->maps[3] = make_map(h, WEFT_ARGUMENT_OPERAND, h->companion, h->out_dtype, p->m, p->n, 64);
+    plan->maps[plan->map_count] = make_map(h, WEFT_ARGUMENT_OPERAND, h->companion, h->out_dtype, p->m, p->n, 64);
     h->map_companion = map_value(h, plan->map_count++, h->out_dtype, false, "map_c");
     return NULL;
 }

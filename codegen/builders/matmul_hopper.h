@@ -30,6 +30,7 @@ typedef struct weft_hopper {
     int tail; /* columns of the narrow tiles at the right edge, behind whole tiles of bn; 0 = none */
     int bm, bn, bk, consumers, cluster, stages, group, outs;
     int element_bytes; /* of an operand */
+    int a_rows;        /* of one box of A, when its memory runs along k */
     weft_async_type unit;
     bool promote; /* sums of one stage are added to f32 sums outside of the matrix unit */
     int a_bytes, b_bytes, stage_bytes;
@@ -40,7 +41,7 @@ typedef struct weft_hopper {
     int packed_a, packed_b; /* temporary with a copy of the operand, rows padded; -1 = the operand itself */
     weft_dtype out_dtype;
     /* objects of the kernel */
-    weft_kval map_a, map_b, map_out, map_companion;
+    weft_kval map_a, map_b, map_out, map_companion, map_tail;
     weft_kval operands, staging; /* shared */
     weft_kval staged, written;   /* barriers of the staging buffers */
     weft_ring ring;

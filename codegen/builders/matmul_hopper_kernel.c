@@ -20,18 +20,34 @@ static void load_tile(weft_hopper *h, weft_kval to, weft_kval map, weft_kval slo
     weft_k_effect(h->k, WEFT_K_tensor_load, h->product.batch == 1 ? 7 : 8, operands, multicast, 0);
 }
 
-/* A tile whose rows of memory run along k is one box; otherwise one box for every 64 columns. */
-static void load_a(weft_hopper *h, const weft_ring *ring, weft_kval slot, weft_kval at, weft_kval k0,
-                   weft_tile_place place) {
-    (void)ring;
+/* A tile whose rows of memory run along k is one box, or one for every 64 rows where the last tile is cut: rows past
+   the end cost a tensor copy about ten cycles each, so boxes wholly past it read other rows instead, of which nothing
+   is stored. Otherwise one box for every 64 columns. */
+static void load_a(weft_hopper *h, weft_kval slot, weft_kval at, weft_kval k0, weft_tile_place place) {
+    weft_kernel *k = h->k;
     weft_kval m = plus(h, place.m, times(h, h->rank, h->bm));
-    if (h->product.a.k_contiguous) {
-        load_tile(h, at, h->map_a, slot, k0, m, place.batch, 0);
+    if (!h->product.a.k_contiguous) {
+        for (int box = 0; box < h->bm / 64; box++)
+            load_tile(h, plus(h, at, index_of(h, (int64_t)box * HOPPER_BOX_BYTES)), h->map_a, slot,
+                      plus(h, m, index_of(h, 64 * box)), k0, place.batch, 0);
         return;
     }
-    for (int box = 0; box < h->bm / 64; box++)
-        load_tile(h, plus(h, at, index_of(h, (int64_t)box * HOPPER_BOX_BYTES)), h->map_a, slot,
-                  plus(h, m, index_of(h, 64 * box)), k0, place.batch, 0);
+    weft_kval end = weft_k_extent(k, h->product.m), inside;
+    for (int row = 0; row < h->bm; row += h->a_rows) {
+        weft_kval first = plus(h, m, index_of(h, row));
+        if (h->a_rows < h->bm) {
+            inside = weft_k_max(k, weft_k_sub(k, end, index_of(h, h->a_rows)), index_of(h, 0));
+            first = weft_k_select(k, weft_k_lt(k, first, end), first, inside);
+        }
+        load_tile(h, plus(h, at, index_of(h, (int64_t)row * HOPPER_ROW_BYTES)), h->map_a, slot, k0, first, place.batch,
+                  0);
+    }
+}
+
+/* B of a narrow tile: one box, every block its own. */
+static void load_tail(weft_hopper *h, weft_kval slot, weft_kval at, weft_kval k0, weft_tile_place place) {
+    bool along_k = h->product.b.k_contiguous;
+    load_tile(h, at, h->map_tail, slot, along_k ? k0 : place.n, along_k ? place.n : k0, place.batch, 0);
 }
 
 /* Each block of a cluster loads its share of the B tile for both. */
@@ -60,10 +76,20 @@ static void emit_producer(weft_hopper *h) {
     (void)weft_hopper_tile_part(h, tile, &begin, &end);
     weft_kval step = weft_k_for(k, begin, end, index_of(h, 1), 0);
     weft_kval slot = weft_ring_slot(k, &ring), at = times(h, slot, h->stage_bytes), k0 = times(h, step, h->bk);
+    weft_kval b_at = plus(h, at, index_of(h, h->a_bytes));
     weft_ring_wait_empty(k, &ring);
+    if (h->tail) {
+        weft_k_if(k, weft_hopper_tile_is_tail(h, tile));
+        weft_ring_expect(k, &ring,
+                         h->a_bytes + (h->product.b.k_contiguous ? h->tail * HOPPER_ROW_BYTES : HOPPER_BOX_BYTES));
+        load_a(h, slot, at, k0, place);
+        load_tail(h, slot, b_at, k0, place);
+        weft_k_else(k);
+    }
     weft_ring_expect(k, &ring, h->stage_bytes);
-    load_a(h, &ring, slot, at, k0, place);
-    load_b(h, slot, plus(h, at, index_of(h, h->a_bytes)), k0, place);
+    load_a(h, slot, at, k0, place);
+    load_b(h, slot, b_at, k0, place);
+    if (h->tail) weft_k_end(k);
     weft_ring_advance(k, &ring);
     weft_k_end(k);
     weft_k_end(k);
