@@ -16,9 +16,10 @@
    nodes; there is no joint call for both. A read of a state is a value like others: the gradient with respect to it is
    the one with respect to the state at that point, and reads after an update depend on what was put there.
    Errors: an op without a derivative records a problem of the graph with its reason (docs/ops.md);
-   weft_graph_verify returns it. Ownership: values belong to the graph; arrays are read during the call. Threading:
-   thread-compatible, as the graph. Source: forward mode as Pearlmutter 1994; reverse mode as the transpose of the
-   linearised program (Radul, Paszke, Frostig, Johnson, Maclaurin 2022). */
+   weft_graph_verify returns it. Ownership: values belong to the graph; arrays are read during the call, and an array of
+   results is another one than those of arguments. Threading: thread-compatible, as the graph. Source: forward mode as
+   Pearlmutter 1994; reverse mode as the transpose of the linearised program (Radul, Paszke, Frostig, Johnson, Maclaurin
+   2022). */
 #ifndef WEFT_TRANSFORM_H
 #define WEFT_TRANSFORM_H
 
@@ -130,6 +131,19 @@ WEFT_API void weft_remat_begin(weft_graph *graph, const weft_remat_options *opti
 WEFT_API void weft_remat_end(weft_graph *graph);
 /* Names the result of a node. Returns it. */
 WEFT_API weft_value *weft_save_name(weft_graph *graph, weft_value *value, const char *name);
+
+/* -- states and debugging */
+
+/* A copy of a finished graph without states: each becomes an input and an output of its name behind the others, in the
+   order of their declaration; what the program read and updated is a value. A state that is updated inside a loop or
+   branch: "unsupported". */
+WEFT_API weft_status weft_functionalize(weft_graph *graph, weft_graph **out_graph) WEFT_MUST_USE;
+/* i64 scalar: the number of the first node, in the order they run, that makes NaN out of numbers or an infinity out of
+   finite numbers; -1 = none. Call it when the graph is built, give it out, and ask weft_anomaly_describe (of this
+   graph, as it is) for the node, where it was built, and whose derivative it belongs to. Loops and branches count as
+   one node. The text is the caller's: weft_string_release. */
+WEFT_API weft_value *weft_anomaly(weft_graph *graph);
+WEFT_API weft_status weft_anomaly_describe(weft_graph *graph, int64_t number, char **out_text) WEFT_MUST_USE;
 
 /* -- functions with a derivative of their own */
 

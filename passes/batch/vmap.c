@@ -74,9 +74,12 @@ void weft_vmap_values(weft_graph *graph, const weft_vmap_options *options, int v
     weft_vmap_options o = WEFT_VMAP_OPTIONS_INIT;
     if (options) o = *options;
     weft_value **front = weft_graph_allocate(graph, (size_t)input_count + 1, sizeof *front);
-    for (int i = 0; i < value_count; i++) out_batches[i] = weft_value_poison(graph);
-    if (!front) return;
+    weft_function_poison(graph, value_count, out_batches);
+    if (!front || !weft_function_check(graph, "vmap: a value", value_count, values) ||
+        !weft_function_check(graph, "vmap: an input", input_count, inputs))
+        return;
     for (int i = 0; i < input_count; i++) {
+        if (batches[i] && !weft_function_check(graph, "vmap: a batch", 1, &batches[i])) return;
         front[i] = batches[i] ? to_front(graph, batches[i], axis_of(o.in_axes, i)) : NULL;
         if (!front[i]) continue;
         if (weft_value_is_poison(front[i]) || weft_value_is_poison(inputs[i]) ||
@@ -212,8 +215,11 @@ void weft_vmap(weft_graph *graph, const weft_vmap_options *options, weft_body bo
     weft_value **front = weft_graph_allocate(graph, (size_t)input_count + 1, sizeof *front),
                **batches = weft_graph_allocate(graph, (size_t)input_count + 1, sizeof *batches);
     bool *is_batched = weft_graph_allocate(graph, (size_t)input_count + 1, sizeof *is_batched);
-    for (int i = 0; i < output_count; i++) outputs[i] = weft_value_poison(graph);
-    if (!front || !batches || !is_batched) return;
+    weft_function_poison(graph, output_count, outputs);
+    if (!body) weft_graph_problem(graph, "vmap: the body is missing");
+    if (!front || !batches || !is_batched || !body ||
+        !weft_function_check(graph, "vmap: an input", input_count, inputs))
+        return;
     for (int i = 0; i < input_count; i++) {
         is_batched[i] = axis_of(o.in_axes, i) != WEFT_VMAP_NONE;
         front[i] = is_batched[i] ? to_front(graph, inputs[i], axis_of(o.in_axes, i)) : inputs[i];

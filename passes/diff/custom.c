@@ -39,10 +39,11 @@ static void custom(weft_graph *graph, const char *kind, int input_count, weft_va
     int capacity = output_count + input_count + 1;
     weft_value **made = weft_graph_allocate(graph, (size_t)capacity, sizeof *made),
                **ruled = weft_graph_allocate(graph, (size_t)capacity, sizeof *ruled);
-    bool poisoned = false, reverse = !strcmp(kind, "reverse");
-    for (int i = 0; i < output_count; i++) outputs[i] = weft_value_poison(graph);
-    for (int i = 0; i < input_count; i++) poisoned |= weft_value_is_poison(inputs[i]);
-    if (!regions[0] || !regions[1] || !made || !ruled || poisoned) return;
+    bool reverse = !strcmp(kind, "reverse");
+    weft_function_poison(graph, output_count, outputs);
+    if (!body || !rule) weft_graph_problem(graph, "a function with its own derivative: its body or rule is missing");
+    if (!weft_function_check(graph, "a function with its own derivative: an input", input_count, inputs)) return;
+    if (!regions[0] || !regions[1] || !made || !ruled || !body || !rule) return;
     add_arguments(regions[0]->block, input_count, inputs, false);
     fill(graph, regions[0], body, self, output_count, made);
     for (int i = 0; i < output_count; i++)

@@ -18,6 +18,11 @@ static void push_between(weft_graph *graph, int value_count, weft_value *const *
 static void forward(weft_graph *graph, int value_count, weft_value *const *values, int count, weft_value *const *inputs,
                     weft_value *const *tangents, weft_value **out_tangents, bool linearize) {
     weft_value_map map;
+    weft_function_poison(graph, value_count, out_tangents);
+    if (!weft_function_check(graph, "forward derivative: a value", value_count, values) ||
+        !weft_function_check(graph, "forward derivative: an input", count, inputs) ||
+        !weft_function_check(graph, "forward derivative: a tangent", count, tangents))
+        return;
     weft_value_map_init(graph->context->allocator, &map);
     weft_diff_seed(graph, &map, count, inputs, tangents);
     push_between(graph, value_count, values, count, inputs, &map, linearize);
@@ -42,6 +47,9 @@ weft_value *weft_jvp(weft_graph *graph, weft_value *value, int count, weft_value
 
 void weft_linearize(weft_graph *graph, int value_count, weft_value *const *values, int count, weft_value *const *inputs,
                     weft_value **out_directions, weft_value **out_tangents) {
+    weft_function_poison(graph, count, out_directions);
+    weft_function_poison(graph, value_count, out_tangents);
+    if (!weft_function_check(graph, "weft_linearize: an input", count, inputs)) return;
     for (int i = 0; i < count; i++) out_directions[i] = weft_placeholder_like(graph, inputs[i]);
     forward(graph, value_count, values, count, inputs, out_directions, out_tangents, true);
 }
@@ -54,7 +62,7 @@ static void add_cotangents(weft_reversal *r, int value_count, weft_value *const 
         if (!targets[i] || !weft_reversal_is_linear(r, targets[i])) continue;
         weft_value *cotangent = cotangents ? cotangents[i] : NULL;
         if (!cotangent) cotangent = weft_emit_splat_like(r->graph, 1, values[i]);
-        if (weft_value_is_poison(cotangent)) continue;
+        if (!weft_function_check(r->graph, "a cotangent", 1, &cotangent)) continue;
         if (weft_type_equal(&cotangent->type, &values[i]->type))
             weft_reversal_add(r, targets[i], cotangent);
         else
@@ -74,6 +82,10 @@ void weft_linear_transpose(weft_graph *graph, int value_count, weft_value *const
                            int count, weft_value *const *inputs, weft_value **out_cotangents) {
     weft_reversal r;
     weft_node_list nodes = {0};
+    weft_function_poison(graph, count, out_cotangents);
+    if (!weft_function_check(graph, "weft_linear_transpose: a value", value_count, values) ||
+        !weft_function_check(graph, "weft_linear_transpose: an input", count, inputs))
+        return;
     weft_reversal_init(&r, graph, NULL);
     weft_function_nodes(graph, (size_t)value_count, values, (size_t)count, inputs, &nodes);
     for (int i = 0; i < count; i++) weft_reversal_mark(&r, inputs[i]);
@@ -90,7 +102,7 @@ static void make_arguments(weft_graph *graph, weft_block *scratch, weft_reversal
                            int count, weft_value *const *inputs, weft_value **arguments) {
     for (int i = 0; i < count; i++) {
         arguments[i] = weft_value_map_find(tangents, inputs[i]);
-        if (arguments[i] || weft_value_is_poison(inputs[i])) continue;
+        if (arguments[i]) continue;
         arguments[i] = weft_block_add_argument(scratch, &inputs[i]->type, NULL);
         weft_reversal_mark(r, arguments[i]);
         weft_diff_seed(graph, tangents, 1, &inputs[i], &arguments[i]);
@@ -131,10 +143,13 @@ static void run_reverse(weft_graph *graph, weft_region *scratch, int value_count
 void weft_vjp(weft_graph *graph, int value_count, weft_value *const *values, weft_value *const *cotangents, int count,
               weft_value *const *inputs, weft_value **out_gradients) {
     weft_location location = graph->location;
+    weft_function_poison(graph, count, out_gradients);
+    if (!weft_function_check(graph, "gradient: a value", value_count, values) ||
+        !weft_function_check(graph, "gradient: an input", count, inputs))
+        return;
     weft_region *scratch = weft_region_create(graph);
     if (!scratch) {
         graph->out_of_memory = true;
-        for (int i = 0; i < count; i++) out_gradients[i] = weft_value_poison(graph);
         return;
     }
     run_reverse(graph, scratch, value_count, values, cotangents, count, inputs, out_gradients);
@@ -156,7 +171,7 @@ static weft_value **values_of(weft_graph *graph, int count) {
 void weft_hvp(weft_graph *graph, weft_value *value, int count, weft_value *const *inputs, weft_value *const *vectors,
               weft_value **out_products) {
     weft_value **gradients = values_of(graph, count);
-    for (int i = 0; i < count; i++) out_products[i] = weft_value_poison(graph);
+    weft_function_poison(graph, count, out_products);
     if (!gradients) return;
     weft_gradient(graph, value, NULL, count, inputs, gradients);
     weft_jvp_many(graph, count, gradients, count, inputs, vectors, out_products);
@@ -165,7 +180,7 @@ void weft_hvp(weft_graph *graph, weft_value *value, int count, weft_value *const
 void weft_vhp(weft_graph *graph, weft_value *value, int count, weft_value *const *inputs, weft_value *const *vectors,
               weft_value **out_products) {
     weft_value **gradients = values_of(graph, count);
-    for (int i = 0; i < count; i++) out_products[i] = weft_value_poison(graph);
+    weft_function_poison(graph, count, out_products);
     if (!gradients) return;
     weft_gradient(graph, value, NULL, count, inputs, gradients);
     weft_vjp(graph, count, gradients, vectors, count, inputs, out_products);

@@ -26,7 +26,9 @@ static weft_value *shaped(weft_graph *graph, weft_value *flat, const weft_value 
 
 weft_value *weft_jacobian_forward(weft_graph *graph, weft_value *value, weft_value *input) {
     weft_value *direction, *tangent, *directions, *columns;
-    if (weft_value_is_poison(value) || weft_value_is_poison(input)) return weft_value_poison(graph);
+    if (!weft_function_check(graph, "Jacobian: the value", 1, &value) ||
+        !weft_function_check(graph, "Jacobian: the input", 1, &input))
+        return weft_value_poison(graph);
     weft_linearize(graph, 1, &value, 1, &input, &direction, &tangent);
     directions = basis(graph, input);
     int last = value->type.rank;
@@ -38,7 +40,9 @@ weft_value *weft_jacobian_forward(weft_graph *graph, weft_value *value, weft_val
 
 weft_value *weft_jacobian_reverse(weft_graph *graph, weft_value *value, weft_value *input) {
     weft_value *cotangent, *gradient, *cotangents, *rows;
-    if (weft_value_is_poison(value) || weft_value_is_poison(input)) return weft_value_poison(graph);
+    if (!weft_function_check(graph, "Jacobian: the value", 1, &value) ||
+        !weft_function_check(graph, "Jacobian: the input", 1, &input))
+        return weft_value_poison(graph);
     cotangent = weft_placeholder_like(graph, value);
     weft_gradient(graph, value, cotangent, 1, &input, &gradient);
     cotangents = basis(graph, value);

@@ -152,3 +152,30 @@ void weft_transpose_reduce_window(weft_transpose_rule *rule) {
                                     weft_attr_dims(WEFT_ATTR_high, window->count, new_high)};
     rule->out_cotangents[0] = weft_build(g, WEFT_OP_reduce_window, 1, rule->cotangents, 7, attributes);
 }
+
+/* Linear in the sources; where x's maxima are does not move. */
+void weft_jvp_select_and_scatter(weft_jvp_rule *rule) {
+    weft_value *operands[2] = {rule->node->operands[0], rule->tangents[1]};
+    if (operands[1]) rule->out_tangents[0] = weft_diff_same_op(rule->graph, rule->node, operands);
+}
+
+/* Each source receives the cotangent at its window's first maximum: the tangent of the maximum along it. */
+void weft_transpose_select_and_scatter(weft_transpose_rule *rule) {
+    weft_graph *g = rule->graph;
+    const weft_node *node = rule->node;
+    const weft_attribute *window = weft_node_attribute(node, WEFT_ATTR_window);
+    int64_t ones[WEFT_MAX_RANK];
+    for (int i = 0; i < window->count; i++) ones[i] = 1;
+    weft_attribute attributes[7] = {weft_attr_string(WEFT_ATTR_kind, "max"),
+                                    *window,
+                                    *weft_node_attribute(node, WEFT_ATTR_stride),
+                                    weft_attr_ints(WEFT_ATTR_dilation, window->count, ones),
+                                    weft_attr_ints(WEFT_ATTR_base_dilation, window->count, ones),
+                                    *weft_node_attribute(node, WEFT_ATTR_low),
+                                    *weft_node_attribute(node, WEFT_ATTR_high)};
+    weft_node *maxima = weft_node_create(g, WEFT_OP_reduce_window, 1, node->operands, 7, attributes, 0, NULL);
+    if (!maxima || weft_value_is_poison(&maxima->results[0])) return;
+    weft_jvp_rule along = {.graph = g, .node = maxima, .tangents = rule->cotangents};
+    along.out_tangents = &rule->out_cotangents[1];
+    weft_jvp_reduce_window(&along);
+}

@@ -48,8 +48,10 @@ void weft_remat_end(weft_graph *graph) {
 }
 
 weft_value *weft_save_name(weft_graph *graph, weft_value *value, const char *name) {
-    if (weft_value_is_poison(value)) return value;
-    if (!value->node || value->node->op == WEFT_OP_constant)
+    if (!weft_function_check(graph, "weft_save_name: the value", 1, &value)) return weft_value_poison(graph);
+    if (!name)
+        weft_graph_problem(graph, "weft_save_name: the name is missing");
+    else if (!value->node || value->node->op == WEFT_OP_constant)
         weft_graph_problem(graph, "weft_save_name: %s is an input or a constant and kept anyway", name);
     else
         value->name = weft_graph_copy_string(graph, name);

@@ -116,7 +116,7 @@ static void transpose_node(weft_reversal *r, weft_node *node) {
     for (int i = 0; i < node->operand_count; i++) linear[i] = weft_reversal_is_linear(r, node->operands[i]);
     weft_transpose_hook hook = weft_transpose_get(node->op, &reason);
     g->location = node->location;
-    g->location.derivative = true;
+    if (!g->location.origin) g->location.origin = node->id;
     if (!hook) {
         weft_graph_problem(g, "%s has no transpose: %s", weft_op_get(node->op)->name, reason);
         return;

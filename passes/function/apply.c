@@ -8,7 +8,7 @@ weft_value *weft_placeholder(weft_graph *graph, weft_dtype dtype, int rank, cons
 }
 
 weft_value *weft_placeholder_like(weft_graph *graph, weft_value *like) {
-    if (weft_value_is_poison(like)) return like;
+    if (!weft_function_check(graph, "weft_placeholder_like: the value", 1, &like)) return weft_value_poison(graph);
     return weft_placeholder(graph, like->type.dtype, like->type.rank, like->type.dims);
 }
 
@@ -31,6 +31,11 @@ void weft_apply(weft_graph *graph, int value_count, weft_value *const *values, i
                 weft_value *const *inputs, weft_value *const *arguments, weft_value **out_values) {
     weft_value_map map;
     weft_node_list nodes = {0};
+    weft_function_poison(graph, value_count, out_values);
+    if (!weft_function_check(graph, "weft_apply: a value", value_count, values) ||
+        !weft_function_check(graph, "weft_apply: an input", input_count, inputs) ||
+        !weft_function_check(graph, "weft_apply: an argument", input_count, arguments))
+        return;
     weft_value_map_init(graph->context->allocator, &map);
     for (int i = 0; i < input_count; i++)
         if (!weft_type_equal(&inputs[i]->type, &arguments[i]->type))

@@ -41,6 +41,11 @@ const weft_node *weft_state_source(weft_graph *graph, const weft_node *read);
 bool weft_value_is_inside(const weft_value *value, const weft_block *block);
 /* A region whose block has no yield is scratch: takes its nodes, and their uses of values outside, away. */
 void weft_region_discard(weft_region *region);
+/* At the door of a transform: values are there and of this graph, else a problem of the graph is recorded. False then,
+   and where one is poisoned (its problem was recorded). what: "weft_jvp: an input". */
+bool weft_function_check(weft_graph *graph, const char *what, int count, weft_value *const *values);
+/* Poison in every place of out, until there is something better. */
+void weft_function_poison(weft_graph *graph, int count, weft_value **out);
 /* The value behind a map, or itself. */
 static inline weft_value *weft_value_mapped(const weft_value_map *map, weft_value *value) {
     weft_value *found = weft_value_map_find(map, value);

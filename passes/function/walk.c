@@ -33,6 +33,23 @@ void weft_value_list_add_new(weft_graph *graph, weft_value_list *list, weft_valu
     weft_value_list_add(graph, list, value);
 }
 
+bool weft_function_check(weft_graph *graph, const char *what, int count, weft_value *const *values) {
+    bool fine = true;
+    for (int i = 0; i < count; i++) {
+        if (values && values[i] && values[i]->graph == graph) {
+            fine &= !weft_value_is_poison(values[i]);
+            continue;
+        }
+        weft_graph_problem(graph, "%s is %s", what, values && values[i] ? "of another graph" : "missing");
+        fine = false;
+    }
+    return fine;
+}
+
+void weft_function_poison(weft_graph *graph, int count, weft_value **out) {
+    for (int i = 0; i < count; i++) out[i] = weft_value_poison(graph);
+}
+
 bool weft_value_is_inside(const weft_value *value, const weft_block *block) {
     const weft_block *at = value->node ? value->node->block : value->block;
     while (at && at != block) at = weft_block_around(at);

@@ -3,6 +3,7 @@
 #include "tests/diff/testing.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "ir/build.h"
@@ -288,6 +289,72 @@ START_TEST(unbounded_while) {
 }
 END_TEST
 
+/* Two steps of a counter with a product: by its state, and as values in and out. */
+START_TEST(functionalized) {
+    weft_type type = weft_type_make(g, WEFT_F64, 1, (weft_dim[]){3});
+    weft_graph_add_state(g, "s", &type, NULL);
+    weft_value *x = input("x", 3);
+    weft_state_update(g, "s", weft_add(g, weft_state_read(g, "s"), x));
+    weft_graph_output(g, "y", weft_mul(g, weft_state_read(g, "s"), x));
+    weft_graph *f;
+    expect(weft_graph_verify(g), "states");
+    expect(weft_functionalize(g, &f), "functionalize");
+    ck_assert_int_eq(weft_graph_input_count(f), 2);
+    ck_assert_int_eq(weft_graph_output_count(f), 2);
+    ck_assert_str_eq(weft_graph_input_name(f, 1), "s");
+    weft_tensor *in[2] = {random_tensor(context, 1, (int64_t[]){3}, 0.5, 1),
+                          random_tensor(context, 1, (int64_t[]){3}, 0, 0)};
+    for (int i = 0; i < 2; i++) {
+        weft_tensor *out[2] = {0};
+        expect(weft_graph_interpret(f, 2, in, 2, out), "functionalized");
+        compare_compiled(f, 2, in, 2, out, 1e-12, "functionalized");
+        for (int k = 0; k < 3; k++) {
+            ck_assert_double_eq_tol(elements(out[1])[k], (i + 1) * elements(in[0])[k], 1e-12);
+            ck_assert_double_eq_tol(elements(out[0])[k], elements(out[1])[k] * elements(in[0])[k], 1e-12);
+        }
+        weft_tensor_release(in[1]), weft_tensor_release(out[0]);
+        in[1] = out[1];
+    }
+    release(2, in);
+    weft_graph_release(f);
+    weft_value *y;
+    weft_scan(g, 1, &x, 0, NULL, 2, false, updating, NULL, 0, &y);
+    weft_status status = weft_functionalize(g, &f);
+    ck_assert_int_eq(weft_status_code(status), WEFT_UNSUPPORTED);
+    ck_assert(f == NULL);
+    weft_status_release(status);
+}
+END_TEST
+
+/* sqrt at 0 is fine, its derivative is not; log of a negative number is not. A mask of infinities is. */
+START_TEST(anomalies) {
+    weft_value *x = input("x", 3), *gradient, *mask = weft_full(g, WEFT_F64, 1, (weft_dim[]){3}, -INFINITY);
+    weft_value *y = weft_sqrt(g, x);
+    int line = __LINE__ - 1;
+    weft_value *masked = weft_exp(g, weft_where(g, weft_compare(g, WEFT_GT, x, weft_mul_number(g, x, 0)), y, mask));
+    weft_gradient(g, sum(masked), NULL, 1, &x, &gradient);
+    weft_graph_output(g, "gradient", gradient);
+    weft_graph_output(g, "first", weft_convert(g, weft_anomaly(g), WEFT_F64));
+    const double starts[3] = {1, 0, -1};
+    static const char *const words[3] = {"every value is finite", "in the derivative of sqrt", "sqrt at "};
+    for (int i = 0; i < 3; i++) {
+        weft_tensor *in[1] = {random_tensor(context, 1, (int64_t[]){3}, 1, 2)}, *out[2] = {0};
+        elements(in[0])[1] = starts[i];
+        expect(weft_graph_verify(g), "anomaly");
+        expect(weft_graph_interpret(g, 1, in, 2, out), "anomaly");
+        int64_t number = (int64_t)elements(out[1])[0];
+        ck_assert_int_eq(number >= 0, i > 0);
+        char *text, place[300];
+        expect(weft_anomaly_describe(g, number, &text), "describe");
+        ck_assert_msg(strstr(text, words[i]) != NULL, "start %g: %s", starts[i], text);
+        snprintf(place, sizeof place, "transforms.c:%d", line);
+        ck_assert_msg(i == 0 || strstr(text, place) != NULL, "start %g: %s, not at %s", starts[i], text, place);
+        weft_string_release(context, text);
+        release(2, out), release(1, in);
+    }
+}
+END_TEST
+
 TCase *case_transforms(void) {
     TCase *c = tcase_create("transforms");
     tcase_add_checked_fixture(c, set_up, tear_down);
@@ -302,5 +369,7 @@ TCase *case_transforms(void) {
     tcase_add_test(c, states);
     tcase_add_test(c, state_in_loop);
     tcase_add_test(c, unbounded_while);
+    tcase_add_test(c, functionalized);
+    tcase_add_test(c, anomalies);
     return c;
 }
