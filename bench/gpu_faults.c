@@ -1,6 +1,7 @@
-/* What can go wrong on a card, provoked: a device that is not there, a full card (the status names the largest tensors,
-   memory comes back, the next call works), code for an older architecture (PTX), one program called by several threads.
-   One line per check; last line "faults: N of M as expected". Read next: runtime/drivers/cuda/README.md. */
+/* What every driver must do (tests/support/conformance.h), on a card; and what can go wrong there, provoked: a device
+   that is not there, a full card (the status names the largest tensors, memory comes back, the next call works), code
+   for an older architecture (PTX), one program called by several threads. One line per check; last line "faults: N of M
+   as expected". Read next: runtime/drivers/cuda/README.md. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 
 #include "compile/unit.h"
 #include "runtime/driver.h"
+#include "tests/support/conformance.h"
 #include "weft/npy.h"
 #include "weft/ops.h"
 
@@ -158,6 +160,27 @@ static void check_threads(checks *c) {
     check(c, "one program called by four threads", right == THREADS, "");
 }
 
+/* From the third call on a recording is replayed; a call of another shape drops it. Same inputs, same bits. */
+static void check_recording(checks *c) {
+    enum { REPLAYS = 8 };
+    weft_session *session = NULL;
+    weft_tensor *first = NULL, *y = NULL;
+    bool same_bits = true;
+    weft_status status = weft_session_create(c->program, &session);
+    if (!status) status = weft_session_call(session, 1, &c->small, 1, &first);
+    for (int i = 0; !status && i < REPLAYS; i++) {
+        status = weft_session_call(session, 1, &c->small, 1, &y);
+        if (!status) same_bits &= !memcmp(weft_tensor_data(first), weft_tensor_data(y), weft_tensor_bytes(first));
+        weft_tensor_release(y), y = NULL;
+    }
+    if (status)
+        check_status(c, "conformance: recordings", WEFT_OK, NULL, status);
+    else
+        check(c, "conformance: recordings give the bits of single launches", same_bits, "");
+    weft_tensor_release(first);
+    weft_session_release(session);
+}
+
 static weft_status prepare(checks *c) {
     weft_compile_options options = WEFT_COMPILE_OPTIONS_INIT;
     options.targets = "cuda";
@@ -177,6 +200,10 @@ int main(void) {
     if (status) {
         check_status(&c, "preparing", WEFT_OK, NULL, status);
     } else {
+        check_status(&c, "conformance: identity", WEFT_OK, NULL, conformance_identity(c.context, device, "cuda:0"));
+        check_status(&c, "conformance: memory", WEFT_OK, NULL, conformance_memory(device));
+        check_status(&c, "conformance: marks", WEFT_OK, NULL, conformance_marks(device));
+        check_recording(&c);
         check_status(&c, "a card that is not there", WEFT_NOT_FOUND, NULL,
                      weft_device_open(c.context, "cuda:99", &none));
         check_older(&c, device);

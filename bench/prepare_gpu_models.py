@@ -2,7 +2,7 @@
 here without a card, inputs at several shapes, ONNX Runtime's outputs, and this machine's CPU times.
 
 usage: prepare_gpu_models.py BUILD_FOLDER [--out .carry/models] [--arch sm_90a] [--only NAME] [--site FOLDER]
---site: a folder that holds the packages of models (default: site-packages of this Python)."""
+--site: a folder that holds the packages of models (default: site-packages of this Python, then those of WEFT_MODELS_SITE)."""
 import argparse
 import glob
 import json
@@ -33,9 +33,10 @@ def parse():
 
 
 def find(site, file):
-    for path in [os.path.join(site or models.SITE, file)] + glob.glob(os.path.join(site or models.SITE, "*", file)):
-        if os.path.exists(path):
-            return path
+    for folder in [site] if site else models.SITES:
+        for path in [os.path.join(folder, file)] + glob.glob(os.path.join(folder, "*", file)):
+            if os.path.exists(path):
+                return path
     raise RuntimeError("%s is not there" % file)
 
 

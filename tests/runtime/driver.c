@@ -5,6 +5,7 @@
 
 #include "runtime/drivers/cpu/cpu.h"
 #include "tests/runtime/testing.h"
+#include "tests/support/conformance.h"
 
 /* The last ones only where there is such a device: a line says when there is none. */
 static const char *const device_names[] = {"null", "cpu", "vulkan", "cuda"};
@@ -44,21 +45,7 @@ static void close_device(fixture f) {
 START_TEST(identity) {
     fixture f;
     if (!open_any(_i, &f)) return;
-    weft_device_info info;
-    weft_device_get_info(f.device, &info);
-    ck_assert_str_eq(info.driver, device_names[_i]);
-    ck_assert_int_eq(info.ordinal, 0);
-    ck_assert_int_gt(f.device->driver->match(f.device, info.arch), 0);
-    weft_device *again, *other;
-    assert_fine(weft_device_open(f.context, device_names[_i], &again));
-    ck_assert_ptr_eq(again, f.device); /* shared within the context */
-    weft_device_release(again);
-    weft_context *second;
-    assert_fine(weft_context_create(NULL, &second));
-    assert_fine(weft_device_open(second, device_names[_i], &other));
-    ck_assert_ptr_ne(other, f.device);
-    weft_device_release(other);
-    weft_context_release(second);
+    assert_fine(conformance_identity(f.context, f.device, device_names[_i]));
     close_device(f);
 }
 END_TEST
@@ -66,26 +53,15 @@ END_TEST
 START_TEST(memory) {
     fixture f;
     if (!open_any(_i, &f)) return;
-    const weft_driver *driver = f.device->driver;
-    size_t sizes[] = {0, 1, 63, 64, 4096, 1 << 20};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        void *a, *b;
-        unsigned char *from = malloc(sizes[i] + 1), *to = calloc(1, sizes[i] + 1);
-        for (size_t k = 0; k < sizes[i]; k++) from[k] = (unsigned char)(k * 7 + i);
-        assert_fine(driver->allocate(f.device, sizes[i], &a));
-        assert_fine(driver->allocate(f.device, sizes[i], &b));
-        ck_assert_uint_eq((uintptr_t)a % 64, 0);
-        assert_fine(driver->upload(f.device, a, from, sizes[i]));
-        assert_fine(driver->copy(f.device, b, a, sizes[i]));
-        assert_fine(driver->download(f.device, to, b, sizes[i]));
-        assert_fine(driver->synchronise(f.device));
-        ck_assert(!memcmp(from, to, sizes[i]));
-        driver->free(f.device, a, sizes[i]);
-        driver->free(f.device, b, sizes[i]);
-        free(from);
-        free(to);
-    }
-    driver->free(f.device, NULL, 0);
+    assert_fine(conformance_memory(f.device));
+    close_device(f);
+}
+END_TEST
+
+START_TEST(marks) {
+    fixture f;
+    if (!open_any(_i, &f)) return;
+    assert_fine(conformance_marks(f.device));
     close_device(f);
 }
 END_TEST
@@ -333,6 +309,7 @@ Suite *suite_driver(void) {
     int count = (int)(sizeof device_names / sizeof *device_names);
     tcase_add_loop_test(conformance, identity, 0, count);
     tcase_add_loop_test(conformance, memory, 0, count);
+    tcase_add_loop_test(conformance, marks, 0, count);
     tcase_add_loop_test(conformance, order, 0, count);
     tcase_add_loop_test(conformance, launches, 0, ALWAYS);
     tcase_add_test(devices, names);
