@@ -54,6 +54,7 @@ typedef struct weft_parameter {
     X(LARS, lars, 0.9, 0.0, 0.0, 0.0, false)                                                                           \
     X(LION, lion, 0.9, 0.99, 0.0, 0.0, true)                                                                           \
     X(SOPHIA, sophia, 0.965, 0.99, 0.0, 1e-15, true)                                                                   \
+    X(SHAMPOO, shampoo, 0.0, 0.0, 0.0, 1e-6, false)                                                                    \
     X(MUON, muon, 0.95, 0.0, 0.0, 1e-7, true)
 
 typedef enum weft_optim_method {
@@ -79,7 +80,7 @@ typedef struct weft_optim_options {
     double trust;                       /* lars: 1e-3; sophia: rho, 0.04 */
     double curvature_scale;             /* sophia: times the square of the curvature gradient (the batch size), 1 */
     double final_rate, gamma;           /* adabound: 0.1, 1e-3 */
-    int64_t period;                     /* sophia: steps between estimates of the curvature, 10 */
+    int64_t period;                     /* sophia, shampoo: steps between curvatures or roots, 10 */
     double polynomial;                  /* schedule_free_adamw: exponent of the step in the averaging weight, 0 */
     int64_t warmup;                     /* schedule_free_adamw: steps of linear warm-up, 0 */
 } weft_optim_options;

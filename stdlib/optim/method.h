@@ -46,6 +46,8 @@ WEFT_OPTIMIZERS(X)
 weft_value *weft_optim_state(weft_optim_pass *pass, const char *suffix, bool copied);
 /* A state of NAME/suffix without axes. */
 weft_value *weft_optim_scalar_state(weft_optim_pass *pass, const char *suffix);
+/* NAME/suffix; false and a problem when it does not fit. */
+bool weft_optim_state_name(weft_optim_pass *pass, const char *suffix, char *name, size_t capacity);
 void weft_optim_state_set(weft_optim_pass *pass, const char *suffix, weft_value *value);
 /* The gradient, with decay * value unless decay is decoupled. */
 weft_value *weft_optim_gradient(weft_optim_pass *pass);

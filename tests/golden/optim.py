@@ -183,6 +183,27 @@ def muon(p, state, group, t):
     p.sub_(group["lr"] * max(1, rows / columns) ** 0.5 * x)
 
 
+def shampoo(period):
+    """Gupta, Koren, Singer 2018, algorithm 1, roots by eigenvectors, anew every `period` steps."""
+    def power(a):
+        values, vectors = torch.linalg.eigh(a + 1e-3 * torch.eye(len(a)))
+        return vectors @ torch.diag(values ** -0.25) @ vectors.T
+
+    def rule(p, state, group, t):
+        g = p.grad
+        if p.dim() < 2:
+            state["sum"] = state.get("sum", 0) + g ** 2
+            p.sub_(group["lr"] * g / (state["sum"] + 1e-3).sqrt())
+            return
+        state["left"], state["right"] = state.get("left", 0) + g @ g.T, state.get("right", 0) + g.T @ g
+        if (t - 1) % period == 0:
+            state["roots"] = power(state["left"]), power(state["right"])
+        p.sub_(group["lr"] * state["roots"][0] @ g @ state["roots"][1])
+    return rule
+
+
+run("shampoo", lambda p: Written(p, shampoo(1), lr=0.1))
+run("shampoo_period", lambda p: Written(p, shampoo(4), lr=0.1))
 run("ademamix_warm", lambda p: Written(p, ademamix_warm, lr=0.02))
 run("sophia", lambda p: Written(p, sophia, lr=0.02, decay=0.1), before_step=curvature)
 run("muon", lambda p: Written(p, muon, lr=0.05, decay=0.1))

@@ -25,6 +25,8 @@ static void schedule_free(weft_optim_options *o) { o->warmup = 5, o->polynomial 
 static void ademamix_warm(weft_optim_options *o) { o->alpha_warmup = 8, o->beta3_warmup = 12; }
 static void lars(weft_optim_options *o) { o->trust = 0.01; }
 static void sophia(weft_optim_options *o) { o->period = 3, o->curvature_scale = 8; }
+static void shampoo(weft_optim_options *o) { o->epsilon = 1e-3, o->period = 1; }
+static void shampoo_period(weft_optim_options *o) { o->epsilon = 1e-3, o->period = 4; }
 static void lookahead(weft_optim_options *o) { o->lookahead = 4; }
 
 static const optim_case cases[] = {
@@ -46,6 +48,8 @@ static const optim_case cases[] = {
     {"lars", WEFT_OPTIM_LARS, 0.5, 0.01, lars, 1, 0, 0, 0},
     {"sophia", WEFT_OPTIM_SOPHIA, 0.02, 0.1, sophia, 1, 0, 0, 1e-4},
     {"muon", WEFT_OPTIM_MUON, 0.05, 0.1, NULL, 1, 0, 0, 1e-4},
+    {"shampoo", WEFT_OPTIM_SHAMPOO, 0.1, 0, shampoo, 1, 0, 0, 1e-4},
+    {"shampoo_period", WEFT_OPTIM_SHAMPOO, 0.1, 0, shampoo_period, 1, 0, 0, 1e-4},
     {"lookahead", WEFT_OPTIM_SGD, 0.1, 0, lookahead, 1, 0, 0, 0},
     {"clip", WEFT_OPTIM_SGD, 0.3, 0, NULL, 1, 0.2, 0, 0},
     {"clip_value", WEFT_OPTIM_SGD, 0.3, 0, NULL, 1, 0, 0.05, 0},
