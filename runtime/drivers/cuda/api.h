@@ -83,6 +83,8 @@ enum {
     X(cuFuncGetAttribute, "cuFuncGetAttribute", (int *, int, cu_function))                                             \
     X(cuMemAlloc, "cuMemAlloc_v2", (cu_pointer *, size_t))                                                             \
     X(cuMemFree, "cuMemFree_v2", (cu_pointer))                                                                         \
+    X(cuMemHostAlloc, "cuMemHostAlloc", (void **, size_t, unsigned))                                                   \
+    X(cuMemFreeHost, "cuMemFreeHost", (void *))                                                                        \
     X(cuMemsetD8Async, "cuMemsetD8Async", (cu_pointer, unsigned char, size_t, cu_stream))                              \
     X(cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (cu_pointer, const void *, size_t, cu_stream))                        \
     X(cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void *, cu_pointer, size_t, cu_stream))                              \

@@ -43,6 +43,7 @@ static weft_status query(cuda_device *device, int ordinal) {
     WEFT_TRY(weft_cuda_status(api, api->cuStreamCreate(&device->own_stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate"),
              "cuda:%d", ordinal);
     device->stream = device->own_stream;
+    if (api->cuMemHostAlloc(&device->landing, CUDA_LANDING_BYTES, 0)) device->landing = NULL;
     return NULL;
 }
 
@@ -53,11 +54,13 @@ static void cuda_close(weft_device *base) {
         weft_cuda_trim(base);
         for (int i = 0; i < 2; i++)
             if (device->marks[i]) (void)device->api.cuEventDestroy(device->marks[i]);
+        if (device->landing) (void)device->api.cuMemFreeHost(device->landing);
         if (device->own_stream) (void)device->api.cuStreamDestroy(device->own_stream);
         (void)device->api.cuDevicePrimaryCtxRelease(device->device);
     }
     weft_allocator allocator = base->context->allocator;
     weft_free(allocator, device->cached, device->cached_capacity * sizeof *device->cached);
+    (void)pthread_mutex_destroy(&device->landing_lock);
     (void)pthread_mutex_destroy(&device->lock);
     allocator.resize(allocator.self, device, sizeof *device, 0, 64);
 }
@@ -76,6 +79,7 @@ static weft_status cuda_open(weft_context *context, int ordinal, weft_device **o
     device->api = api;
     device->poison = weft_env_get(WEFT_ENV_POISON)[0] == '1';
     (void)pthread_mutex_init(&device->lock, NULL);
+    (void)pthread_mutex_init(&device->landing_lock, NULL);
     weft_status status = query(device, ordinal);
     if (status)
         cuda_close(&device->base);
@@ -119,16 +123,26 @@ static weft_status cuda_synchronise(weft_device *base) {
     return weft_cuda_status(&device->api, device->api.cuStreamSynchronize(device->stream), "waiting for the device");
 }
 
-/* The host may read `to` when this returns. */
-static weft_status cuda_download(weft_device *base, void *to, const void *from, size_t bytes) {
-    cuda_device *device = (cuda_device *)base;
-    if (bytes == 0) return NULL;
-    WEFT_TRY(weft_cuda_enter(device), "download");
+static weft_status fetch(cuda_device *device, void *to, const void *from, size_t bytes) {
     WEFT_TRY(weft_cuda_status(&device->api,
                               device->api.cuMemcpyDtoHAsync(to, (cu_pointer)(uintptr_t)from, bytes, device->stream),
                               "copying from the device"),
              "download");
-    return cuda_synchronise(base);
+    return cuda_synchronise(&device->base);
+}
+
+/* The host may read `to` when this returns. Into pageable memory the driver waits for the stream, then copies in steps
+   of its own: for small results that is most of a call, so they arrive in pinned memory. */
+static weft_status cuda_download(weft_device *base, void *to, const void *from, size_t bytes) {
+    cuda_device *device = (cuda_device *)base;
+    if (bytes == 0) return NULL;
+    WEFT_TRY(weft_cuda_enter(device), "download");
+    if (!device->landing || bytes > CUDA_LANDING_BYTES) return fetch(device, to, from, bytes);
+    (void)pthread_mutex_lock(&device->landing_lock);
+    weft_status status = fetch(device, device->landing, from, bytes);
+    if (!status) memcpy(to, device->landing, bytes);
+    (void)pthread_mutex_unlock(&device->landing_lock);
+    return status;
 }
 
 static weft_status cuda_copy(weft_device *base, void *to, const void *from, size_t bytes) {

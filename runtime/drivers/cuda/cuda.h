@@ -14,7 +14,7 @@ typedef struct cuda_block {
     size_t bytes;
 } cuda_block;
 
-enum { CUDA_MAP_CACHE = 64 };
+enum { CUDA_MAP_CACHE = 64, CUDA_LANDING_BYTES = 1 << 16 };
 
 typedef struct cuda_map_entry {
     weft_launch_map key;
@@ -48,6 +48,8 @@ typedef struct cuda_device {
     size_t cached_count, cached_capacity;
     size_t cached_bytes, live_bytes;
     bool poison; /* new memory is filled with 0xff */
+    pthread_mutex_t landing_lock;
+    void *landing; /* pinned memory where small downloads arrive; NULL: there was none */
     cuda_map_entry maps[CUDA_MAP_CACHE];
 } cuda_device;
 
