@@ -7,7 +7,8 @@ build=$(cd "${1:?usage: tidy.sh BUILD [--analyzer] [FILE...]}" && pwd)
 shift
 cd "$(dirname "$0")/../.."
 checks=-clang-analyzer-*
-if [ "${1:-}" = --analyzer ]; then checks=; shift; fi
+extra=-Wno-enum-float-conversion
+if [ "${1:-}" = --analyzer ]; then checks=; extra=-include$PWD/tests/project/tidy.h; shift; fi
 if [ $# = 0 ]; then
   # shellcheck disable=SC2046
   set -- $(sed -n 's/^ *"file": "\(.*\.c\)",*$/\1/p' "$build/compile_commands.json" | grep -v "^$build/" | sort -u)
@@ -15,8 +16,9 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 status=0
-printf '%s\n' "$@" | xargs -n 8 -P 2 clang-tidy-19 -p "$build" --quiet --checks="$checks" --extra-arg=-Wno-enum-float-conversion \
-  > "$work/out" 2> "$work/errors" || status=$?
+printf '%s\n' "$@" | xargs -n 8 -P 2 clang-tidy-19 -p "$build" --quiet --checks="$checks" --extra-arg="$extra" --extra-arg="-I$PWD/include" \
+  --extra-arg=-Wno-enum-float-conversion \
+  > "$work/out" 2> "$work/errors" || status=1
 grep -E 'warning:|error:' "$work/out" "$work/errors" | sed "s#^[^:]*:##; s#^$PWD/##" | sort -u
 [ $status = 0 ] && echo "clang-tidy: $# files clean"
 exit $status
