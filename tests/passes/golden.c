@@ -50,6 +50,12 @@ static const golden goldens[] = {
      "symbol N in [1, 8] divisor 1\nsymbol M in [1, 8] divisor 1\nassume M == N, by \"build\"\ninput %0 \"x\" : f32[N]\n"
      "%1 = constant {value = dense f32[] [0]} : f32[]\n%2 = broadcast %1 {shape = [M], axes = []} : f32[M]\n"
      "%3 = add %2, %0 : f32[M]\noutput \"y\" %3\n"},
+    {"a branch whose types are equal under a guard", "simplify",
+     "symbol N in [1, 8] divisor 1\nsymbol M in [1, 8] divisor 1\nassume M == N, by \"build\"\ninput %0 \"x\" : f32[N]\n"
+     "input %1 \"z\" : f32[M]\n%2 = constant {value = dense bool[] [0]} : bool[]\n%3, %4 = cond %2 {\nyield %0, %0\n} {\nyield %1, %1\n} : f32[N], f32[N]\n"
+     "%5 = exp %4 : f32[N]\noutput \"a\" %3\noutput \"b\" %5\n",
+     "symbol N in [1, 8] divisor 1\nsymbol M in [1, 8] divisor 1\nassume M == N, by \"build\"\ninput %0 \"x\" : f32[N]\n"
+     "input %1 \"z\" : f32[M]\n%2 = reshape %1 {shape = [N]} : f32[N]\n%3 = exp %2 : f32[N]\noutput \"a\" %2\noutput \"b\" %3\n"},
     {"common subexpressions and dead code", "simplify",
      X_IN
      "%1 = exp %0 : f32[2, 3]\n%2 = exp %0 : f32[2, 3]\n%3 = log %0 : f32[2, 3]\n%4 = add %1, %2 : f32[2, 3]\noutput \"y\" %4\n",
