@@ -51,7 +51,8 @@ static weft_status build(weft_context *context, weft_safetensors *weights, const
     weft_tensor_release(kernel);
     WEFT_TRY(weft_graph_create(context, "vit", out_graph), "graph");
     weft_graph *g = *out_graph;
-    weft_nn_vit_options model = {.layers = o->layers, .heads = o->heads, .epsilon = 1e-6};
+    weft_nn_vit_options model = WEFT_NN_VIT_OPTIONS_INIT;
+    model.layers = o->layers, model.heads = o->heads;
     weft_dim shape[4] = {o->batch, 3, o->side, o->side};
     weft_value *images = weft_convert(g, weft_graph_input(g, "images", WEFT_F32, 4, shape), dtype);
     weft_graph_output(g, "logits", weft_convert(g, weft_nn_vit(g, weights, &model, images), WEFT_F32));

@@ -13,7 +13,7 @@
 
 static weft_compile_options with_defaults(const weft_compile_options *options) {
     weft_compile_options o = WEFT_COMPILE_OPTIONS_INIT;
-    if (options) memcpy(&o, options, options->struct_bytes < sizeof o ? options->struct_bytes : sizeof o);
+    WEFT_OPTIONS_READ(o, options);
     if (!o.targets) o.targets = "cpu";
     return o;
 }

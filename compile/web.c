@@ -2,11 +2,10 @@
 #include "compile/web.h"
 
 #include "base/file.h"
+#include "base/need.h"
 #include "base/text.h"
 #include "ir/graph.h"
 #include "weft/compile.h"
-
-#include <string.h>
 
 static weft_status write_files(weft_allocator allocator, const char *folder, weft_text *path) {
     for (const weft_web_file *file = weft_web_files; file->name; file++) {
@@ -23,7 +22,7 @@ weft_status weft_compile_web(weft_graph *graph, const weft_compile_options *opti
     weft_compile_options web = WEFT_COMPILE_OPTIONS_INIT;
     weft_allocator allocator = graph->context->allocator;
     weft_text path;
-    if (options) memcpy(&web, options, options->struct_bytes < sizeof web ? options->struct_bytes : sizeof web);
+    WEFT_OPTIONS_READ(web, options);
     web.targets = "webgpu";
     web.no_graph = true;
     WEFT_TRY(weft_folder_create(folder), "compiling for browsers");

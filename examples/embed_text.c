@@ -31,7 +31,8 @@ int main(int count, char **arguments) {
     weft_dim batch = weft_graph_symbol(g, "B", 1, 1024, 1), tokens = weft_graph_symbol(g, "T", 1, 512, 1);
     weft_value *ids = weft_graph_input(g, "ids", WEFT_I64, 2, (weft_dim[]){batch, tokens});
     weft_value *mask = weft_graph_input(g, "mask", WEFT_I64, 2, (weft_dim[]){batch, tokens});
-    weft_nn_bert_options options = {.layers = 6, .heads = 12, .epsilon = 1e-12};
+    weft_nn_bert_options options = WEFT_NN_BERT_OPTIONS_INIT;
+    options.layers = 6, options.heads = 12;
     weft_graph_output(g, "embedding", weft_nn_mean_pool(g, weft_nn_bert(g, weights, &options, ids, mask), mask));
     check(weft_graph_verify(g));
     if (save) {

@@ -1,4 +1,5 @@
 /* Convolutions and pools: windows over spatial axes. Read next: control.c. */
+#include "base/need.h"
 #include "frontend/ops/common.h"
 
 typedef struct full_window {
@@ -61,7 +62,7 @@ weft_value *weft_convolution_transpose(weft_graph *g, weft_value *x, weft_value 
     weft_value *operands[2] = {x, w};
     if (weft_ops_absent_any(g, operands, 2)) return weft_value_poison(g);
     weft_convolution_options o = WEFT_CONVOLUTION_OPTIONS_INIT;
-    if (options) o = *options;
+    WEFT_OPTIONS_READ(o, options);
     int rank = x->type.rank, spatial = rank - 2;
     int64_t groups = o.groups ? o.groups : 1;
     if (spatial < 0 || w->type.rank != rank || rank + 1 > WEFT_MAX_RANK || groups < 1) {

@@ -59,9 +59,11 @@ WEFT_API weft_value *weft_nn_self_attention(weft_graph *g, weft_value *x, const 
 
 /* A BERT encoder (Devlin et al. 2019) from a safetensors file with the reference names. */
 typedef struct weft_nn_bert_options {
+    size_t struct_bytes;
     int layers, heads;
-    double epsilon; /* of the layer norms */
+    double epsilon; /* of the layer norms; default 1e-12, as in the reference */
 } weft_nn_bert_options;
+#define WEFT_NN_BERT_OPTIONS_INIT {sizeof(weft_nn_bert_options), 0, 0, 0}
 /* ids [B, T] i64 tokens, mask [B, T] i64 (1 = token, 0 = padding) -> hidden states [B, T, D]. */
 WEFT_API weft_value *weft_nn_bert(weft_graph *g, weft_safetensors *weights, const weft_nn_bert_options *options,
                                   weft_value *ids, weft_value *mask);
@@ -71,10 +73,12 @@ WEFT_API weft_value *weft_nn_mean_pool(weft_graph *g, weft_value *hidden, weft_v
 /* A vision transformer (Dosovitskiy et al. 2021) from a safetensors file with the reference names (timm, I-JEPA), all
    of one dtype, that of the images. */
 typedef struct weft_nn_vit_options {
+    size_t struct_bytes;
     int layers, heads;
-    double epsilon; /* of the layer norms; 1e-6 in the reference */
+    double epsilon; /* of the layer norms; default 1e-6, as in the reference */
     bool mean_pool; /* classify the mean of the tokens, not the first */
 } weft_nn_vit_options;
+#define WEFT_NN_VIT_OPTIONS_INIT {sizeof(weft_nn_vit_options), 0, 0, 0, false}
 /* images [B, C, height, width], multiples of the patch's side -> logits [B, classes] when the file has head.weight,
    else normalised tokens [B, T, D]. */
 WEFT_API weft_value *weft_nn_vit(weft_graph *g, weft_safetensors *weights, const weft_nn_vit_options *options,

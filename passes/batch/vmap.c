@@ -1,4 +1,5 @@
 /* The public calls: a batch over values that exist, over a callback, and in chunks. */
+#include "base/need.h"
 #include "passes/batch/batch.h"
 
 /* -- axes */
@@ -72,7 +73,7 @@ void weft_vmap_values(weft_graph *graph, const weft_vmap_options *options, int v
                       int input_count, weft_value *const *inputs, weft_value *const *batches,
                       weft_value **out_batches) {
     weft_vmap_options o = WEFT_VMAP_OPTIONS_INIT;
-    if (options) o = *options;
+    WEFT_OPTIONS_READ(o, options);
     weft_value **front = weft_graph_allocate(graph, (size_t)input_count + 1, sizeof *front);
     weft_function_poison(graph, value_count, out_batches);
     if (!front || !weft_function_check(graph, "vmap: a value", value_count, values) ||
@@ -211,7 +212,7 @@ static bool run_chunked(const mapped *m, weft_dim extent, weft_dim chunk, weft_v
 void weft_vmap(weft_graph *graph, const weft_vmap_options *options, weft_body body, void *self, int input_count,
                weft_value *const *inputs, int output_count, weft_value **outputs) {
     weft_vmap_options o = WEFT_VMAP_OPTIONS_INIT;
-    if (options) o = *options;
+    WEFT_OPTIONS_READ(o, options);
     weft_value **front = weft_graph_allocate(graph, (size_t)input_count + 1, sizeof *front),
                **batches = weft_graph_allocate(graph, (size_t)input_count + 1, sizeof *batches);
     bool *is_batched = weft_graph_allocate(graph, (size_t)input_count + 1, sizeof *is_batched);

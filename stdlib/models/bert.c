@@ -4,26 +4,15 @@
 
 #include <stdio.h>
 
+#include "stdlib/nn/weights.h"
+
 typedef struct bert {
     weft_graph *g;
     weft_safetensors *file;
     const weft_nn_bert_options *options;
 } bert;
 
-/* A weight as a parameter of the graph; a missing one is a problem that names it. */
-static weft_value *weight(const bert *b, const char *name) {
-    weft_tensor *tensor = NULL;
-    int index = weft_safetensors_find(b->file, name);
-    weft_status status = index < 0 ? WEFT_STATUS(WEFT_NOT_FOUND, "the weights have no tensor \"%s\"", name)
-                                   : weft_safetensors_get(b->file, index, &tensor);
-    if (status) {
-        weft_graph_report(b->g, status);
-        return weft_scalar(b->g, WEFT_F32, 0);
-    }
-    weft_value *value = weft_graph_parameter(b->g, name, tensor);
-    weft_tensor_release(tensor);
-    return value;
-}
+static weft_value *weight(const bert *b, const char *name) { return weft_nn_weight(b->g, b->file, name); }
 
 static weft_value *layer_weight(const bert *b, int layer, const char *name) {
     char full[160];
@@ -33,7 +22,8 @@ static weft_value *layer_weight(const bert *b, int layer, const char *name) {
 
 static weft_value *norm(const bert *b, weft_value *x, weft_value *scale, weft_value *bias) {
     int64_t last[1] = {2};
-    return weft_layer_norm(b->g, x, scale, bias, 1, last, b->options->epsilon);
+    double epsilon = b->options->epsilon > 0 ? b->options->epsilon : 1e-12;
+    return weft_layer_norm(b->g, x, scale, bias, 1, last, epsilon);
 }
 
 static weft_value *embed(const bert *b, weft_value *ids) {

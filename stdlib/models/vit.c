@@ -7,6 +7,8 @@
 
 #include <stdio.h>
 
+#include "stdlib/nn/weights.h"
+
 typedef struct vit {
     weft_graph *g;
     weft_safetensors *file;
@@ -15,20 +17,7 @@ typedef struct vit {
 
 static bool has(const vit *v, const char *name) { return weft_safetensors_find(v->file, name) >= 0; }
 
-/* A weight as a parameter of the graph; a missing one is a problem that names it. */
-static weft_value *weight(const vit *v, const char *name) {
-    weft_tensor *tensor = NULL;
-    int index = weft_safetensors_find(v->file, name);
-    weft_status status = index < 0 ? WEFT_STATUS(WEFT_NOT_FOUND, "the weights have no tensor \"%s\"", name)
-                                   : weft_safetensors_get(v->file, index, &tensor);
-    if (status) {
-        weft_graph_report(v->g, status);
-        return weft_scalar(v->g, WEFT_F32, 0);
-    }
-    weft_value *value = weft_graph_parameter(v->g, name, tensor);
-    weft_tensor_release(tensor);
-    return value;
-}
+static weft_value *weight(const vit *v, const char *name) { return weft_nn_weight(v->g, v->file, name); }
 
 static weft_value *block_weight(const vit *v, int block, const char *name) {
     char full[96];
@@ -38,7 +27,8 @@ static weft_value *block_weight(const vit *v, int block, const char *name) {
 
 static weft_value *norm(const vit *v, weft_value *x, weft_value *scale, weft_value *bias) {
     int64_t last[1] = {weft_value_rank(x) - 1};
-    return weft_layer_norm(v->g, x, scale, bias, 1, last, v->options->epsilon);
+    double epsilon = v->options->epsilon > 0 ? v->options->epsilon : 1e-6;
+    return weft_layer_norm(v->g, x, scale, bias, 1, last, epsilon);
 }
 
 /* images [B, C, Y P, X P] -> [B, Y X, D]: a patch is a row, the convolution of stride P one product. */

@@ -30,7 +30,7 @@ weft_status weft_parameters_create(weft_context *context, weft_graph *g, const w
     weft_parameters *p = weft_allocate(context->allocator, sizeof *p);
     if (!p) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for the list of parameters");
     p->graph = g, p->context = context;
-    if (options) p->options = *options;
+    WEFT_OPTIONS_READ(p->options, options);
     if (p->options.dtype == WEFT_INVALID) p->options.dtype = WEFT_F32;
     weft_arena_init(context->allocator, &p->arena);
     weft_context_retain(context);

@@ -56,7 +56,8 @@ static void check_vit(const char *name, bool mean_pool, bool symbolic) {
     require(weft_graph_create(context, "vit", &g));
     weft_dim shape[4] = {symbolic ? weft_graph_symbol(g, "B", 1, 64, 1) : weft_tensor_shape(images)[0], 3,
                          weft_tensor_shape(images)[2], weft_tensor_shape(images)[3]};
-    weft_nn_vit_options options = {.layers = LAYERS, .heads = HEADS, .epsilon = 1e-6, .mean_pool = mean_pool};
+    weft_nn_vit_options options = WEFT_NN_VIT_OPTIONS_INIT;
+    options.layers = LAYERS, options.heads = HEADS, options.mean_pool = mean_pool;
     weft_graph_output(g, "y", weft_nn_vit(g, file, &options, weft_graph_input(g, "images", WEFT_F32, 4, shape)));
     require(weft_graph_verify(g));
     require(weft_graph_interpret(g, 1, &images, 1, &interpreted));
@@ -88,7 +89,8 @@ START_TEST(a_missing_weight_is_named) {
     require(weft_context_create(NULL, &context));
     weft_safetensors *file = open_golden(context, "vit_tokens.safetensors");
     require(weft_graph_create(context, "vit", &g));
-    weft_nn_vit_options options = {.layers = LAYERS + 1, .heads = HEADS, .epsilon = 1e-6};
+    weft_nn_vit_options options = WEFT_NN_VIT_OPTIONS_INIT;
+    options.layers = LAYERS + 1, options.heads = HEADS;
     weft_dim shape[4] = {1, 3, 12, 12};
     weft_graph_output(g, "y", weft_nn_vit(g, file, &options, weft_graph_input(g, "images", WEFT_F32, 4, shape)));
     weft_status status = weft_graph_verify(g);
