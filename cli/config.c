@@ -1,3 +1,5 @@
+/* See config.h. Line by line: a table's heading sets the prefix of the keys below it. Invariant: `count` counts entries
+   whose name is allocated, so that release frees what a failed read leaves. Read next: train.c. */
 #include "cli/config.h"
 
 #include <ctype.h>

@@ -136,8 +136,8 @@ static void emit_stores(weft_simt *s, weft_kval tx, weft_kval ty) {
         }
 }
 
-/* Step t fetches tile t, multiplies tile t - 1 meanwhile, keeps tile t. One piece of code for both the first fetch and the
-   others: compilers of WGSL take seconds for a fetch. */
+/* Step t fetches tile t, multiplies tile t - 1 meanwhile, keeps tile t. One piece of code for both the first fetch and
+   the others: compilers of WGSL take seconds for a fetch. */
 static void emit_loop(weft_simt *s, weft_kval tx, weft_kval ty) {
     weft_kernel *k = s->k;
     weft_kval zero = index_of(s, 0), one = index_of(s, 1),
@@ -145,7 +145,8 @@ static void emit_loop(weft_simt *s, weft_kval tx, weft_kval ty) {
     weft_kval buffer = weft_k_var(k, one), step = weft_k_for(k, zero, plus(s, steps, one), one, 0);
     size_t mark = weft_index_mark(s->index);
     weft_kval now = weft_k_get(k, buffer), other = weft_k_sub(k, one, now);
-    for (int side = 0; side < 2; side++) fetch(s, side, times(s, step, s->bk)); /* past the end: zeros, not multiplied */
+    for (int side = 0; side < 2; side++)
+        fetch(s, side, times(s, step, s->bk)); /* past the end: zeros, not multiplied */
     weft_k_if(k, weft_k_lt(k, zero, step));
     multiply(s, now, tx, ty);
     weft_k_end(k);

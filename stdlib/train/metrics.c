@@ -1,3 +1,5 @@
+/* See metrics.h. Invariant: a file holds whole lines; those of a run that goes on end at its checkpoint. Read next:
+   report.c. */
 #include "stdlib/train/metrics.h"
 
 #include "base/context.h"
@@ -7,7 +9,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +33,7 @@ static void keep_lines(const weft_file *file, int64_t last_step, weft_text *kept
 }
 
 static weft_status open_rows(weft_metrics *m, const char *path, int64_t last_step, const weft_text *heading,
-                             void **out_file) {
+                             FILE **out_file) {
     weft_text kept;
     weft_file old;
     weft_text_init(m->context->allocator, &kept);
@@ -76,7 +77,7 @@ weft_status weft_metrics_open(weft_context *context, const char *folder, int64_t
     return weft_status_annotate(status, __FILE__, __LINE__, "metrics in %s", folder);
 }
 
-static weft_status write_line(void *file, const weft_text *line) {
+static weft_status write_line(FILE *file, const weft_text *line) {
     bool written = fwrite(line->data, 1, line->length, file) == line->length && !fflush(file);
     return written ? NULL : weft_file_error("write", "metrics", errno);
 }

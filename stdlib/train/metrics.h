@@ -3,13 +3,15 @@
 #ifndef WEFT_STDLIB_TRAIN_METRICS_H
 #define WEFT_STDLIB_TRAIN_METRICS_H
 
+#include <stdio.h>
+
 #include "weft/train.h"
 
 enum { WEFT_METRICS_MAX = 32 };
 
 typedef struct weft_metrics {
     weft_context *context;
-    void *csv, *jsonl; /* FILE */
+    FILE *csv, *jsonl;
     int count;
     const char *names[WEFT_METRICS_MAX]; /* of the columns behind step */
 } weft_metrics;

@@ -48,7 +48,7 @@ static weft_status read_table(weft_arena *arena, const weft_file *file, table *t
     WEFT_TRY(read_heading(arena, &at, end, t), "heading");
     int64_t lines = 0;
     for (const char *c = at; c < end; c++) lines += *c == '\n';
-    t->cells = weft_arena_allocate_array(arena, (size_t)(lines * t->columns) + 1, sizeof *t->cells);
+    t->cells = weft_arena_allocate_array(arena, (size_t)lines + 1, (size_t)t->columns * sizeof *t->cells);
     if (!t->cells) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for %lld rows", (long long)lines);
     for (; t->rows < lines; t->rows++) {
         for (int c = 0; c < t->columns; c++) {

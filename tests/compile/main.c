@@ -1,3 +1,4 @@
+/* Tests of compile/: one suite per file. */
 #include <check.h>
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* Optimizers, schedules and losses: one suite per file. */
 #include <check.h>
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* Training: whole steps of a model; runs interrupted and resumed. One suite per file. */
 #include <check.h>
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* See testing.h. */
 #include "tests/train/testing.h"
 
 #include <stdio.h>
