@@ -113,7 +113,8 @@ static int stages_of(const weft_capability *capability, const tile_choice *choic
     return stages;
 }
 
-/* Narrow tiles at the right edge take about a third of a whole one; the blocks that the last round leaves idle have them.
+/* Narrow tiles at the right edge take about a third of a whole one; the blocks that the last round leaves idle have
+ * them.
  */
 static double tail_waves(const tile_choice *choice, int64_t tiles, int64_t blocks, int64_t tails) {
     if (!choice->tail) return 0;

@@ -44,6 +44,19 @@ static void build_matmul(weft_graph *g, const int64_t *x) {
     weft_graph_output(g, "d", d);
 }
 
+static void build_batched(weft_graph *g, const int64_t *x) {
+    bool nt = x[4] == 1;
+    weft_dim b = x[0], m = x[1], n = x[2], k = x[3];
+    weft_value *left = weft_graph_input(g, "a", WEFT_BF16, 3, (weft_dim[]){b, m, k});
+    weft_value *right = weft_graph_input(g, "b", WEFT_BF16, 3, nt ? (weft_dim[]){b, n, k} : (weft_dim[]){b, k, n});
+    int64_t batch = 0, lhs = 2, rhs = nt ? 2 : 1;
+    weft_dot_options options = WEFT_DOT_OPTIONS_INIT;
+    options.batch_count = 1, options.lhs_batch = &batch, options.rhs_batch = &batch;
+    options.contract_count = 1, options.lhs_contract = &lhs, options.rhs_contract = &rhs;
+    options.dtype = WEFT_BF16;
+    weft_graph_output(g, "d", weft_dot_general(g, left, right, &options));
+}
+
 static void build_convolution(weft_graph *g, const int64_t *x, weft_dtype dtype) {
     weft_dim in[4] = {x[0], x[1], x[3], x[3]}, kernel[4] = {x[2], x[1] / x[7], x[4], x[4]};
     int64_t stride[2] = {x[5], x[5]}, channels = 1;
@@ -199,7 +212,8 @@ weft_status weft_bench_graph(weft_context *context, const char *name, int count,
                 {"mlp", 4},
                 {"attention_tokens", 6},
                 {"convolution_half", 8},
-                {"convolution_tf32", 8}};
+                {"convolution_tf32", 8},
+                {"matmul_batched", 5}};
     size_t row = 0;
     *out_graph = NULL;
     while (row < sizeof rows / sizeof *rows && strcmp(rows[row].name, name)) row++;
@@ -211,6 +225,8 @@ weft_status weft_bench_graph(weft_context *context, const char *name, int count,
         build_matmul(*out_graph, numbers);
     else if (row == 8)
         build_attention(*out_graph, numbers);
+    else if (row == 16)
+        build_batched(*out_graph, numbers);
     else if (row == 9 || row >= 14)
         build_convolution(*out_graph, numbers, row == 14 ? WEFT_BF16 : WEFT_F32);
     else if (row == 10)

@@ -10,6 +10,7 @@
                                               residual[m, n], 2 two scalars, result bf16; dtype 0 bf16, 1 f16, 2 f32,
                                               3 f8e4m3fn, + 8: compiled with every relaxation,
                                               + 16: without what only Hopper has
+   matmul_batched  b m n k order                  bf16, order 1 or 0
    softmax       rows columns dtype           along columns
    layer_norm    rows columns dtype           with scale and bias
    rms_norm      rows columns dtype
