@@ -291,6 +291,9 @@ static weft_status make_maps(weft_hopper *h, weft_kernel_plan *plan) {
     need_buffer(h, p->a.operand, h->packed_a, "a");
     need_buffer(h, p->b.operand, h->packed_b, "b");
     h->a_rows = divides(h->request->graph, p->m, (int64_t)h->bm * h->cluster) ? h->bm : 64;
+    if (p->a.k_contiguous && h->bm == 64 && h->cluster == 1 && weft_dim_is_number(p->m) && p->m < 64)
+        h->a_rows = (int)(p->m + 7) / 8 * 8;
+    h->a_loaded = (h->a_rows < 64 ? h->a_rows : h->bm) * HOPPER_ROW_BYTES;
     plan->maps[0] = side_map(h, &p->a, h->packed_a, p->m, h->a_rows, h->bk);
     plan->maps[1] = side_map(h, &p->b, h->packed_b, p->n, h->bn / h->cluster, h->bk / h->cluster);
     h->map_a = map_value(h, 0, p->dtype, false, "map_a");

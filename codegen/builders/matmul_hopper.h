@@ -31,6 +31,7 @@ typedef struct weft_hopper {
     int bm, bn, bk, consumers, cluster, stages, group, outs;
     int element_bytes; /* of an operand */
     int a_rows;        /* of one box of A, when its memory runs along k */
+    int a_loaded;      /* bytes of A that a stage receives */
     weft_async_type unit;
     bool promote; /* sums of one stage are added to f32 sums outside of the matrix unit */
     int a_bytes, b_bytes, stage_bytes;

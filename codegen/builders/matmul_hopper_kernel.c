@@ -32,6 +32,10 @@ static void load_a(weft_hopper *h, weft_kval slot, weft_kval at, weft_kval k0, w
                       plus(h, m, index_of(h, 64 * box)), k0, place.batch, 0);
         return;
     }
+    if (h->a_rows < 64) { /* all rows there are, in the first of 64 */
+        load_tile(h, at, h->map_a, slot, k0, m, place.batch, 0);
+        return;
+    }
     weft_kval end = weft_k_extent(k, h->product.m), inside;
     for (int row = 0; row < h->bm; row += h->a_rows) {
         weft_kval first = plus(h, m, index_of(h, row));
@@ -86,7 +90,7 @@ static void emit_producer(weft_hopper *h) {
         load_tail(h, slot, b_at, k0, place);
         weft_k_else(k);
     }
-    weft_ring_expect(k, &ring, h->stage_bytes);
+    weft_ring_expect(k, &ring, h->a_loaded + h->b_bytes);
     load_a(h, slot, at, k0, place);
     load_b(h, slot, b_at, k0, place);
     if (h->tail) weft_k_end(k);
@@ -614,8 +618,23 @@ static void emit_consumer(weft_hopper *h, weft_kval thread) {
 
 /* -- the block */
 
+/* Rows of the A tiles that no copy writes: the unit reads them, and what comes of them is not stored. */
+static void clear_rest(weft_hopper *h, weft_kval thread) {
+    weft_kernel *k = h->k;
+    int rest = (64 - h->a_rows) * HOPPER_ROW_BYTES, threads = k->threads;
+    for (int stage = 0; stage < h->stages; stage++) {
+        weft_kval at = weft_k_for(k, times(h, thread, 16), index_of(h, rest), index_of(h, (int64_t)16 * threads), 0);
+        weft_kval to = plus(h, at, index_of(h, (int64_t)stage * h->stage_bytes + h->a_rows * HOPPER_ROW_BYTES));
+        weft_k_store(k, h->operands, to, WEFT_KNONE, weft_k_constant_lanes(k, WEFT_U8, 0, 16));
+        if (!k->failed) k->instrs[k->instr_count - 1].align_bytes = 16;
+        weft_k_end(k);
+    }
+    weft_k_effect(k, WEFT_K_fence_async, 0, NULL, 0, 0);
+}
+
 static void emit_barriers(weft_hopper *h, weft_kval thread) {
     weft_kernel *k = h->k;
+    if (h->a_rows < 64) clear_rest(h, thread);
     weft_k_if(k, weft_k_eq(k, thread, index_of(h, 0)));
     weft_k_effect(k, WEFT_K_map_prefetch, 1, &h->map_a, 0, 0);
     weft_k_effect(k, WEFT_K_map_prefetch, 1, &h->map_b, 0, 0);
