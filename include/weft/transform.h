@@ -113,10 +113,11 @@ WEFT_API void weft_vmap_values(weft_graph *graph, const weft_vmap_options *optio
 typedef enum weft_save {
     WEFT_SAVE_NOTHING,
     WEFT_SAVE_EVERYTHING,
-    WEFT_SAVE_PRODUCTS,      /* results of dot_general, convolution, attention */
-    WEFT_SAVE_NAMED,         /* values that weft_save_name gave one of `names` */
-    WEFT_SAVE_WITHIN_BUDGET, /* as much as fits budget_bytes: elementwise values are dropped first, then reductions,
-                                then products, larger ones first. Extents without a bound count at their minimum. */
+    WEFT_SAVE_PRODUCTS,          /* results of dot_general, convolution, attention */
+    WEFT_SAVE_ALL_BUT_ATTENTION, /* attention is computed again in the reverse part */
+    WEFT_SAVE_NAMED,             /* values that weft_save_name gave one of `names` */
+    WEFT_SAVE_WITHIN_BUDGET,     /* as much as fits budget_bytes: elementwise values are dropped first, then reductions,
+                                    then products, larger ones first. Extents without a bound count at their minimum. */
 } weft_save;
 typedef struct weft_remat_options {
     size_t struct_bytes;

@@ -124,11 +124,14 @@ void weft_batch_node(weft_batch *batch, weft_node *node, bool copy) {
     weft_location location = graph->location;
     graph->location = node->location;
     weft_batch_hook hook = weft_batch_get(node->op, &reason);
-    if (!depends(batch, node)) {
+    if (copy && node->op == WEFT_OP_state_update) {
+        weft_graph_problem(graph, "%s in a function that is batched: %s", weft_op_get(node->op)->name, reason);
+    } else if (!depends(batch, node)) {
         if (!draws(batch, node) && copy) (void)weft_node_clone(graph, node, &batch->plain);
-    } else if (hook || weft_op_get(node->op)->class == WEFT_CLASS_DERIVED) {
+    } else if (!weft_function_touches_states(graph, node) &&
+               (hook || weft_op_get(node->op)->class == WEFT_CLASS_DERIVED)) {
         run_hook(batch, hook ? hook : weft_batch_decompose, node);
-    } else {
+    } else if (!hook) {
         weft_graph_problem(graph, "%s has no batching rule: %s", weft_op_get(node->op)->name, reason);
     }
     graph->location = location;

@@ -105,6 +105,17 @@ typedef struct mapped {
     const bool *is_batched;
 } mapped;
 
+/* A body's updates of states would write what one element gives: its placeholders' zeros. */
+static bool updates_states(weft_graph *graph, const weft_block *block, int first_id) {
+    for (const weft_node *node = block->last; node && node->id >= first_id; node = node->previous) {
+        bool updates = node->op == WEFT_OP_state_update;
+        for (int r = 0; r < node->region_count; r++)
+            updates |= updates_states(graph, node->regions[r]->block, first_id);
+        if (updates) return true;
+    }
+    return false;
+}
+
 /* The body built on placeholders, then batched over `inputs` (as mapped.inputs, of this extent). */
 static bool run_body(const mapped *m, weft_dim extent, weft_value *const *inputs, weft_value **out_batches) {
     weft_graph *graph = m->graph;
@@ -122,6 +133,10 @@ static bool run_body(const mapped *m, weft_dim extent, weft_value *const *inputs
     }
     int first_id = graph->next_id;
     m->body(m->self, graph, arguments, results);
+    if (updates_states(graph, graph->insertion, first_id)) {
+        weft_graph_problem(graph, "vmap: the body updates a state, which has one value, not one for each element");
+        return false;
+    }
     for (int i = 0; i < m->output_count; i++) {
         if (!results[i]) weft_graph_problem(graph, "vmap: the body gives no result %d", i);
         if (!results[i] || weft_value_is_poison(results[i])) return false;

@@ -81,6 +81,7 @@ static void push_node(weft_graph *graph, weft_node *node, weft_value_map *tangen
     }
     if (!any) return;
     graph->location = node->location;
+    if (weft_function_touches_states(graph, node)) return;
     if (!graph->location.origin) graph->location.origin = node->id;
     weft_jvp_hook hook = weft_jvp_get(node->op, &reason);
     bool derived = weft_op_get(node->op)->class == WEFT_CLASS_DERIVED;

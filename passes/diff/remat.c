@@ -85,10 +85,11 @@ static bool is_kept(const weft_remat *remat, const weft_remat_scope *scope, cons
     case WEFT_SAVE_NOTHING: return false;
     case WEFT_SAVE_EVERYTHING: return true;
     case WEFT_SAVE_PRODUCTS: return is_product(node);
+    case WEFT_SAVE_ALL_BUT_ATTENTION: return node->op != WEFT_OP_attention;
     case WEFT_SAVE_NAMED: return is_named(scope, value);
     case WEFT_SAVE_WITHIN_BUDGET:
-        return weft_map_has(&remat->residuals, &value, sizeof value) &&
-               !weft_map_has(&remat->dropped, &value, sizeof value);
+        return !remat->over_budget || (weft_map_has(&remat->residuals, &value, sizeof value) &&
+                                       !weft_map_has(&remat->dropped, &value, sizeof value));
     }
     return true;
 }
@@ -131,6 +132,7 @@ static void drop_over_budget(weft_remat *remat, residual *list, size_t count) {
             if (!weft_map_put(&remat->dropped, &list[i].value, sizeof list[i].value, NULL))
                 remat->graph->out_of_memory = true;
             total -= list[i].bytes;
+            remat->over_budget = true;
         }
     }
 }
@@ -182,6 +184,8 @@ static weft_value *remember(weft_remat *remat, const weft_value *value, weft_val
     return again;
 }
 
+void weft_remat_done(weft_remat *remat, weft_value *value) { (void)remember(remat, value, value); }
+
 static bool is_recomputed(const weft_remat *remat, const weft_value *value, int scope) {
     if (!value->node || !value->node->location.scope || (remat->within && value->node->block != remat->within))
         return false;
@@ -193,13 +197,12 @@ bool weft_remat_keeps(const weft_remat *remat, const weft_value *value, int scop
     return value->node->location.scope && !is_recomputed(remat, value, scope);
 }
 
-/* What the copy of a node reads: recomputed too, or kept and behind a barrier. Small constants need none. */
-static void prepare(weft_remat *remat, weft_value *value, int scope) {
-    if (weft_value_map_find(&remat->again, value)) return;
-    if (is_recomputed(remat, value, scope))
-        (void)weft_remat_value(remat, value, scope);
-    else if (!value->node || value->node->op != WEFT_OP_constant)
-        (void)remember(remat, value, weft_build(remat->graph, WEFT_OP_optimization_barrier, 1, &value, 0, NULL));
+weft_value *weft_remat_operand(weft_remat *remat, weft_value *value, int scope) {
+    weft_value *found = weft_value_map_find(&remat->again, value);
+    if (found) return found;
+    if (is_recomputed(remat, value, scope)) return weft_remat_value(remat, value, scope);
+    if (value->node && value->node->op == WEFT_OP_constant) return value;
+    return remember(remat, value, weft_build(remat->graph, WEFT_OP_optimization_barrier, 1, &value, 0, NULL));
 }
 
 weft_value *weft_remat_value(weft_remat *remat, weft_value *value, int scope) {
@@ -209,8 +212,10 @@ weft_value *weft_remat_value(weft_remat *remat, weft_value *value, int scope) {
     const weft_node *node = value->node;
     weft_value_list captures = {0};
     weft_node_captures(remat->graph, node, &captures);
-    for (int i = 0; i < node->operand_count; i++) prepare(remat, node->operands[i], node->location.scope);
-    for (size_t i = 0; i < captures.count; i++) prepare(remat, captures.values[i], node->location.scope);
+    for (int i = 0; i < node->operand_count; i++)
+        (void)weft_remat_operand(remat, node->operands[i], node->location.scope);
+    for (size_t i = 0; i < captures.count; i++)
+        (void)weft_remat_operand(remat, captures.values[i], node->location.scope);
     weft_value_list_deinit(remat->graph, &captures);
     if (!weft_node_clone(remat->graph, node, &remat->again)) return value;
     return weft_value_mapped(&remat->again, value);

@@ -15,6 +15,7 @@ typedef struct weft_remat {
     weft_value_map again;     /* value -> computed anew, or behind its barrier */
     weft_map dropped;         /* values that a budget does not keep */
     weft_map residuals;       /* values a budget was asked about */
+    bool over_budget;         /* something was dropped */
     const weft_block *within; /* values of other blocks are kept; NULL = of any */
 } weft_remat;
 
@@ -25,5 +26,9 @@ void weft_remat_deinit(weft_remat *remat);
 bool weft_remat_keeps(const weft_remat *remat, const weft_value *value, int scope);
 /* The value, or the same computed anew at the insertion point, for a node of `scope`. */
 weft_value *weft_remat_value(weft_remat *remat, weft_value *value, int scope);
+/* The value belongs to the reverse part already. */
+void weft_remat_done(weft_remat *remat, weft_value *value);
+/* The same for an operand of something that is computed anew: what is kept comes from behind a barrier. */
+weft_value *weft_remat_operand(weft_remat *remat, weft_value *value, int scope);
 
 #endif

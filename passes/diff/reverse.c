@@ -73,30 +73,34 @@ void weft_reversal_add(weft_reversal *r, const weft_value *to, weft_value *cotan
 
 /* -- what a linear node needs that is not linear */
 
-static weft_value *materialise(weft_reversal *r, weft_value *value, int scope);
+static weft_value *materialise(weft_reversal *r, weft_value *value, int scope, bool again);
 
-/* Operands of the node and of what is in its regions. */
-static void materialise_node(weft_reversal *r, weft_node *node) {
+/* Operands of the node and of what is in its regions. again: the node computes anew what a scope does not keep. */
+static void materialise_node(weft_reversal *r, weft_node *node, bool again) {
     for (int i = 0; i < node->operand_count; i++)
         if (!weft_reversal_is_linear(r, node->operands[i]))
-            weft_node_set_operand(node, i, materialise(r, node->operands[i], node->location.scope));
+            weft_node_set_operand(node, i, materialise(r, node->operands[i], node->location.scope, again));
     for (int k = 0; k < node->region_count; k++)
-        for (weft_node *inner = node->regions[k]->block->first; inner; inner = inner->next) materialise_node(r, inner);
+        for (weft_node *inner = node->regions[k]->block->first; inner; inner = inner->next)
+            materialise_node(r, inner, again);
 }
 
 /* The value where the insertion point can see it: nodes of the scratch block come out of it, with what they need.
    scope: the rematerialisation scope of who needs it. */
-static weft_value *materialise(weft_reversal *r, weft_value *value, int scope) {
+static weft_value *materialise(weft_reversal *r, weft_value *value, int scope, bool again) {
     weft_node *node = value->node;
     if (node && node->block == r->scratch) {
         weft_remat *remat = r->remat;
-        if (remat && weft_remat_keeps(remat, value, scope)) r->remat = NULL; /* CSE joins it with the forward part's */
-        materialise_node(r, node);
+        bool kept = remat && weft_remat_keeps(remat, value, scope);
+        if (kept) r->remat = NULL; /* CSE joins it with the forward part's */
+        materialise_node(r, node, remat && !kept && node->location.scope);
         r->remat = remat;
+        for (int i = 0; remat && i < node->result_count; i++) weft_remat_done(remat, &node->results[i]);
         weft_node_move(node, (weft_place){r->graph->insertion, r->graph->insert_before});
         return value;
     }
-    return r->remat && !weft_value_is_inside(value, r->scratch) ? weft_remat_value(r->remat, value, scope) : value;
+    if (!r->remat || weft_value_is_inside(value, r->scratch)) return value;
+    return again ? weft_remat_operand(r->remat, value, scope) : weft_remat_value(r->remat, value, scope);
 }
 
 /* -- nodes */
@@ -121,7 +125,7 @@ static void transpose_node(weft_reversal *r, weft_node *node) {
         weft_graph_problem(g, "%s has no transpose: %s", weft_op_get(node->op)->name, reason);
         return;
     }
-    if (r->scratch) materialise_node(r, node);
+    if (r->scratch) materialise_node(r, node, false);
     weft_transpose_rule rule = {
         .graph = g, .node = node, .linear = linear, .cotangents = in, .out_cotangents = out, .reverse = r};
     hook(&rule);

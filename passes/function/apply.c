@@ -23,7 +23,8 @@ static bool any_mapped(const weft_value_map *map, const weft_node *node, const w
 static void apply_node(weft_graph *graph, const weft_node *node, weft_value_map *map) {
     weft_value_list captures = {0};
     weft_node_captures(graph, node, &captures);
-    if (any_mapped(map, node, &captures)) (void)weft_node_clone(graph, node, map);
+    if (any_mapped(map, node, &captures) && !weft_function_touches_states(graph, node))
+        (void)weft_node_clone(graph, node, map);
     weft_value_list_deinit(graph, &captures);
 }
 

@@ -37,6 +37,10 @@ void weft_node_captures(weft_graph *graph, const weft_node *node, weft_value_lis
    state is a problem of the graph. */
 const weft_node *weft_state_source(weft_graph *graph, const weft_node *read);
 
+/* Regions that are copied must not touch states that change: an update inside would run twice, a read might see another
+   value. True after a problem was recorded. */
+bool weft_function_touches_states(weft_graph *graph, const weft_node *node);
+
 /* Is the value defined in this block or in one inside it? */
 bool weft_value_is_inside(const weft_value *value, const weft_block *block);
 /* A region whose block has no yield is scratch: takes its nodes, and their uses of values outside, away. */

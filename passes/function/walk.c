@@ -101,6 +101,37 @@ const weft_node *weft_state_source(weft_graph *graph, const weft_node *read) {
     return NULL;
 }
 
+/* Is the state updated anywhere around the insertion point? */
+static bool is_updated(const weft_graph *graph, const char *name) {
+    for (const weft_block *block = graph->insertion; block; block = weft_block_around(block))
+        for (const weft_node *node = block->first; node; node = node->next)
+            if (is_update_of(node, name) || updates_inside(node, name)) return true;
+    return false;
+}
+
+static const char *state_in(const weft_graph *graph, const weft_block *block) {
+    for (const weft_node *node = block->first; node; node = node->next) {
+        const char *name = weft_node_string(node, WEFT_ATTR_name, "");
+        if (node->op == WEFT_OP_state_update || (node->op == WEFT_OP_state_read && is_updated(graph, name)))
+            return name;
+        for (int r = 0; r < node->region_count; r++)
+            if ((name = state_in(graph, node->regions[r]->block))) return name;
+    }
+    return NULL;
+}
+
+bool weft_function_touches_states(weft_graph *graph, const weft_node *node) {
+    for (int r = 0; r < node->region_count; r++) {
+        const char *name = state_in(graph, node->regions[r]->block);
+        if (!name) continue;
+        weft_graph_problem(graph,
+                           "a %s that reads or updates state %s: read it before, carry it as a value, update it after",
+                           weft_op_get(node->op)->name, name);
+        return true;
+    }
+    return false;
+}
+
 typedef struct walk {
     weft_graph *graph;
     weft_map marks; /* nodes reached; inputs' values */

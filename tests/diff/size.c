@@ -92,10 +92,36 @@ START_TEST(transformer_layer) {
 }
 END_TEST
 
+/* Attention's own node: once when it is kept, once more behind barriers when it is not; softmax likewise. */
+START_TEST(computed_again) {
+    static const weft_save saves[4] = {WEFT_SAVE_EVERYTHING, WEFT_SAVE_PRODUCTS, WEFT_SAVE_ALL_BUT_ATTENTION,
+                                       WEFT_SAVE_NOTHING};
+    static const int attentions[4] = {1, 1, 2, 2}, exponentials[4] = {1, 2, 1, 2};
+    weft_remat_options o = WEFT_REMAT_OPTIONS_INIT;
+    weft_value *q = weft_graph_input(g, "q", WEFT_F32, 4, (weft_dim[]){2, 4, 8, 8}), *gradient;
+    o.save = saves[_i];
+    weft_remat_begin(g, &o);
+    weft_value *a = weft_attention(g, q, weft_sin(g, q), q, NULL, NULL);
+    weft_value *y = weft_mul(g, weft_tanh(g, a), weft_exp(g, a));
+    weft_remat_end(g);
+    weft_gradient(g, weft_reduce_sum(g, weft_square(g, y), 0, NULL, false), NULL, 1, &q, &gradient);
+    weft_graph_output(g, "y", y);
+    weft_graph_output(g, "gradient", gradient);
+    weft_pass_context pass = {.graph = g};
+    expect(weft_graph_verify(g), "verify");
+    expect(weft_pipeline_run(&pass, "simplify"), "simplify");
+    ck_assert_int_eq(count_of(WEFT_OP_attention), attentions[_i]);
+    ck_assert_int_eq(count_of(WEFT_OP_attention_backward), 1);
+    ck_assert_int_eq(count_of(WEFT_OP_exp), exponentials[_i]);
+    ck_assert_int_eq(count_of(WEFT_OP_tanh), exponentials[_i]);
+}
+END_TEST
+
 TCase *case_size(void) {
     TCase *c = tcase_create("size");
     tcase_add_checked_fixture(c, set_up, tear_down);
     tcase_add_test(c, mlp);
     tcase_add_test(c, transformer_layer);
+    tcase_add_loop_test(c, computed_again, 0, 4);
     return c;
 }

@@ -250,6 +250,34 @@ START_TEST(state_in_loop) {
 }
 END_TEST
 
+/* Copies of a region would update a state twice, or read what it became since: gradients, calls and batches say so. A
+   read of a state that never changes is fine. */
+static void reading(void *self, weft_graph *graph, weft_value *const *a, weft_value **results) {
+    (void)self;
+    results[0] = weft_mul(graph, a[0], weft_state_read(graph, "s"));
+}
+START_TEST(states_in_regions) {
+    weft_type type = weft_type_make(g, WEFT_F64, 1, (weft_dim[]){3});
+    weft_graph_add_state(g, "s", &type, NULL);
+    weft_value *x = input("x", 3), *rows = weft_graph_input(g, "rows", WEFT_F64, 2, (weft_dim[]){2, 3}), *y, *z;
+    if (_i == 1) weft_state_update(g, "s", x);
+    weft_scan(g, 1, &x, 0, NULL, 2, false, _i < 2 ? reading : updating, NULL, 0, &y);
+    if (_i == 3)
+        weft_vmap_values(g, NULL, 1, &y, 1, &x, &rows, &z);
+    else if (_i == 4)
+        weft_apply(g, 1, &y, 1, &x, (weft_value *[]){weft_sin(g, x)}, &z);
+    else if (_i == 5)
+        weft_vmap(g, NULL, updating, NULL, 1, &rows, 1, &z);
+    else
+        weft_gradient(g, y, NULL, 1, &x, &z);
+    weft_graph_output(g, "z", z);
+    if (_i == 0)
+        expect(weft_graph_verify(g), "a state that does not change");
+    else
+        expect_problem("state");
+}
+END_TEST
+
 /* while without a bound: forward against differences; reverse says what is missing. */
 static void more(void *self, weft_graph *graph, weft_value *const *a, weft_value **results) {
     (void)self;
@@ -368,6 +396,7 @@ TCase *case_transforms(void) {
     tcase_add_test(c, rule_mistakes);
     tcase_add_test(c, states);
     tcase_add_test(c, state_in_loop);
+    tcase_add_loop_test(c, states_in_regions, 0, 6);
     tcase_add_test(c, unbounded_while);
     tcase_add_test(c, functionalized);
     tcase_add_test(c, anomalies);
