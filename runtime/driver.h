@@ -13,7 +13,7 @@
 #include "base/program.h"
 #include "weft/device.h"
 
-/* Code of one program for one target: a freestanding ELF image (cpu), cubin or PTX (cuda). */
+/* Code of one program for one target: a freestanding ELF image (cpu), cubin or PTX (cuda), SPIR-V modules (vulkan). */
 typedef struct weft_binary {
     const char *arch;
     const void *data;
@@ -32,7 +32,8 @@ typedef struct weft_launch_map {
     int swizzle_bytes;
 } weft_launch_map;
 
-/* CUDA kernels take their buffers, then their extents (64-bit), then their tensor maps, each in argument order. */
+/* GPU kernels take their buffers, then their extents (64-bit), then (CUDA) their tensor maps, each in argument order.
+ */
 typedef struct weft_launch {
     int kernel; /* index into the program's kernels */
     int64_t grid;
