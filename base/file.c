@@ -1,9 +1,11 @@
 /* Files on POSIX. A writer never leaves a half-written file under the final name: the data goes to a fresh file in the
-   same folder, is synced, and is renamed over the path. */
+   same folder, is synced, and is renamed over the path. Only regular files are read and replaced: opening a pipe would
+   wait for its other end, and a rename over a device removes the device. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -26,7 +28,7 @@ weft_status weft_file_error(const char *action, const char *path, int error) {
 
 weft_status weft_file_map(const char *path, weft_file *out_file) {
     *out_file = (weft_file){0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return weft_file_error("open", path, errno);
     weft_status status = NULL;
     struct stat info;
@@ -60,9 +62,28 @@ static void writer_free(weft_file_writer *writer) {
     *writer = (weft_file_writer){.allocator = writer->allocator};
 }
 
+/* The file behind a symbolic link is replaced, not the link. out_mode: the permissions to keep, 0 for a new file. */
+static weft_status resolve(const char **path, char *buffer, mode_t *out_mode) {
+    struct stat info;
+    *out_mode = 0;
+    if (!(*path)[0]) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "the name of the file to write is empty");
+    if (lstat(*path, &info)) return errno == ENOENT ? NULL : weft_file_error("write", *path, errno);
+    if (S_ISLNK(info.st_mode)) {
+        if (!realpath(*path, buffer) || stat(buffer, &info)) return weft_file_error("follow the link", *path, errno);
+        *path = buffer;
+    }
+    if (S_ISDIR(info.st_mode)) return weft_file_error("write", *path, EISDIR);
+    if (!S_ISREG(info.st_mode))
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "cannot write %s: it is not a regular file", *path);
+    *out_mode = info.st_mode & 07777;
+    return NULL;
+}
+
 weft_status weft_file_writer_open(weft_allocator allocator, const char *path, weft_file_writer *out_writer) {
+    char resolved[PATH_MAX];
+    mode_t mode;
     *out_writer = (weft_file_writer){.allocator = allocator};
-    if (!path[0]) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "the name of the file to write is empty");
+    WEFT_TRY(resolve(&path, resolved, &mode), "opening a file to write");
     size_t bytes = strlen(path) + 1;
     char *copy = weft_allocate(allocator, bytes), *temporary = weft_allocate(allocator, bytes - 1 + SUFFIX_BYTES);
     if (!copy || !temporary) {
@@ -82,6 +103,7 @@ weft_status weft_file_writer_open(weft_allocator allocator, const char *path, we
         fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd < 0 && errno != EEXIST) break;
     }
+    if (fd >= 0 && mode) (void)fchmod(fd, mode); /* where the system refuses, the file has the default ones */
     if (fd >= 0) out_writer->file = fdopen(fd, "wb");
     if (out_writer->file) return NULL;
     weft_status status = weft_file_error("create", path, errno);

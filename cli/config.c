@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
+
 enum { LINE_BYTES = 4096, NAME_BYTES = 256 };
 
 typedef struct reader {
@@ -140,25 +142,33 @@ static weft_status read_line(reader *r, const char *at) {
     return read_value(r, skip_blanks(at + 1), entry);
 }
 
+/* One line of the file, without its end, into text. */
+static weft_status copy_line(const reader *r, const char *from, size_t length, char *text) {
+    while (length && from[length - 1] == '\r') length--;
+    if (length >= LINE_BYTES) return wrong(r, "the line is too long");
+    if (memchr(from, 0, length)) return wrong(r, "there is a zero byte in the line");
+    memcpy(text, from, length);
+    text[length] = 0;
+    return NULL;
+}
+
 weft_status cli_config_read(const char *path, cli_config *out_config) {
     char line[LINE_BYTES];
     reader r = {.config = out_config};
     *out_config = (cli_config){.path = path};
-    FILE *file = fopen(path, "r");
-    if (!file) return WEFT_STATUS(WEFT_NOT_FOUND, "cannot open %s: %s", path, strerror(errno));
+    weft_file file;
+    WEFT_TRY(weft_file_map(path, &file), "reading %s", path);
     weft_status status = NULL;
-    while (!status && fgets(line, sizeof line, file)) {
-        size_t length = strlen(line);
+    const char *at = file.data, *end = at ? at + file.bytes : at;
+    while (!status && at < end) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        if (!stop) stop = end;
         r.line++;
-        if (length + 1 == sizeof line)
-            status = wrong(&r, "the line is too long");
-        else {
-            while (length && (line[length - 1] == '\n' || line[length - 1] == '\r')) line[--length] = 0;
-            status = read_line(&r, line);
-        }
+        status = copy_line(&r, at, (size_t)(stop - at), line);
+        if (!status) status = read_line(&r, line);
+        at = stop < end ? stop + 1 : end;
     }
-    if (!status && ferror(file)) status = WEFT_STATUS(WEFT_IO, "cannot read %s", path);
-    (void)fclose(file);
+    weft_file_unmap(&file);
     if (status) cli_config_release(out_config);
     return status;
 }

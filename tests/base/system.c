@@ -3,7 +3,9 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -42,6 +44,36 @@ START_TEST(files) {
     deep[strlen(deep) - 3] = 0;
     ck_assert_int_eq(rmdir(deep), 0);
     ck_assert_int_eq(rmdir(folder), 0);
+}
+END_TEST
+
+/* A pipe without a writer does not block a reader, a device or a pipe is never replaced, a link stays a link and what
+   it points at keeps its permissions. */
+START_TEST(special_files) {
+    char folder[] = "/tmp/weft-test-XXXXXX", pipe[64], link[64], target[64], loose[64];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    (void)snprintf(pipe, sizeof pipe, "%s/pipe", folder);
+    (void)snprintf(link, sizeof link, "%s/link", folder);
+    (void)snprintf(loose, sizeof loose, "%s/loose", folder);
+    (void)snprintf(target, sizeof target, "%s/target", folder);
+    weft_file file;
+    struct stat info;
+    ck_assert_int_eq(mkfifo(pipe, 0600), 0);
+    expect_code(weft_file_map(pipe, &file), WEFT_INVALID_ARGUMENT);
+    expect_code(weft_file_write_all(weft_allocator_system(), pipe, "hello", 5), WEFT_INVALID_ARGUMENT);
+    ck_assert(stat(pipe, &info) == 0 && S_ISFIFO(info.st_mode));
+    expect_code(weft_file_write_all(weft_allocator_system(), folder, "hello", 5), WEFT_IO);
+    ck_ok(weft_file_write_all(weft_allocator_system(), target, "old", 3));
+    ck_assert_int_eq(chmod(target, 0600), 0);
+    ck_assert_int_eq(symlink("target", link), 0);
+    ck_assert_int_eq(symlink("nothing", loose), 0);
+    ck_ok(weft_file_write_all(weft_allocator_system(), link, "hello", 5));
+    ck_assert(lstat(link, &info) == 0 && S_ISLNK(info.st_mode));
+    ck_assert(stat(target, &info) == 0 && info.st_size == 5 && (info.st_mode & 07777) == 0600);
+    expect_code(weft_file_write_all(weft_allocator_system(), loose, "hello", 5), WEFT_NOT_FOUND);
+    const char *names[] = {pipe, link, loose, target};
+    for (int i = 0; i < 4; i++) ck_assert_int_eq(unlink(names[i]), 0);
+    ck_assert_int_eq(rmdir(folder), 0); /* no temporary file is left */
 }
 END_TEST
 
@@ -185,6 +217,7 @@ Suite *system_suite(void) {
     Suite *suite = suite_create("system");
     TCase *tests = tcase_create("system");
     tcase_add_test(tests, files);
+    tcase_add_test(tests, special_files);
     tcase_add_test(tests, threads);
     tcase_add_test(tests, tensors);
     tcase_add_test(tests, logs_and_records);
