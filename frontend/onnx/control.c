@@ -442,7 +442,7 @@ static void run_scan(scan *s, weft_value *const *carries, weft_value **inputs, w
 
 void weft_onnx_import_scan(weft_onnx_node *node) {
     weft_graph *g = node->graph;
-    scan s = {.node = node, .body = body_of(node, "body"), .inputs = (int)weft_onnx_int(node, "num_scan_inputs", 0)};
+    scan s = {.node = node, .body = body_of(node, "body"), .inputs = weft_onnx_int32(node, "num_scan_inputs", 0)};
     int first = node->version < 9 ? 1 : 0; /* version 8 has optional lengths first, and a batch axis everywhere */
     s.carried = node->input_count - first - s.inputs;
     if (!s.body || s.inputs < 1 || s.carried < 0 || s.body->n_output < (size_t)s.carried ||

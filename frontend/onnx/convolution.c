@@ -39,7 +39,14 @@ bool weft_onnx_window_read(weft_onnx_node *node, int spatial, const weft_dim *ke
         return false;
     for (int i = 0; i < spatial; i++) {
         int64_t size;
-        if (kernel && weft_onnx_dim_number(node->graph, kernel[i], &size)) w->window[i] = size;
+        if (kernel && weft_onnx_dim_number(node->graph, kernel[i], &size)) {
+            if (w->window[i] && w->window[i] != size) {
+                weft_onnx_problem(node, "kernel_shape says %lld at axis %d, the weights have %lld",
+                                  (long long)w->window[i], i, (long long)size);
+                return false;
+            }
+            w->window[i] = size;
+        }
         if (w->window[i] >= 1 && w->stride[i] >= 1 && w->dilation[i] >= 1) continue;
         weft_onnx_problem(node, "window axis %d: kernel %lld, stride %lld, dilation %lld", i, (long long)w->window[i],
                           (long long)w->stride[i], (long long)w->dilation[i]);
@@ -50,6 +57,10 @@ bool weft_onnx_window_read(weft_onnx_node *node, int spatial, const weft_dim *ke
 
 static bool fits(weft_onnx_node *node, const weft_value *x, const weft_value *w) {
     if (weft_value_is_poison(x) || weft_value_is_poison(w)) return false;
+    if (weft_onnx_int(node, "group", 1) < 1) {
+        weft_onnx_problem(node, "group is %lld", (long long)weft_onnx_int(node, "group", 1));
+        return false;
+    }
     if (x->type.rank < 3 || w->type.rank != x->type.rank)
         weft_onnx_problem(node, "input of rank %d with weights of rank %d", x->type.rank, w->type.rank);
     return x->type.rank >= 3 && w->type.rank == x->type.rank;

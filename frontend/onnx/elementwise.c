@@ -170,6 +170,7 @@ weft_value *weft_onnx_cast_e8m0(weft_graph *g, weft_value *x, const char *mode, 
 }
 
 void weft_onnx_import_cast(weft_onnx_node *node) {
+    if (!weft_onnx_require(node, "to")) return;
     weft_dtype dtype = weft_onnx_dtype_attribute(node, "to", WEFT_F32);
     if (dtype != WEFT_INVALID) weft_onnx_output(node, 0, cast_to(node, weft_onnx_input(node, 0), dtype));
 }
@@ -181,6 +182,7 @@ void weft_onnx_import_cast_like(weft_onnx_node *node) {
 }
 
 void weft_onnx_import_bit_cast(weft_onnx_node *node) {
+    if (!weft_onnx_require(node, "to")) return;
     weft_dtype dtype = weft_onnx_dtype_attribute(node, "to", WEFT_INVALID);
     weft_value *x = weft_onnx_input(node, 0);
     if (dtype == WEFT_BOOL || x->type.dtype == WEFT_BOOL) {

@@ -147,7 +147,7 @@ void weft_onnx_import_one_hot(weft_onnx_node *node) {
     weft_value *off = weft_reshape(g, weft_slice_axis(g, values, 0, 0, 1), 0, NULL);
     weft_value *on = weft_reshape(g, weft_slice_axis(g, values, 0, 1, 2), 0, NULL);
     weft_value *wrapped = weft_onnx_wrap_indices(g, indices, depth);
-    weft_onnx_output(node, 0, weft_one_hot(g, wrapped, depth, (int)weft_onnx_int(node, "axis", -1), on, off));
+    weft_onnx_output(node, 0, weft_one_hot(g, wrapped, depth, weft_onnx_int32(node, "axis", -1), on, off));
 }
 
 void weft_onnx_import_top_k(weft_onnx_node *node) {

@@ -49,6 +49,14 @@ void weft_onnx_define(weft_onnx_import_state *import, const char *name, weft_onn
     if (!value || !weft_map_put(&import->scope->names, name, strlen(name), value)) import->graph->out_of_memory = true;
 }
 
+/* The same for what the file may define once in a scope: initializers and outputs of nodes. */
+static void define_once(weft_onnx_import_state *import, const char *name, weft_onnx_value *value) {
+    if (weft_map_find(&import->scope->names, name, strlen(name)))
+        weft_graph_problem(import->graph, "\"%s\" is defined twice", name);
+    else
+        weft_onnx_define(import, name, value);
+}
+
 weft_value *weft_onnx_constant(weft_onnx_import_state *import, weft_status status, weft_tensor *tensor,
                                const char *name) {
     if (status) {
@@ -81,7 +89,7 @@ static void import_initializers(weft_onnx_import_state *import, const Onnx__Grap
         weft_tensor *tensor = NULL;
         weft_status status = weft_onnx_tensor_create(import->context, proto, import->folder, &tensor);
         weft_value *value = weft_onnx_constant(import, status, tensor, proto->name);
-        if (proto->name) weft_onnx_define(import, proto->name, weft_onnx_value_tensor(import, value));
+        if (proto->name) define_once(import, proto->name, weft_onnx_value_tensor(import, value));
     }
     for (size_t i = 0; i < graph->n_sparse_initializer; i++) {
         const Onnx__SparseTensorProto *proto = graph->sparse_initializer[i];
@@ -89,7 +97,7 @@ static void import_initializers(weft_onnx_import_state *import, const Onnx__Grap
         const char *name = proto->values ? proto->values->name : NULL;
         weft_status status = weft_onnx_sparse_tensor_create(import->context, proto, import->folder, &tensor);
         weft_value *value = weft_onnx_constant(import, status, tensor, name);
-        if (name) weft_onnx_define(import, name, weft_onnx_value_tensor(import, value));
+        if (name) define_once(import, name, weft_onnx_value_tensor(import, value));
     }
 }
 
@@ -141,7 +149,7 @@ static void define_outputs(weft_onnx_node *node) {
             if (node->graph->problem_count == 0) weft_onnx_problem(node, "output %d is not supported", i);
             node->outputs[i] = weft_onnx_value_tensor(node->import, weft_value_poison(node->graph));
         }
-        weft_onnx_define(node->import, name, node->outputs[i]);
+        define_once(node->import, name, node->outputs[i]);
     }
 }
 
@@ -427,6 +435,31 @@ static void import_input(weft_onnx_import_state *import, const Onnx__ValueInfoPr
     weft_onnx_define(import, name, value);
 }
 
+/* Before IR version 4 initializers are listed as inputs too: what has a value is none. */
+static void import_inputs(weft_onnx_import_state *import, const Onnx__GraphProto *proto) {
+    weft_map seen;
+    weft_map_init(import->context->allocator, &seen);
+    for (size_t i = 0; i < proto->n_input; i++) {
+        const char *name = proto->input[i]->name;
+        if (!name || !*name) continue;
+        if (weft_map_find(&seen, name, strlen(name)))
+            weft_graph_problem(import->graph, "two inputs are called \"%s\"", name);
+        else if (!weft_onnx_find(import, name))
+            import_input(import, proto->input[i]);
+        if (!weft_map_put(&seen, name, strlen(name), proto->input[i])) import->graph->out_of_memory = true;
+    }
+    weft_map_deinit(&seen);
+}
+
+/* The declared element type is what callers were told; shapes that files declare are often stale and have no say. */
+static void check_output_type(weft_graph *graph, const Onnx__ValueInfoProto *info, const weft_value *value) {
+    if (!info->type || !info->type->tensor_type || weft_value_is_poison(value)) return;
+    weft_dtype declared = weft_onnx_dtype(info->type->tensor_type->elem_type);
+    if (declared != WEFT_INVALID && declared != value->type.dtype)
+        weft_graph_problem(graph, "output \"%s\" is declared %s and computed as %s", info->name,
+                           weft_dtype_name(declared), weft_dtype_name(value->type.dtype));
+}
+
 static void import_outputs(weft_onnx_import_state *import, const Onnx__GraphProto *proto) {
     weft_graph *graph = import->graph;
     for (size_t i = 0; i < proto->n_output; i++) {
@@ -435,7 +468,7 @@ static void import_outputs(weft_onnx_import_state *import, const Onnx__GraphProt
         if (!value)
             weft_graph_problem(graph, "output \"%s\" is not defined", name ? name : "");
         else if (value->kind == WEFT_ONNX_TENSOR)
-            weft_graph_output(graph, name, value->value);
+            check_output_type(graph, proto->output[i], value->value), weft_graph_output(graph, name, value->value);
         else if (value->kind == WEFT_ONNX_SEQUENCE)
             /* a static list leaves as its elements, named x.0, x.1 ... */
             for (int k = 0; k < value->count; k++) {
@@ -477,10 +510,7 @@ static void import_model(weft_onnx_import_state *import) {
     scope_begin(import, &scope, NULL);
     import->graph->location = (weft_location){.name = import->graph->name};
     import_initializers(import, proto);
-    for (size_t i = 0; i < proto->n_input; i++) {
-        const char *name = proto->input[i]->name;
-        if (name && *name && !weft_onnx_find(import, name)) import_input(import, proto->input[i]);
-    }
+    import_inputs(import, proto);
     check_declared(import);
     weft_onnx_import_nodes(import, proto->n_node, proto->node);
     import_outputs(import, proto);

@@ -144,7 +144,10 @@ bool weft_onnx_wants(const weft_onnx_node *node, int output); /* has a name */
 /* A problem of this node; the text should say what would be right. */
 void weft_onnx_problem(const weft_onnx_node *node, const char *format, ...) WEFT_PRINTF(2, 3);
 const Onnx__AttributeProto *weft_onnx_attribute(const weft_onnx_node *node, const char *name); /* NULL */
+bool weft_onnx_require(const weft_onnx_node *node, const char *name); /* false and a problem when it is not there */
+/* An attribute of another type than the one asked for is a problem. */
 int64_t weft_onnx_int(const weft_onnx_node *node, const char *name, int64_t fallback);
+int weft_onnx_int32(const weft_onnx_node *node, const char *name, int fallback); /* a problem beyond 32 bits */
 double weft_onnx_float(const weft_onnx_node *node, const char *name, double fallback);
 const char *weft_onnx_string(const weft_onnx_node *node, const char *name, const char *fallback);
 bool weft_onnx_string_is(const weft_onnx_node *node, const char *name, const char *fallback, const char *value);

@@ -63,18 +63,45 @@ const Onnx__AttributeProto *weft_onnx_attribute(const weft_onnx_node *node, cons
     return resolve(node->import->frame, find_in(node->proto->n_attribute, node->proto->attribute, name));
 }
 
-int64_t weft_onnx_int(const weft_onnx_node *node, const char *name, int64_t fallback) {
+/* AttributeProto.type. Files of IR version 1 leave it out: whatever field is asked for counts then. */
+typedef enum attribute_type { ANY = 0, FLOAT = 1, INT = 2, STRING = 3, INTS = 7 } attribute_type;
+
+/* NULL when it is absent, or, with a problem, of another type: its value would be read as the field's zero. */
+static const Onnx__AttributeProto *typed(const weft_onnx_node *node, const char *name, attribute_type type) {
+    static const char *const names[] = {"any", "FLOAT", "INT", "STRING", "TENSOR", "GRAPH", "FLOATS", "INTS"};
     const Onnx__AttributeProto *attribute = weft_onnx_attribute(node, name);
+    if (!attribute || !attribute->has_type || attribute->type == ANY || attribute->type == (int32_t)type)
+        return attribute;
+    weft_onnx_problem(node, "attribute %s has type %d, wanted %s (%d)", name, (int)attribute->type, names[type],
+                      (int)type);
+    return NULL;
+}
+
+bool weft_onnx_require(const weft_onnx_node *node, const char *name) {
+    if (weft_onnx_attribute(node, name)) return true;
+    weft_onnx_problem(node, "attribute %s is missing", name);
+    return false;
+}
+
+int64_t weft_onnx_int(const weft_onnx_node *node, const char *name, int64_t fallback) {
+    const Onnx__AttributeProto *attribute = typed(node, name, INT);
     return attribute ? attribute->i : fallback;
 }
 
+int weft_onnx_int32(const weft_onnx_node *node, const char *name, int fallback) {
+    int64_t value = weft_onnx_int(node, name, fallback);
+    if (value >= INT32_MIN && value <= INT32_MAX) return (int)value;
+    weft_onnx_problem(node, "attribute %s is %lld", name, (long long)value);
+    return fallback;
+}
+
 double weft_onnx_float(const weft_onnx_node *node, const char *name, double fallback) {
-    const Onnx__AttributeProto *attribute = weft_onnx_attribute(node, name);
+    const Onnx__AttributeProto *attribute = typed(node, name, FLOAT);
     return attribute ? (double)attribute->f : fallback;
 }
 
 const char *weft_onnx_string(const weft_onnx_node *node, const char *name, const char *fallback) {
-    const Onnx__AttributeProto *attribute = weft_onnx_attribute(node, name);
+    const Onnx__AttributeProto *attribute = typed(node, name, STRING);
     if (!attribute || !attribute->has_s) return fallback;
     char *text = weft_arena_copy_string(&node->import->arena, (const char *)attribute->s.data, attribute->s.len);
     if (!text) node->graph->out_of_memory = true;
@@ -87,7 +114,7 @@ bool weft_onnx_string_is(const weft_onnx_node *node, const char *name, const cha
 }
 
 bool weft_onnx_ints(const weft_onnx_node *node, const char *name, int *out_count, const int64_t **out_values) {
-    const Onnx__AttributeProto *attribute = weft_onnx_attribute(node, name);
+    const Onnx__AttributeProto *attribute = typed(node, name, INTS);
     *out_count = 0;
     *out_values = NULL;
     if (!attribute) return false;
@@ -122,6 +149,7 @@ bool weft_onnx_ints_exact(const weft_onnx_node *node, const char *name, int coun
 
 weft_dtype weft_onnx_dtype_attribute(const weft_onnx_node *node, const char *name, weft_dtype fallback) {
     const Onnx__AttributeProto *attribute = weft_onnx_attribute(node, name);
+    if (attribute && attribute->has_type && attribute->type != STRING) attribute = typed(node, name, INT);
     if (!attribute) return fallback;
     int64_t data_type = attribute->i;
     /* Cast-1 names the type in words */

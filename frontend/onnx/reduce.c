@@ -77,7 +77,7 @@ void weft_onnx_import_arg_reduce(weft_onnx_node *node) {
     bool keep = weft_onnx_int(node, "keepdims", 1) != 0, last = weft_onnx_int(node, "select_last_index", 0) != 0;
     weft_onnx_output(
         node, 0,
-        weft_arg_reduce(node->graph, kind, weft_onnx_input(node, 0), (int)weft_onnx_int(node, "axis", 0), keep, last));
+        weft_arg_reduce(node->graph, kind, weft_onnx_input(node, 0), weft_onnx_int32(node, "axis", 0), keep, last));
 }
 
 void weft_onnx_import_cumulative(weft_onnx_node *node) {

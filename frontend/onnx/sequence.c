@@ -70,7 +70,8 @@ void weft_onnx_import_concat_from_sequence(weft_onnx_node *node) {
     if (!values) return;
     for (int i = 0; i < list->count; i++)
         values[i] = list->items[i]->kind == WEFT_ONNX_TENSOR ? list->items[i]->value : weft_value_poison(node->graph);
-    int axis = (int)weft_onnx_int(node, "axis", 0);
+    if (!weft_onnx_require(node, "axis")) return;
+    int axis = weft_onnx_int32(node, "axis", 0);
     bool stack = weft_onnx_int(node, "new_axis", 0) != 0;
     weft_onnx_output(node, 0,
                      stack ? weft_stack(node->graph, axis, list->count, values)

@@ -132,7 +132,7 @@ void weft_onnx_import_unsqueeze(weft_onnx_node *node) {
     int count;
     int64_t axes[WEFT_MAX_RANK];
     bool ok;
-    weft_onnx_axes(node, 1, "axes", &count, axes, &ok);
+    if (!weft_onnx_axes(node, 1, "axes", &count, axes, &ok)) weft_onnx_problem(node, "axes are missing");
     if (ok) weft_onnx_output(node, 0, weft_unsqueeze(node->graph, weft_onnx_input(node, 0), count, axes));
 }
 
@@ -143,12 +143,13 @@ void weft_onnx_import_flatten(weft_onnx_node *node) {
 }
 
 void weft_onnx_import_concat(weft_onnx_node *node) {
+    if (node->version >= 4 && !weft_onnx_require(node, "axis")) return;
     weft_value **values = weft_onnx_allocate(node->import, (size_t)node->input_count + 1, sizeof *values);
     if (!values) return;
     for (int i = 0; i < node->input_count; i++) values[i] = weft_onnx_input(node, i);
-    weft_onnx_output(node, 0,
-                     weft_concat(node->graph, (int)weft_onnx_int(node, "axis", node->version < 4 ? 1 : 0),
-                                 node->input_count, values));
+    weft_onnx_output(
+        node, 0,
+        weft_concat(node->graph, weft_onnx_int32(node, "axis", node->version < 4 ? 1 : 0), node->input_count, values));
 }
 
 void weft_onnx_import_expand(weft_onnx_node *node) {

@@ -129,6 +129,32 @@ START_TEST(cycle_and_missing_names) {
 }
 END_TEST
 
+/* Faults that a reader of fields would not notice: the model would run and give other numbers than its author meant. */
+static const char *const misread[][2] = {
+    {"twice", "\"y\" is defined twice"},
+    {"inputs", "two inputs are called \"x\""},
+    {"type", "attribute axis has type 3, wanted INT"},
+    {"list", "attribute axis has type 7, wanted INT"},
+    {"wide", "attribute axis is 4294967296"},
+    {"axis", "attribute axis is missing"},
+    {"cast", "attribute to is missing"},
+    {"group", "group is 0"},
+    {"kernel", "kernel_shape says 3 at axis 0, the weights have 2"},
+    {"output", "output \"y\" is declared i64 and computed as f32"},
+};
+
+START_TEST(misread_models) {
+    char path[500], text[1000];
+    weft_graph *graph;
+    snprintf(path, sizeof path, MODELS "misread_%s.onnx", misread[_i][0]);
+    weft_status status = weft_onnx_import(context, path, NULL, &graph);
+    ck_assert_msg(status != NULL, "%s: imported", path);
+    weft_status_format(status, text, sizeof text);
+    ck_assert_msg(strstr(text, misread[_i][1]) != NULL, "%s: %s", path, text);
+    weft_status_release(status);
+}
+END_TEST
+
 /* -- memory: allocation number `left` and all after it fail */
 
 typedef struct failing {
@@ -182,6 +208,7 @@ Suite *hostile_suite(void) {
     tcase_add_test(tcase, nested);
     tcase_add_test(tcase, nothing_at_all);
     tcase_add_test(tcase, cycle_and_missing_names);
+    tcase_add_loop_test(tcase, misread_models, 0, sizeof misread / sizeof *misread);
     suite_add_tcase(suite, tcase);
     return suite;
 }

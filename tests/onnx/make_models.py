@@ -157,6 +157,18 @@ def broken():
     call = lambda: h.make_node("Again", ["a"], ["b"], domain="local")
     write("recursion", [h.make_node("Again", ["x"], ["y"], domain="local")], x, y,
           [h.make_function("local", "Again", ["a"], ["c"], [call(), h.make_node("Again", ["b"], ["c"], domain="local")], [h.make_opsetid("local", 1)])])
+    # One fault each, that would otherwise be read as something else: tests/onnx/hostile.c has what the importer says.
+    x, y, image = [value("x", F, [2, 3])], [value("y", F, None)], [value("x", F, [1, 1, 4, 4]), value("w", F, [1, 1, 2, 2])]
+    write("misread_twice", [h.make_node("Exp", ["x"], ["y"]), h.make_node("Abs", ["x"], ["y"])], x, y)
+    write("misread_inputs", [h.make_node("Exp", ["x"], ["y"])], x + x, y)
+    write("misread_type", [h.make_node("Softmax", ["x"], ["y"], axis="zero")], x, y)
+    write("misread_list", [h.make_node("Softmax", ["x"], ["y"], axis=[0])], x, y)
+    write("misread_wide", [h.make_node("Concat", ["x", "x"], ["y"], axis=2 ** 32)], x, y)
+    write("misread_axis", [h.make_node("Concat", ["x", "x"], ["y"])], x, y)
+    write("misread_cast", [h.make_node("Cast", ["x"], ["y"])], x, y)
+    write("misread_group", [h.make_node("Conv", ["x", "w"], ["y"], group=0)], image, y)
+    write("misread_kernel", [h.make_node("Conv", ["x", "w"], ["y"], kernel_shape=[3, 3])], image, y)
+    write("misread_output", [h.make_node("Exp", ["x"], ["y"])], x, [value("y", I, [2, 3])])
 
 
 os.makedirs(FOLDER, exist_ok=True)
