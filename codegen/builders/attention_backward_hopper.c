@@ -2,9 +2,11 @@
    transposed, so that P^T and dS^T go from accumulators straight into the operands of dV and dK; only dS for dQ passes
    through shared memory.
 
-   Two plans. In a fixed order, same bits every time: the kernel of queries (statistics of rows and dQ), then the kernel
-   of keys (dK, dV): 7 products in place of 5. Where sums in no fixed order are permitted: prepare (statistics, cleared
-   sums); the kernel of keys, which also adds dQ by atomics; finish, which converts the sums.
+   Three plans. Where key heads fill the processors: prepare (statistics), then the kernel of keys with one block for
+   each key head, which alone adds up that head's dQ: a fixed order, same bits every time. Else the kernel of queries
+   (statistics and dQ), then the kernel of keys (dK, dV): 7 products in place of 5, a fixed order too; or, where sums in
+   no fixed order are permitted, prepare (which also clears the sums), the kernel of keys, which adds dQ by atomics, and
+   finish, which converts the sums.
    Accepts what attention_hopper.c accepts, with at least one query. Read next: attention_backward_hopper.h. */
 #include "codegen/builders/attention_backward_hopper.h"
 
@@ -32,19 +34,35 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
     return true;
 }
 
+/* How dQ comes about: schedule.split. */
+enum { TWO_KERNELS, UNORDERED_SUMS, OWNED_SUMS };
+
+/* Key heads fill the processors: one block for each then takes no longer than blocks for each 128 keys, and need not
+   share its sums. */
+static bool heads_fill(const weft_build_request *request) {
+    const weft_type *k = weft_operand_type(find_node(request->fusion), WEFT_BACKWARD_K);
+    weft_dim heads = weft_dim_multiply(request->graph->dims, k->dims[0], k->dims[1]);
+    int64_t processors = request->capability->multiprocessors;
+    if (!weft_dim_is_number(heads) || processors < 1) return false;
+    return heads * 100 >= (heads + processors - 1) / processors * processors * 85;
+}
+
 static int propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {
-    int width = weft_attention_width(weft_operand_type(find_node(request->fusion), 0));
-    int sums = request->capability->relax_order ? 0 : 1, wide[] = {0, 0, 80}, most = width == 128 ? 3 : 2;
-    int count = capacity < most ? capacity : most;
-    for (int i = 0; i < count; i++) /* split 1: sums of dQ in no fixed order */
-        out_schedules[i] = (weft_schedule){.builder = "attention-backward-hopper",
-                                           .tile_m = wide[i] ? wide[i] : 8192 / width,
-                                           .tile_n = WEFT_BACKWARD_KEYS,
-                                           .threads = WEFT_BACKWARD_THREADS,
-                                           .stages = 2,
-                                           .consumers = WEFT_BACKWARD_CONSUMERS,
-                                           .cluster = 1,
-                                           .split = i == sums};
+    int width = weft_attention_width(weft_operand_type(find_node(request->fusion), 0)), count = 0;
+    bool narrow = width == 64; /* wider sums of an owner would spill registers in every step */
+    bool fill = narrow && heads_fill(request), relaxed = request->capability->relax_order;
+    /* what a compile takes without and with the permission, then the others */
+    int fixed = fill ? OWNED_SUMS : TWO_KERNELS, fastest = fill ? OWNED_SUMS : UNORDERED_SUMS;
+    const int ways[] = {relaxed ? fastest : fixed, relaxed ? fixed : fastest, TWO_KERNELS, UNORDERED_SUMS, OWNED_SUMS};
+    for (int i = 0; i < (narrow ? 5 : 4) && count < capacity; i++)
+        out_schedules[count++] = (weft_schedule){.builder = "attention-backward-hopper",
+                                                 .tile_m = ways[i] == TWO_KERNELS && width == 128 ? 80 : 8192 / width,
+                                                 .tile_n = WEFT_BACKWARD_KEYS,
+                                                 .threads = WEFT_BACKWARD_THREADS,
+                                                 .stages = 2,
+                                                 .consumers = WEFT_BACKWARD_CONSUMERS,
+                                                 .cluster = 1,
+                                                 .split = ways[i]};
     return count;
 }
 
@@ -139,17 +157,21 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
                        .columns = (int)q->dims[3],
                        .bm = request->schedule->tile_m,
                        .causal = weft_node_int(node, WEFT_ATTR_causal, 0) != 0,
-                       .sums = request->schedule->split != 0};
+                       .sums = request->schedule->split != TWO_KERNELS,
+                       .owned = request->schedule->split == OWNED_SUMS};
     if ((b.bm != 8192 / b.width && (b.sums || b.width != 128 || b.bm % 16 || b.bm < 64 || b.bm > 80)) ||
         request->schedule->tile_n != WEFT_BACKWARD_KEYS || request->schedule->stages != 2)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-backward-hopper: schedule %dx%d",
                            request->schedule->tile_m, request->schedule->tile_n);
+    if (b.owned && b.width != 64)
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-backward-hopper: owned sums of %d columns", b.width);
     b.scale = scale == 0 ? 1 / sqrt((double)b.columns) : scale;
     b.tiles = weft_dim_divide_ceil(dims, b.queries, b.bm);
     b.rows = weft_dim_multiply(dims, b.tiles, b.bm);
     if (!weft_dim_divide_exact(dims, q->dims[1], keys->dims[1], &b.group))
         return WEFT_STATUS(WEFT_INTERNAL, "attention-backward-hopper: heads");
-    WEFT_TRY(weft_plan_init(request, b.sums ? 3 : 2, b.sums ? WEFT_BACKWARD_TEMPS : WEFT_BACKWARD_SUMS, out_plan),
+    WEFT_TRY(weft_plan_init(request, b.sums && !b.owned ? 3 : 2, b.sums ? WEFT_BACKWARD_TEMPS : WEFT_BACKWARD_SUMS,
+                            out_plan),
              "building %s", request->name);
     out_plan->maps = weft_arena_allocate_array(request->arena, MAPS_MAX, sizeof *out_plan->maps);
     if (!out_plan->maps) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "building %s", request->name);
@@ -160,7 +182,7 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
     }
     WEFT_TRY(add_kernel(&b, 0, "_prepare", weft_backward_prepare), "building %s", request->name);
     WEFT_TRY(add_kernel(&b, 1, "_keys", weft_backward_keys), "building %s", request->name);
-    return add_kernel(&b, 2, "_finish", weft_backward_finish);
+    return b.owned ? NULL : add_kernel(&b, 2, "_finish", weft_backward_finish);
 }
 
 extern const weft_builder weft_builder_attention_backward_hopper;

@@ -40,7 +40,8 @@ typedef struct weft_backward {
     int width, columns; /* columns: D; width: 64 or 128 columns that a tile has, zeros past D */
     int bm;
     bool causal;
-    bool sums;    /* dQ is added up by the kernel of keys, in no fixed order */
+    bool sums;    /* dQ is added up by the kernel of keys */
+    bool owned;   /* by one block for each key head, so in a fixed order; its last addition is the result */
     double scale; /* of scores */
 } weft_backward;
 

@@ -16,17 +16,19 @@
 #include <math.h>
 
 enum { STAGES = 2, STEP_WORDS = 4, STEPS = 4 };
-enum { STEP_QUERY, STEP_MASKED, STEP_ROW };
+enum { STEP_QUERY, STEP_FLAGS, STEP_ROW, STEP_LINE };
+enum { FLAG_MASKED = 1, FLAG_FIRST = 2, FLAG_LAST = 4 }; /* first, last: block of keys that adds to these queries */
 enum { TILE_STEPS, TILE_KEY, TILE_HEAD, TILE_ZERO };
 enum { DS_WRITTEN = 1, DS_READ = 5, OWN_THREADS = 9 };
 
 typedef struct key_kernel {
     weft_backward *b;
     weft_kernel *k;
-    weft_kval map_q, map_k, map_v, map_do, map_dk, map_dv, map_lse, map_delta, sums, counters;
+    weft_kval map_q, map_k, map_v, map_do, map_dk, map_dv, map_lse, map_delta, sums, counters, dq;
     weft_kval q_memory, k_memory, v_memory, do_memory, ds_memory, out_memory, lse_memory, delta_memory, steps, tiles;
     weft_kval q_full, q_empty, do_full, do_empty, kv_full, kv_empty, tile_full, tile_empty;
     weft_kval t, s, key_heads, group, tiles_q, together; /* lengths */
+    weft_kval last_block;                                /* of keys; the producer's */
     int kv_bytes, kv_box, q_bytes, q_box, ds_bytes, out_bytes;
     int statistics; /* f32 of a stage: bm, and what keeps stages at multiples of 128 bytes */
 } key_kernel;
@@ -61,27 +63,36 @@ static weft_kval other(const key_kernel *e, weft_kval parity) {
 /* -- producer */
 
 typedef struct key_tile {
-    weft_kval key, head, first, count,
+    weft_kval block, key, head, first, count,
         shift; /* first key; key head; first and number of query tiles; start among them */
 } key_tile;
 
-static key_tile place(const key_kernel *e, weft_kval t, weft_kval blocks) {
+static key_tile of_block(const key_kernel *e, weft_kval block, weft_kval head, weft_kval blocks) {
     const weft_backward *b = e->b;
     weft_kernel *k = e->k;
-    weft_kval from = weft_k_mul(k, weft_k_div(k, t, weft_k_mul(k, e->together, blocks)), e->together);
-    weft_kval width = weft_k_min(k, e->together, weft_k_sub(k, e->key_heads, from)),
-              rest = weft_k_sub(k, t, weft_k_mul(k, from, blocks)), block = weft_k_div(k, rest, width);
-    key_tile tile = {.key = times(e, block, WEFT_BACKWARD_KEYS),
-                     .head = weft_k_add(k, from, weft_k_rem(k, rest, width)),
+    key_tile tile = {.block = block,
+                     .key = times(e, block, WEFT_BACKWARD_KEYS),
+                     .head = head,
                      .first = number(e, 0),
                      .shift = number(e, 0)};
     if (b->causal) {
         weft_kval seen = weft_k_sub(k, tile.key, weft_k_sub(k, e->s, e->t));
         tile.first = weft_k_div(k, weft_k_max(k, number(e, 0), seen), number(e, b->bm));
+        /* an owner's first block starts the sums of all queries, also of those that see no key */
+        if (b->owned) tile.first = weft_k_select(k, weft_k_eq(k, block, number(e, 0)), number(e, 0), tile.first);
     }
     tile.count = weft_k_sub(k, e->tiles_q, tile.first);
-    if (!b->causal) tile.shift = weft_k_div(k, weft_k_mul(k, block, tile.count), blocks);
+    if (!b->causal && !b->owned) tile.shift = weft_k_div(k, weft_k_mul(k, block, tile.count), blocks);
     return tile;
+}
+
+/* Tile t of the order in which blocks take them. */
+static key_tile place(const key_kernel *e, weft_kval t, weft_kval blocks) {
+    weft_kernel *k = e->k;
+    weft_kval from = weft_k_mul(k, weft_k_div(k, t, weft_k_mul(k, e->together, blocks)), e->together);
+    weft_kval width = weft_k_min(k, e->together, weft_k_sub(k, e->key_heads, from)),
+              rest = weft_k_sub(k, t, weft_k_mul(k, from, blocks)), block = weft_k_div(k, rest, width);
+    return of_block(e, block, weft_k_add(k, from, weft_k_rem(k, rest, width)), blocks);
 }
 
 static void load_boxes(const key_kernel *e, weft_kval memory, weft_kval at, int box, weft_kval map, weft_kval barrier,
@@ -114,36 +125,66 @@ static void produce_step(const key_kernel *e, const key_tile *tile, weft_kval n,
         masked = weft_k_binary(k, WEFT_K_or, masked, weft_k_lt(k, last, plus(e, end, -1)));
     }
     set_word(e, e->steps, record, STEP_QUERY, q0);
-    set_word(e, e->steps, record, STEP_MASKED, weft_k_select(k, masked, number(e, 1), number(e, 0)));
+    weft_kval flags = weft_k_select(k, masked, number(e, FLAG_MASKED), number(e, 0));
     if (b->sums) {
         weft_kval row = times(e, weft_k_add(k, weft_k_mul(k, head, e->tiles_q), query_tile), b->bm);
         set_word(e, e->steps, record, STEP_ROW, row);
     }
+    if (b->owned) {
+        weft_kval final = e->last_block, first = weft_k_eq(k, tile->block, number(e, 0));
+        if (b->causal) { /* the last block that some query of the tile sees */
+            weft_kval key = weft_k_add(k, plus(e, q0, b->bm - 1), weft_k_sub(k, e->s, e->t));
+            final =
+                weft_k_min(k, final, weft_k_div(k, weft_k_max(k, number(e, 0), key), number(e, WEFT_BACKWARD_KEYS)));
+        }
+        flags = weft_k_add(k, flags, weft_k_select(k, first, number(e, FLAG_FIRST), number(e, 0)));
+        weft_kval last = weft_k_eq(k, tile->block, final);
+        flags = weft_k_add(k, flags, weft_k_select(k, last, number(e, FLAG_LAST), number(e, 0)));
+        set_word(e, e->steps, record, STEP_LINE, weft_k_add(k, weft_k_mul(k, head, e->t), q0));
+    }
+    set_word(e, e->steps, record, STEP_FLAGS, flags);
     load_rows(e, e->q_memory, e->map_q, e->lse_memory, e->map_lse, e->q_full, slot, q0, head);
     weft_mbarrier_wait(k, e->do_empty, slot, parity);
     load_rows(e, e->do_memory, e->map_do, e->delta_memory, e->map_delta, e->do_full, slot, q0, head);
 }
 
-static void emit_producer(const key_kernel *e) {
+static weft_kval take_number(const key_kernel *e) {
+    return weft_kernel_emit(e->k, WEFT_K_atomic, weft_kvector(WEFT_I32, 1), 3,
+                            (weft_kval[]){e->counters, number(e, 0), weft_k_integer(e->k, WEFT_I32, 1)},
+                            WEFT_ATOMIC_ADD, 0);
+}
+
+static void emit_producer(key_kernel *e) {
     weft_kernel *k = e->k;
     weft_kval zero = number(e, 0), one = number(e, 1);
     weft_kval blocks = weft_k_div(k, plus(e, e->s, WEFT_BACKWARD_KEYS - 1), number(e, WEFT_BACKWARD_KEYS)),
               all = weft_k_mul(k, blocks, e->key_heads);
+    e->last_block = plus(e, blocks, -1);
     weft_kval phase = weft_k_var(k, zero), steps = weft_k_var(k, zero), query_tile = weft_k_var(k, zero),
               head = weft_k_var(k, zero);
+    weft_kval own_head = WEFT_KNONE, own_block = WEFT_KNONE;
+    if (e->b->owned) own_head = weft_k_var(k, zero), own_block = weft_k_var(k, blocks);
     weft_k_while(k);
-    weft_kval t =
-        weft_kernel_emit(k, WEFT_K_atomic, weft_kvector(WEFT_I32, 1), 3,
-                         (weft_kval[]){e->counters, zero, weft_k_integer(k, WEFT_I32, 1)}, WEFT_ATOMIC_ADD, 0);
-    weft_kval record = weft_k_get(k, phase), parity = other(e, weft_k_convert(k, record, WEFT_U32)),
-              more = weft_k_lt(k, t, all);
+    weft_kval record = weft_k_get(k, phase), parity = other(e, weft_k_convert(k, record, WEFT_U32)), t, more;
+    if (e->b->owned) {
+        weft_k_if(k, weft_k_eq(k, weft_k_get(k, own_block), blocks));
+        weft_k_set(k, own_head, take_number(e));
+        weft_k_set(k, own_block, zero);
+        weft_k_end(k);
+        t = weft_k_get(k, own_head);
+        more = weft_k_lt(k, t, e->key_heads);
+    } else {
+        t = take_number(e);
+        more = weft_k_lt(k, t, all);
+    }
     weft_mbarrier_wait(k, e->tile_empty, zero, parity);
     weft_k_if(k, weft_k_eq(k, more, weft_k_integer(k, WEFT_BOOL, 0)));
     set_word(e, e->tiles, record, TILE_STEPS, zero);
     arrive(e, e->tile_full, zero);
     weft_k_end(k);
     weft_k_test(k, more);
-    key_tile tile = place(e, t, blocks);
+    key_tile tile = e->b->owned ? of_block(e, weft_k_get(k, own_block), t, blocks) : place(e, t, blocks);
+    if (e->b->owned) weft_k_set(k, own_block, plus(e, tile.block, 1));
     weft_kval count = weft_k_mul(k, tile.count, e->group), start = weft_k_add(k, tile.first, tile.shift);
     set_word(e, e->tiles, record, TILE_STEPS, count);
     set_word(e, e->tiles, record, TILE_KEY, tile.key);
@@ -196,6 +237,11 @@ static void wait_tiles(const consumer *c, int count, const weft_kval *tiles, int
     weft_k_effect(c->k, WEFT_K_mma_wait, count, tiles, in_flight, 0);
 }
 
+/* The lane, through memory: so no compiler keeps addresses that follow from it in registers over the steps. */
+static weft_kval late_lane(const consumer *c) {
+    return weft_k_add(c->k, c->lane, word(c->e, c->e->tiles, c->phase, TILE_ZERO));
+}
+
 /* Two neighbouring statistics of queries 8 j + 2 (lane % 4). */
 static weft_kval statistics(const consumer *c, weft_kval memory, weft_kval slot, int j) {
     const key_kernel *e = c->e;
@@ -210,7 +256,8 @@ static void mask(const consumer *c, weft_kval s, weft_kval record) {
     const key_kernel *e = c->e;
     const weft_backward *b = e->b;
     weft_kernel *k = c->k;
-    weft_k_if(k, weft_k_ne(k, word(e, e->steps, record, STEP_MASKED), number(e, 0)));
+    weft_kval flags = word(e, e->steps, record, STEP_FLAGS);
+    weft_k_if(k, weft_k_ne(k, bits(e, flags, FLAG_MASKED), number(e, 0)));
     weft_kval row = weft_k_add(k, times(e, c->number, WEFT_BACKWARD_ROWS),
                                weft_k_add(k, times(e, c->warp, 16), weft_k_div(k, c->lane, number(e, 4))));
     weft_kval key = weft_k_add(k, word(e, e->tiles, c->phase, TILE_KEY), row);
@@ -292,20 +339,92 @@ static void issue_queries(const consumer *c, weft_kval dq, weft_kval slot) {
     weft_wgmma_across(c->k, weft_backward_unit(e->b, 64), WEFT_BACKWARD_KEYS, dq, ds, c->k_columns);
 }
 
+/* Four sums of a lane at element `at`: stored, added by an atomic, or read. */
+static void put_four(const consumer *c, weft_kval dq, int i, weft_kval at, bool adds) {
+    weft_kernel *k = c->k;
+    weft_kval four = weft_k_constant_lanes(k, WEFT_F32, 0, 4);
+    for (int x = 0; x < 4; x++) four = weft_k_insert(k, four, x, get(c, dq, 4 * i + x));
+    if (adds) {
+        weft_k_effect(k, WEFT_K_atomic, 3, (weft_kval[]){c->e->sums, at, four}, WEFT_ATOMIC_ADD, 0);
+        return;
+    }
+    weft_k_store(k, c->e->sums, at, WEFT_KNONE, four);
+    if (!k->failed) k->instrs[k->instr_count - 1].align_bytes = 16;
+}
+
+static void take_four(const consumer *c, weft_kval dq, int i, weft_kval at) {
+    weft_kernel *k = c->k;
+    weft_kval four = weft_k_load(k, c->e->sums, at, 4, WEFT_KNONE, WEFT_KNONE);
+    if (!k->failed) k->instrs[four].align_bytes = 16;
+    for (int x = 0; x < 4; x++) set(c, dq, 4 * i + x, weft_k_add(k, get(c, dq, 4 * i + x), weft_k_extract(k, four, x)));
+}
+
+/* The sums are complete: rows of dQ, two neighbouring columns a lane. */
+static void store_queries(const consumer *c, weft_kval dq, weft_kval record) {
+    const key_kernel *e = c->e;
+    const weft_backward *b = e->b;
+    weft_kernel *k = c->k;
+    bool wide = b->width == 128;
+    weft_kval lane = late_lane(c);
+    weft_kval r = weft_k_add(k, times(e, c->warp, 16), weft_k_div(k, lane, number(e, 4))),
+              column = times(e, bits(e, lane, 3), 2);
+    if (wide)
+        column = weft_k_add(k, column, times(e, c->number, 64));
+    else
+        r = weft_k_add(k, r, times(e, c->number, 64));
+    weft_kval query = weft_k_add(k, word(e, e->steps, record, STEP_QUERY), r),
+              line = weft_k_add(k, word(e, e->steps, record, STEP_LINE), r);
+    for (int h = 0; h < 2; h++) {
+        weft_k_if(k, weft_k_lt(k, plus(e, query, 8 * h), e->t));
+        weft_kval at = weft_k_add(k, times(e, plus(e, line, 8 * h), b->columns), column);
+        for (int i = 0; i < 8; i++) {
+            weft_kval pair = weft_k_constant_lanes(k, WEFT_F32, 0, 2);
+            for (int x = 0; x < 2; x++)
+                pair = weft_k_insert(k, pair, x, weft_k_mul(k, get(c, dq, 4 * i + 2 * h + x), real(c, b->scale)));
+            if (b->columns < b->width) weft_k_if(k, weft_k_lt(k, plus(e, column, 8 * i), number(e, b->columns)));
+            weft_k_store(k, e->dq, plus(e, at, 8 * i), WEFT_KNONE, weft_k_convert(k, pair, b->dtype));
+            if (!k->failed) k->instrs[k->instr_count - 1].align_bytes = 4;
+            if (b->columns < b->width) weft_k_end(k);
+        }
+        weft_k_end(k);
+    }
+}
+
+/* An owner's sums: nobody else adds to these places, and each place is one lane's. */
+static void add_owned(const consumer *c, weft_kval dq, weft_kval record, weft_kval at) {
+    const key_kernel *e = c->e;
+    weft_kernel *k = c->k;
+    weft_kval flags = word(e, e->steps, record, STEP_FLAGS), zero = number(e, 0);
+    weft_kval first = weft_k_ne(k, bits(e, flags, FLAG_FIRST), zero),
+              last = weft_k_ne(k, bits(e, flags, FLAG_LAST), zero);
+    weft_k_if(k, last);
+    weft_k_if(k, weft_k_eq(k, first, weft_k_integer(k, WEFT_BOOL, 0)));
+    for (int i = 0; i < 8; i++) take_four(c, dq, i, plus(e, at, 512 * i));
+    weft_k_end(k);
+    store_queries(c, dq, record);
+    weft_k_else(k);
+    weft_k_if(k, first);
+    for (int i = 0; i < 8; i++) put_four(c, dq, i, plus(e, at, 512 * i), false);
+    weft_k_else(k);
+    for (int i = 0; i < 8; i++) put_four(c, dq, i, plus(e, at, 512 * i), true);
+    weft_k_end(k);
+    weft_k_end(k);
+}
+
 /* dQ of step n is multiplied: its buffer may be written again, and it is added to its place. */
 static void add_queries(const consumer *c, weft_kval dq, weft_kval n, int in_flight) {
     const key_kernel *e = c->e;
     weft_kernel *k = c->k;
     wait_tiles(c, 1, &dq, in_flight);
     named(e, WEFT_K_named_arrive, barrier_id(c, DS_READ, bits(e, n, 1), c->number), 256);
-    weft_kval row = word(e, e->steps, bits(e, n, STEPS - 1), STEP_ROW);
+    weft_kval record = bits(e, n, STEPS - 1), row = word(e, e->steps, record, STEP_ROW);
     weft_kval at =
         weft_k_add(k, times(e, row, e->b->width), weft_k_add(k, times(e, c->number, 4096), times(e, c->thread, 4)));
-    for (int i = 0; i < 8; i++) {
-        weft_kval four = weft_k_constant_lanes(k, WEFT_F32, 0, 4);
-        for (int x = 0; x < 4; x++) four = weft_k_insert(k, four, x, get(c, dq, 4 * i + x));
-        weft_k_effect(k, WEFT_K_atomic, 3, (weft_kval[]){e->sums, plus(e, at, 512 * i), four}, WEFT_ATOMIC_ADD, 0);
+    if (e->b->owned) {
+        add_owned(c, dq, record, at);
+        return;
     }
+    for (int i = 0; i < 8; i++) put_four(c, dq, i, plus(e, at, 512 * i), true);
 }
 
 static void emit_step(const consumer *c, weft_kval n, bool first) {
@@ -349,9 +468,7 @@ static void send(const consumer *c, weft_kval sums, weft_kval map, double factor
     weft_kernel *k = c->k;
     weft_kval leader = weft_k_eq(k, c->thread, number(e, 0)), packed = weft_k_regs(k, WEFT_U32, 1, 4);
     weft_kval own = plus(e, c->number, OWN_THREADS);
-    /* through memory, so that no compiler keeps these addresses in registers over the steps */
-    weft_kval lane = weft_k_add(k, c->lane, word(e, e->tiles, c->phase, TILE_ZERO));
-    weft_kval row = weft_k_add(k, times(e, c->warp, 16), weft_k_rem(k, lane, number(e, 16)));
+    weft_kval lane = late_lane(c), row = weft_k_add(k, times(e, c->warp, 16), weft_k_rem(k, lane, number(e, 16)));
     weft_kval out_row = weft_k_add(k, c->out_at, times(e, row, 128));
     weft_k_if(k, leader);
     weft_k_effect(k, WEFT_K_bulk_wait, 0, NULL, 0, 1);
@@ -471,6 +588,7 @@ static void make_arguments(key_kernel *e) {
     e->map_delta = weft_backward_statistics_map(b, "map_delta");
     e->counters = weft_backward_temp(b, WEFT_BACKWARD_COUNTERS, WEFT_I32, true, "counters");
     e->sums = b->sums ? weft_backward_temp(b, WEFT_BACKWARD_SUMS, WEFT_F32, true, "sums") : WEFT_KNONE;
+    e->dq = b->owned ? weft_backward_result(b, WEFT_BACKWARD_DQ, "dq") : WEFT_KNONE;
 }
 
 static void make_memory(key_kernel *e) {
@@ -522,6 +640,7 @@ void weft_backward_keys(weft_backward *b) {
     k->threads = WEFT_BACKWARD_THREADS;
     k->registers = 65536 / k->threads / 8 * 8;
     weft_dim tiles = weft_dim_multiply(dims, weft_dim_divide_ceil(dims, b->keys, WEFT_BACKWARD_KEYS), b->key_heads);
+    if (b->owned) tiles = b->key_heads;
     k->grid = weft_dim_minimum(dims, tiles, b->request->capability->multiprocessors);
     make_arguments(&e);
     make_memory(&e);

@@ -36,7 +36,7 @@ void weft_backward_prepare(weft_backward *b) {
               lse2 = weft_backward_temp(b, WEFT_BACKWARD_LSE2, WEFT_F32, true, "lse2"),
               delta = weft_backward_temp(b, WEFT_BACKWARD_DELTA, WEFT_F32, true, "delta"),
               counters = weft_backward_temp(b, WEFT_BACKWARD_COUNTERS, WEFT_I32, true, "counters"),
-              sums = weft_backward_temp(b, WEFT_BACKWARD_SUMS, WEFT_F32, true, "sums");
+              sums = b->owned ? WEFT_KNONE : weft_backward_temp(b, WEFT_BACKWARD_SUMS, WEFT_F32, true, "sums");
     k->threads = 256;
     k->grid = weft_dim_divide_floor(dims, weft_dim_multiply(dims, b->rows, b->heads), per_block);
     weft_kval thread = weft_k_thread(k), block = weft_k_block(k), zero = weft_backward_index(b, 0);
@@ -63,6 +63,7 @@ void weft_backward_prepare(weft_backward *b) {
     weft_k_if(k, weft_k_and(k, weft_k_eq(k, block, zero), weft_k_lt(k, thread, weft_backward_index(b, 2))));
     weft_k_store(k, counters, thread, WEFT_KNONE, weft_k_integer(k, WEFT_I32, 0));
     weft_k_end(k);
+    if (b->owned) return; /* the first addition to a tile is a store */
     weft_kval to = weft_k_add(k, weft_k_mul(k, row, weft_backward_index(b, b->width)),
                               weft_k_mul(k, part, weft_backward_index(b, 4)));
     for (int half = 0; half < 2; half++)

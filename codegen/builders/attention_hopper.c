@@ -98,10 +98,12 @@ static int fitted_keys(weft_dim keys) {
 }
 
 static int propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {
+    /* D = 64 has as much work for the exponential unit as for the tensor cores: some of it by polynomials. */
     static const struct {
-        int width, consumers, bn;
-    } rows[] = {{128, 2, 128}, {128, 2, 176}, {64, 2, 0},    {64, 3, 128}, {64, 2, 128},
-                {128, 2, 64},  {64, 2, 64},   {128, 1, 128}, {64, 1, 128}};
+        int width, consumers, bn, exp_by_fma;
+    } rows[] = {{128, 2, 128, 0}, {128, 2, 176, 0}, {64, 2, 0, 0},    {64, 3, 128, 0},
+                {64, 2, 128, 0},  {64, 2, 0, 4},    {64, 3, 128, 4},  {64, 2, 128, 4},
+                {128, 2, 64, 0},  {64, 2, 64, 0},   {128, 1, 128, 0}, {64, 1, 128, 0}};
     const weft_type *q = weft_operand_type(find_node(request->fusion), 0);
     int fitted = fitted_keys(weft_operand_type(find_node(request->fusion), 1)->dims[2]);
     bool decodes = q->dims[2] == 1; /* one consumer: keys come from memory as fast as it can give them */
@@ -119,6 +121,7 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
                                                  .threads = 128 * (1 + rows[i].consumers),
                                                  .stages = stages,
                                                  .consumers = rows[i].consumers,
+                                                 .unroll = rows[i].exp_by_fma,
                                                  .cluster = 1};
     }
     return count;
@@ -203,7 +206,8 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
                         .causal = weft_node_int(node, WEFT_ATTR_causal, 0) != 0,
                         .consumers = s->consumers,
                         .bn = s->tile_n,
-                        .stages = s->stages};
+                        .stages = s->stages,
+                        .exp_by_fma = s->unroll};
     int64_t two = shared_bytes(s->consumers, a.width, s->tile_n, s->stages) + s->consumers * 64 * a.width * 2;
     a.q_buffers = two <= request->capability->shared_bytes ? 2 : 1;
     if (s->consumers < 1 || s->consumers > 3 || s->tile_n < 64 || s->tile_n % 16 || s->tile_n * a.width > 128 * 176 ||
