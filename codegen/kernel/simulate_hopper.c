@@ -164,7 +164,8 @@ static bool note_remote(weft_sim *sim, weft_sim_thread *thread, uint32_t agent, 
 }
 
 /* Arrival and, for `waits`, the wait; *out_passed false: try again. */
-static bool named_barrier(weft_sim *sim, weft_sim_thread *thread, named *b, int64_t threads, bool waits,
+/* orders: memory accesses too; cluster_sync is relaxed. */
+static bool named_barrier(weft_sim *sim, weft_sim_thread *thread, named *b, int64_t threads, bool waits, bool orders,
                           bool *out_passed) {
     if (!thread->waits) {
         if (b->expected && b->expected != threads)
@@ -172,7 +173,7 @@ static bool named_barrier(weft_sim *sim, weft_sim_thread *thread, named *b, int6
                                   (long long)b->expected, (long long)threads);
         b->expected = threads;
         thread->wait_generation = b->generation;
-        release_to(sim, thread, b->gathered);
+        if (orders) release_to(sim, thread, b->gathered);
         if (++b->arrived == threads) {
             b->arrived = b->expected = 0;
             b->generation++;
@@ -183,7 +184,7 @@ static bool named_barrier(weft_sim *sim, weft_sim_thread *thread, named *b, int6
     }
     *out_passed = b->generation != thread->wait_generation;
     thread->waits = !*out_passed;
-    if (*out_passed) weft_sim_join(thread->clock, b->seen, sim->clock_words);
+    if (*out_passed && orders) weft_sim_join(thread->clock, b->seen, sim->clock_words);
     return true;
 }
 
@@ -444,13 +445,13 @@ bool weft_sim_hopper(weft_sim *sim, weft_sim_thread *thread, const weft_kinstr *
     }
     case WEFT_K_mbarrier_wait: return wait_for_phase(sim, thread, instr, out_passed);
     case WEFT_K_cluster_sync:
-        return named_barrier(sim, thread, &sim->hopper->cluster, sim->group_threads, true, out_passed);
+        return named_barrier(sim, thread, &sim->hopper->cluster, sim->group_threads, true, false, out_passed);
     case WEFT_K_named_sync:
     case WEFT_K_named_arrive: {
         int64_t id = scalar(sim, thread, instr, 0);
         if (id < 1 || id >= NAMED_BARRIERS) return weft_sim_fault(sim, thread, "no named barrier %lld", (long long)id);
         return named_barrier(sim, thread, &sim->hopper->names[own * NAMED_BARRIERS + (int)id], instr->i,
-                             instr->op == WEFT_K_named_sync, out_passed);
+                             instr->op == WEFT_K_named_sync, true, out_passed);
     }
     case WEFT_K_tensor_load: return tensor_load(sim, thread, instr);
     case WEFT_K_tensor_store: return tensor_store(sim, thread, instr);

@@ -170,11 +170,19 @@ static bool build_choice(compiled *c, const weft_capability *capability, int cho
     return true;
 }
 
+/* An address in shared memory has 18 bits, and above them the block's place in its cluster, which a descriptor must not
+   take over: no card here would tell. */
+static void check_descriptors(const char *source) {
+    for (const char *at = source; (at = strstr(at, ") >> 4);")) != NULL; at++)
+        ck_assert_msg(!strncmp(at - 9, "& 0x3ffff", 9), "a descriptor of a whole address: %.60s", at - 50);
+}
+
 static void compile_kernels(const weft_nvrtc *nvrtc, weft_context *context, const compiled *c,
                             const weft_capability *capability, const char *label) {
     weft_text source;
     weft_text_init(context->allocator, &source);
     check_status(weft_cuda_print(c->count, c->kernels, &source));
+    check_descriptors(weft_text_string(&source));
     weft_nvrtc_output output;
     check_status(weft_nvrtc_compile(nvrtc, weft_text_string(&source), label, capability->arch, &output));
     printf("  %s %s: %d registers, %zu bytes\n", capability->arch, label, output.registers, output.cubin_bytes);
