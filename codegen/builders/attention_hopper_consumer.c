@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "codegen/kernel/matrix.h"
+#include "codegen/tile/exp2.h"
 #include "codegen/tile/wgmma.h"
 
 typedef struct consumer {
@@ -103,20 +104,6 @@ static void mask_row(consumer *c, int h, weft_kval first) {
     }
 }
 
-/* 2^x for x <= 0 without the exponential unit: 2^n 2^r with n the nearest integer (the low bits of x + 1.5 2^23) and a
-   polynomial of r, relative error 7.5e-5, a twentieth of what rounding to bf16 loses. Below 2^-126: 2^-126. Cody and
-   Waite 1980. */
-static weft_kval exp2_by_fma(consumer *c, weft_kval x) {
-    static const double factors[] = {0.0551716685295105, 0.2426111251115799, 0.6932609677314758, 0.9999280571937561};
-    weft_kernel *k = c->k;
-    weft_kval magic = real(c, 12582912), p = real(c, factors[0]);
-    x = larger(c, x, real(c, -126));
-    weft_kval shifted = weft_k_add(k, x, magic), r = weft_k_sub(k, x, weft_k_sub(k, shifted, magic));
-    for (int i = 1; i < 4; i++) p = weft_k_fma(k, p, r, real(c, factors[i]));
-    weft_kval n = weft_k_binary(k, WEFT_K_shl, weft_k_bitcast(k, shifted, WEFT_U32), weft_k_integer(k, WEFT_U32, 23));
-    return weft_k_bitcast(k, weft_k_add(k, weft_k_bitcast(k, p, WEFT_U32), n), WEFT_F32);
-}
-
 static void softmax_row(consumer *c, int h, bool masked) {
     weft_kernel *k = c->k;
     int count = c->a->bn / 4;
@@ -133,7 +120,7 @@ static void softmax_row(consumer *c, int h, bool masked) {
         int r = register_of(h, i);
         weft_kval x = weft_k_fma(k, get(c, c->s, r), scale, shift);
         bool by_fma = c->a->exp_by_fma && !masked && i % c->a->exp_by_fma == 1; /* hidden keys need an exact 0 */
-        weft_kval e = by_fma ? exp2_by_fma(c, x) : weft_k_unary(k, WEFT_K_exp2_fast, x);
+        weft_kval e = by_fma ? weft_exp2_by_fma(k, x) : weft_k_unary(k, WEFT_K_exp2_fast, x);
         set(c, c->s, r, e);
         part = part == WEFT_KNONE ? e : weft_k_add(k, part, e);
     }
