@@ -49,6 +49,12 @@ WEFT_API weft_value *weft_nn_linear(weft_graph *g, weft_value *x, weft_value *we
    Phi(x) + x phi(x), instead of the pieces that a derivative through its definition needs. */
 WEFT_API weft_value *weft_nn_gelu(weft_graph *g, weft_value *x);
 
+/* x / (1 - rate) where a bit drawn for the element says so, with probability 1 - rate, else 0 (Srivastava et al. 2014).
+   The bits are a function of seed, site, step (i64 scalar, weft_optim_step) and index: a resumed or rematerialised run
+   has the same ones. site: a number of its own for each place in a model. rate 0: x. */
+WEFT_API weft_value *weft_nn_dropout(weft_graph *g, weft_value *x, double rate, weft_value *step, uint32_t seed,
+                                     uint32_t site);
+
 typedef struct weft_nn_attention_weights {
     weft_value *query, *query_bias, *key, *key_bias, *value, *value_bias, *output, *output_bias; /* [D, D], [D] */
 } weft_nn_attention_weights;

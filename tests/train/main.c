@@ -3,11 +3,13 @@
 #include <stdlib.h>
 
 Suite *gpt_suite(void);
+Suite *dropout_suite(void);
 Suite *resume_suite(void);
 
 int main(void) {
     SRunner *runner = srunner_create(gpt_suite());
     srunner_add_suite(runner, resume_suite());
+    srunner_add_suite(runner, dropout_suite());
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);
