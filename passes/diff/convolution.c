@@ -118,11 +118,80 @@ static weft_value *gradient_in_kernel(weft_transpose_rule *rule) {
     return weft_emit_transpose(g, product, swap);
 }
 
+/* x with its padding and holes. */
+static weft_value *padded_input(weft_graph *g, const weft_node *node, const shape *s) {
+    weft_value *x = node->operands[0];
+    weft_dim low[WEFT_MAX_RANK] = {0}, high[WEFT_MAX_RANK] = {0};
+    int64_t interior[WEFT_MAX_RANK] = {0};
+    for (int i = 0; i < s->spatial; i++) {
+        low[2 + i] = s->low[i], interior[2 + i] = s->base[i] - 1;
+        high[2 + i] = weft_node_attribute(node, WEFT_ATTR_high)->as.dims[i];
+    }
+    weft_value *operands[2] = {x, weft_emit_scalar(g, x->type.dtype, 0)};
+    weft_attribute attributes[3] = {weft_attr_dims(WEFT_ATTR_low, x->type.rank, low),
+                                    weft_attr_dims(WEFT_ATTR_high, x->type.rank, high),
+                                    weft_attr_ints(WEFT_ATTR_interior, x->type.rank, interior)};
+    return weft_build(g, WEFT_OP_pad, 2, operands, 3, attributes);
+}
+
+/* [N, G c, T...] -> [N, G, c, T...] */
+static weft_value *split_groups(weft_graph *g, weft_value *x, int64_t groups) {
+    weft_dim dims[WEFT_MAX_RANK + 1];
+    if (weft_value_is_poison(x)) return x;
+    dims[0] = x->type.dims[0], dims[1] = groups, dims[2] = weft_dim_divide_floor(g->dims, x->type.dims[1], groups);
+    for (int i = 2; i < x->type.rank; i++) dims[i + 1] = x->type.dims[i];
+    return weft_emit_reshape(g, x, x->type.rank + 1, dims);
+}
+
+/* One element of the kernel: what it met of x, times the cotangent, [G, O/G, C/G] as [O, C/G, 1]. */
+static weft_value *tap(weft_graph *g, weft_value *padded, weft_value *y, const weft_node *node, const shape *s,
+                       int64_t number) {
+    const weft_type *w = &node->operands[1]->type, *out = &node->results[0].type;
+    int64_t contract[WEFT_MAX_RANK], group = 1;
+    weft_value *met = padded;
+    for (int i = s->spatial - 1; i >= 0; number /= w->dims[2 + i], i--) {
+        weft_dim start = weft_dim_number(g->dims, number % w->dims[2 + i] * s->dilation[i]);
+        weft_dim span = weft_dim_multiply(g->dims, weft_dim_subtract(g->dims, out->dims[2 + i], 1), s->stride[i]);
+        met = weft_emit_slice_axis(g, met, 2 + i, start, weft_dim_add(g->dims, weft_dim_add(g->dims, start, span), 1),
+                                   s->stride[i]);
+    }
+    met = split_groups(g, met, s->groups);
+    if (weft_value_is_poison(met) || weft_value_is_poison(y)) return weft_value_poison(g);
+    contract[0] = 0;
+    for (int i = 0; i < s->spatial; i++) contract[1 + i] = 3 + i;
+    weft_dot_axes axes = {1, 1 + s->spatial, &group, &group, contract, contract};
+    weft_value *product = weft_emit_dot(g, y, met, &axes, met->type.dtype, s->accumulate);
+    return weft_emit_reshape(g, product, 3, (weft_dim[]){w->dims[0], w->dims[1], 1});
+}
+
+/* In w where the cotangent's extents are symbolic and cannot be a kernel's: element by element. */
+static weft_value *gradient_by_taps(weft_transpose_rule *rule) {
+    weft_graph *g = rule->graph;
+    const weft_node *node = rule->node;
+    const weft_type *w = &node->operands[1]->type;
+    shape s = shape_of(node);
+    int64_t count = 1;
+    for (int i = 0; i < s.spatial; i++) count *= w->dims[2 + i];
+    weft_value **taps = weft_graph_allocate(g, (size_t)count + 1, sizeof *taps);
+    weft_value *padded = padded_input(g, node, &s), *y = split_groups(g, rule->cotangents[0], s.groups);
+    if (!taps) return weft_value_poison(g);
+    for (int64_t k = 0; k < count; k++) taps[k] = tap(g, padded, y, node, &s, k);
+    return weft_emit_reshape(g, weft_emit_concat(g, 2, (int)count, taps), w->rank, w->dims);
+}
+
+static bool has_static_windows(const weft_value *cotangent) {
+    for (int i = 2; i < cotangent->type.rank; i++)
+        if (!weft_dim_is_number(cotangent->type.dims[i])) return false;
+    return true;
+}
+
 void weft_transpose_convolution(weft_transpose_rule *rule) {
     if (rule->linear[0] && rule->linear[1]) {
         weft_graph_problem(rule->graph, "convolution of two values that depend on the inputs is not linear");
         return;
     }
     if (rule->linear[0]) rule->out_cotangents[0] = gradient_in_input(rule);
-    if (rule->linear[1]) rule->out_cotangents[1] = gradient_in_kernel(rule);
+    if (rule->linear[1])
+        rule->out_cotangents[1] =
+            has_static_windows(rule->cotangents[0]) ? gradient_in_kernel(rule) : gradient_by_taps(rule);
 }

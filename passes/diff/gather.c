@@ -24,7 +24,7 @@ static bool is_kind(const weft_node *node, const char *kind) {
     return !strcmp(weft_node_string(node, WEFT_ATTR_kind, ""), kind);
 }
 
-/* sum is linear in x and updates; so is set while no index comes twice. */
+/* sum is linear in x and updates; so is set, whose last update of an element is the one that counts. */
 void weft_jvp_scatter(weft_jvp_rule *rule) {
     if (!is_kind(rule->node, "sum") && !is_kind(rule->node, "set")) {
         weft_graph_problem(rule->graph, "scatter %s cannot be differentiated",
@@ -35,6 +35,18 @@ void weft_jvp_scatter(weft_jvp_rule *rule) {
     weft_value *operands[3] = {t[0] ? t[0] : weft_diff_zeros(rule->graph, x[0]), x[1],
                                t[2] ? t[2] : weft_diff_zeros(rule->graph, x[2])};
     rule->out_tangents[0] = weft_diff_same_op(rule->graph, rule->node, operands);
+}
+
+/* Which updates are still there after a scatter that sets: their numbers are set likewise and read back. */
+static weft_value *survivors(weft_transpose_rule *rule, const weft_attribute *gather_attributes) {
+    weft_graph *g = rule->graph;
+    const weft_node *node = rule->node;
+    const weft_type *x = &node->operands[0]->type, *updates = &node->operands[2]->type;
+    weft_dim count = weft_type_count(g, updates);
+    weft_value *numbers = weft_emit_reshape(g, weft_emit_iota(g, WEFT_I64, 1, &count, 0), updates->rank, updates->dims);
+    weft_value *operands[3] = {weft_emit_splat(g, WEFT_I64, -1, x->rank, x->dims), node->operands[1], numbers};
+    weft_value *kept[2] = {weft_diff_same_op(g, node, operands), node->operands[1]};
+    return weft_emit_compare(g, "eq", weft_build(g, WEFT_OP_gather, 2, kept, 5, gather_attributes), numbers);
 }
 
 void weft_transpose_scatter(weft_transpose_rule *rule) {
@@ -60,7 +72,10 @@ void weft_transpose_scatter(weft_transpose_rule *rule) {
     weft_attribute attributes[5] = {*offset, *collapsed, *weft_node_attribute(node, WEFT_ATTR_index_map),
                                     *weft_node_attribute(node, WEFT_ATTR_index_axis),
                                     weft_attr_dims(WEFT_ATTR_sizes, x->type.rank, sizes)};
-    rule->out_cotangents[2] = weft_build(g, WEFT_OP_gather, 2, operands, 5, attributes);
+    weft_value *read = weft_build(g, WEFT_OP_gather, 2, operands, 5, attributes);
+    if (is_kind(node, "set"))
+        read = weft_emit_select(g, survivors(rule, attributes), read, weft_diff_zeros(g, updates));
+    rule->out_cotangents[2] = read;
 }
 
 weft_value *weft_diff_take_along(weft_graph *g, weft_value *x, weft_value *indices, int axis) {

@@ -567,6 +567,7 @@ int main(void) {
     suite_add_tcase(suite, case_transforms());
     suite_add_tcase(suite, case_remat());
     suite_add_tcase(suite, case_size());
+    suite_add_tcase(suite, case_ops());
     suite_add_tcase(suite, case_memory());
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

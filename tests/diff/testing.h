@@ -19,6 +19,7 @@ void compare_compiled(weft_graph *g, int input_count, weft_tensor *const *inputs
 TCase *case_transforms(void);
 TCase *case_remat(void);
 TCase *case_size(void);
+TCase *case_ops(void);
 TCase *case_memory(void);
 
 #endif
