@@ -8,6 +8,7 @@ Suite *samples_suite(void);
 Suite *jit_suite(void);
 Suite *cache_suite(void);
 Suite *artifact_suite(void);
+Suite *outlives_suite(void);
 
 int main(void) {
     SRunner *runner = srunner_create(samples_suite());
@@ -15,6 +16,7 @@ int main(void) {
     srunner_add_suite(runner, jit_suite());
     srunner_add_suite(runner, cache_suite());
     srunner_add_suite(runner, artifact_suite());
+    srunner_add_suite(runner, outlives_suite());
     srunner_add_suite(runner, memory_suite());
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
