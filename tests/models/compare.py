@@ -1,8 +1,9 @@
 """Real models: Weft against ONNX Runtime, ahead of time and just in time, with times.
 
-usage: compare.py BUILD_FOLDER [--all] [--quick] [--only NAME] [--json FILE]
+usage: compare.py BUILD_FOLDER [--all] [--quick] [--only NAME[,NAME...]] [--device NAME] [--json FILE]
 Per model: one artifact made by `weft compile`, run by `embed` (linked with libweft-rt alone) and timed by `weft bench`;
-just in time by one `weft run` over all shapes. all-MiniLM-L6-v2 is built by `embed_text` instead. Prints a table; exit code 1 when a model fails."""
+just in time by one `weft run` over all shapes. With --device (vulkan, cuda) the artifact is made for it and run there at its first
+shape by `weft run`, and nothing is timed. all-MiniLM-L6-v2 is built by `embed_text` instead. Prints a table; exit code 1 when a model fails."""
 import argparse
 import json
 import os
@@ -29,6 +30,7 @@ def parse():
     p.add_argument("--all", action="store_true")
     p.add_argument("--quick", action="store_true", help="no timing")
     p.add_argument("--only")
+    p.add_argument("--device")
     p.add_argument("--json")
     return p.parse_args()
 
@@ -105,6 +107,8 @@ def check_model(args, entry, folder):
     if name == "all-MiniLM-L6-v2":  # built by examples/embed_text.c through the C API; minilm.py writes the reference
         minilm, path = path, os.path.join(folder, "minilm.onnx")
         onnx.save(encoder.build(encoder.read(minilm)), path)
+    if args.device:
+        shapes = shapes[:1]
     rng, session = np.random.default_rng(7), reference(path)
     names = [o.name for o in session.get_outputs()]
     feeds = [make(rng, s) for s in shapes]
@@ -118,14 +122,18 @@ def check_model(args, entry, folder):
     if minilm:
         run([text, minilm, "--save", artifact])
     else:
-        run([weft, "compile", path, "-o", artifact] + dims + flags("--input", constants))
+        run([weft, "compile", path, "-o", artifact] + dims + flags("--input", constants) + (["-t", args.device] if args.device else []))
     row["compile_s"] = time.perf_counter() - start
     row["artifact_mb"] = os.path.getsize(artifact) / 1e6
     aot, jit = [], []
     for k, want in enumerate(wanted):
         outputs.append(["%s=%s" % (n, os.path.join(folder, "out_%d_%d.npy" % (k, i))) for i, n in enumerate(names)])
-        run([embed, artifact] + flags("--input", given[k]) + flags("--output", outputs[k]))
+        program = [weft, "run", artifact, "--device", args.device] if args.device else [embed, artifact]
+        run(program + flags("--input", given[k]) + flags("--output", outputs[k]))
         aot += [error(np.load(os.path.join(folder, "out_%d_%d.npy" % (k, i))), w) for i, w in enumerate(want)]
+    if args.device:
+        row.update(aot_error=max(aot), jit_error=0.0, right=max(aot) <= TOLERANCE)
+        return row
     for k in range(len(shapes)):
         for o in outputs[k]:
             os.remove(o.split("=", 1)[1])
@@ -165,9 +173,10 @@ def show(row, quick):
 
 def main():
     args = parse()
+    args.quick |= args.device is not None
     entries = models.MODELS if args.all else models.DEMO
     if args.only:
-        entries = [e for e in models.MODELS if e[0] == args.only]
+        entries = [e for e in models.MODELS if e[0] in args.only.split(",")]
     rows, failed = [], 0
     print("onnxruntime %s, %d threads; error: largest difference over largest value, all shapes" % (ort.__version__, THREADS))
     for entry in entries:
