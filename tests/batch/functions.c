@@ -224,6 +224,26 @@ START_TEST(jacobians) {
 }
 END_TEST
 
+/* Extents that nobody declared: a batch, a Jacobian and a Hessian of symbolic size. */
+START_TEST(symbolic) {
+    weft_graph *g = new_graph("symbolic");
+    weft_value *x = weft_graph_input(g, "x", WEFT_F64, 1, (weft_dim[]){WEFT_DIM_ANY});
+    weft_value *y = weft_mul(g, weft_sin(g, x), weft_reverse(g, x, 1, (int64_t[]){0}));
+    weft_graph_output(g, "forward", weft_jacobian_forward(g, y, x));
+    weft_graph_output(g, "reverse", weft_jacobian_reverse(g, y, x));
+    weft_graph_output(g, "hessian", weft_hessian(g, weft_reduce_sum(g, weft_exp(g, x), 0, NULL, false), x));
+    weft_graph_output(g, "exp", weft_exp(g, x));
+    weft_tensor *in = random_tensor(WEFT_F64, 1, (int64_t[]){5}, -1, 1), *out[4];
+    run_both_ways(g, 1, &in, 4, out, "symbolic");
+    compare(out[0], out[1], 1e-12, "Jacobians");
+    ck_assert(out[0]->shape[0] == 5 && out[0]->shape[1] == 5);
+    for (int i = 0; i < 25; i++)
+        ck_assert_double_eq_tol(((double *)out[2]->data)[i], i % 6 ? 0 : ((double *)out[3]->data)[i / 6], 1e-12);
+    release_all(4, out), release_all(1, &in);
+    weft_graph_release(g);
+}
+END_TEST
+
 /* x -> x after its own number of halvings until below 1: the batch's loops end at different trips. */
 static void loop_more(void *self, weft_graph *g, weft_value *const *x, weft_value **results) {
     (void)self;
@@ -289,6 +309,7 @@ TCase *case_functions(void) {
     tcase_add_loop_test(c, chunks, 0, 3);
     tcase_add_test(c, randomness);
     tcase_add_test(c, jacobians);
+    tcase_add_test(c, symbolic);
     tcase_add_test(c, loops);
     tcase_add_test(c, mistakes);
     return c;
