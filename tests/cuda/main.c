@@ -200,7 +200,8 @@ static void compile_kernels(const weft_nvrtc *nvrtc, weft_context *context, cons
 /* Schedules of a row to compile. Blocks of 80 queries of attention_backward are for measuring: a word an output tile is
    spilled there. */
 static int choices_of(const case_row *row, const weft_capability *capability, bool first) {
-    if (!strcmp(row->name, "attention_backward")) return 2;
+    if (!strcmp(row->name, "attention_backward")) return row->numbers[5] == 64 ? 5 : 2;
+    if (!strcmp(row->name, "attention")) return capability->hopper ? 6 : 1;
     if (strcmp(row->name, "matmul") != 0) return 1;
     if (row->numbers[5] >= 16) return 5;
     return capability->hopper && (first || row->numbers[1] == 4104 || row->numbers[5] == 3) ? 9 : 1;
