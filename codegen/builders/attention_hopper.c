@@ -101,9 +101,9 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
     /* D = 64 has as much work for the exponential unit as for the tensor cores: some of it by polynomials. */
     static const struct {
         int width, consumers, bn, exp_by_fma;
-    } rows[] = {{128, 2, 128, 0}, {128, 2, 176, 0}, {64, 2, 0, 0},    {64, 3, 128, 0},
-                {64, 2, 128, 0},  {64, 2, 0, 4},    {64, 3, 128, 4},  {64, 2, 128, 4},
-                {128, 2, 64, 0},  {64, 2, 64, 0},   {128, 1, 128, 0}, {64, 1, 128, 0}};
+    } rows[] = {{128, 2, 128, 0}, {128, 2, 176, 0}, {64, 2, 0, 0},   {64, 3, 128, 0}, {64, 2, 128, 0},
+                {64, 2, 0, 4},    {64, 3, 128, 4},  {64, 2, 128, 4}, {64, 2, 192, 4}, {128, 2, 64, 0},
+                {64, 2, 64, 0},   {128, 1, 128, 0}, {64, 1, 128, 0}};
     const weft_type *q = weft_operand_type(find_node(request->fusion), 0);
     int fitted = fitted_keys(weft_operand_type(find_node(request->fusion), 1)->dims[2]);
     bool decodes = q->dims[2] == 1; /* one consumer: keys come from memory as fast as it can give them */
