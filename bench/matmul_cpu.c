@@ -65,8 +65,7 @@ static void note(side *s, int round, double seconds) {
     if (round == 0 || seconds < s->best) s->best = seconds;
 }
 
-/* The other library's workers spin for a while after its last call (OpenBLAS: 2^26 cycles) and would be timed against.
- */
+/* The other library's workers spin for a while after its last call (OpenBLAS: 2^26 cycles), at our expense. */
 static void settle(void) { nanosleep(&(struct timespec){.tv_nsec = 60000000}, NULL); }
 
 static void run_shape(weft_context *context, const blas *openblas, int m, int k, int n, int threads, int rounds,

@@ -1,7 +1,6 @@
 /* How large the elements of a random graph can get, from its nodes alone. A sum over terms of 1e8 that cancel to 1 is
    wrong in the first digit in every implementation: makers of ops that round take moderate values only
-   (cli_fuzz_shallow), so that the tolerance of whole graphs holds. A bound may be too large, never too small by much.
- */
+   (cli_fuzz_shallow), so that the tolerance of whole graphs holds. A bound may be too large, hardly too small. */
 #include <math.h>
 
 #include "cli/fuzz_generator.h"

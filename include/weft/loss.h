@@ -14,8 +14,7 @@ extern "C" {
 /* -- classes */
 
 /* Logits [..., C], labels [...]: -sum q log softmax(logits), q = (1 - smoothing) one-hot + smoothing / C (Szegedy et
-   al. 2016), plus z times the square of log sum exp (Chowdhery et al. 2022). Mean over the labels that are not ignored.
- */
+   al. 2016), plus z times the square of log sum exp (Chowdhery et al. 2022). The mean leaves ignored labels out. */
 typedef struct weft_cross_entropy_options {
     size_t struct_bytes;
     double smoothing, z;
@@ -43,8 +42,7 @@ WEFT_API weft_value *weft_loss_huber(weft_graph *g, weft_value *x, weft_value *y
 
 /* KL(softmax(target) | softmax(logits)). */
 WEFT_API weft_value *weft_loss_kl(weft_graph *g, weft_value *logits, weft_value *target);
-/* alpha T^2 KL(softmax(teacher / T) | softmax(student / T)) + (1 - alpha) cross-entropy (Hinton, Vinyals, Dean 2015).
- */
+/* alpha T^2 KL(softmax(teacher / T) | softmax(student / T)) + (1 - alpha) cross-entropy: Hinton et al. 2015. */
 WEFT_API weft_value *weft_loss_distillation(weft_graph *g, weft_value *student, weft_value *teacher, weft_value *labels,
                                             double temperature, double alpha);
 

@@ -101,8 +101,7 @@ WEFT_API weft_value *weft_optim_step(weft_graph *g);
 WEFT_API void weft_optim_update(weft_graph *g, const weft_optim_options *options, int count,
                                 weft_parameter *parameters);
 
-/* Replaces gradients by gradients times min(1, maximum / (norm + 1e-6)); returns the norm of all together before that.
- */
+/* Gradients times min(1, maximum / (norm + 1e-6)) take their places; returns the norm of all together before that. */
 WEFT_API weft_value *weft_optim_clip_norm(weft_graph *g, int count, weft_parameter *parameters, double maximum);
 /* Replaces gradients by gradients cut to [-maximum, maximum]. */
 WEFT_API void weft_optim_clip_value(weft_graph *g, int count, weft_parameter *parameters, double maximum);

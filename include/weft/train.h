@@ -39,8 +39,7 @@ WEFT_API weft_status weft_loader_create(weft_context *context, const weft_progra
                                         void *self, const weft_loader_options *options,
                                         weft_loader **out_loader) WEFT_MUST_USE;
 WEFT_API void weft_loader_release(weft_loader *loader);
-/* Tensors of batch `batch`, borrowed until the next call. Batches in sequence are ready; any other starts anew there.
- */
+/* Tensors of a batch, borrowed until the next call. Batches in sequence are ready; any other starts anew there. */
 WEFT_API weft_status weft_loader_get(weft_loader *loader, int64_t batch,
                                      weft_tensor *const **out_tensors) WEFT_MUST_USE;
 
@@ -79,8 +78,7 @@ typedef struct weft_image_batches {
 /* tensors: f32 [B, 1, H, W] and i64 [B]. self: weft_image_batches. */
 WEFT_API weft_status weft_images_fill(void *self, int64_t batch, weft_tensor *const *tensors);
 
-/* -- checkpoints: FOLDER/step-N.safetensors, all states and the step. A file appears complete, on disk, or not at all
- */
+/* -- checkpoints: FOLDER/step-N.safetensors, all states and the step. A file appears complete and synced, or not. */
 
 /* Writes one and removes all but the newest `keep` (0 = keeps all). */
 WEFT_API weft_status weft_checkpoint_write(weft_context *context, const weft_program *program, weft_session *session,

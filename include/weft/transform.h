@@ -92,8 +92,7 @@ typedef enum weft_vmap_randomness {
 #define WEFT_VMAP_NONE INT_MIN
 typedef struct weft_vmap_options {
     size_t struct_bytes;
-    const int
-        *in_axes; /* by input: the axis of the batch, negative from the end, WEFT_VMAP_NONE = none; NULL = all 0 */
+    const int *in_axes;  /* by input: the batch's axis, negative from the end; WEFT_VMAP_NONE = none; NULL = all 0 */
     const int *out_axes; /* by output; NULL = all 0 */
     weft_vmap_randomness randomness;
     int64_t chunk_size; /* elements at a time, in a loop; 0 = all. The batch's length must be a number, or a multiple */

@@ -1,5 +1,4 @@
-/* Rematerialisation: equal bits, fewer planned bytes, for each policy; where a scope is a loop's body; nested scopes.
- */
+/* Rematerialisation: equal bits and fewer planned bytes for each policy; a loop's body as a scope; nested scopes. */
 #include "tests/diff/testing.h"
 
 #include <string.h>

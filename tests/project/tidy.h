@@ -1,5 +1,5 @@
-/* Included before every file by tidy.sh --analyzer: what the analyser cannot know of other files. A status that was made
-   or carried on is not NULL, so what a failed call left unset is not read. */
+/* Included before every file by tidy.sh --analyzer: what the analyser cannot know of other files. A status that was
+   made or carried on is not NULL, so what a failed call left unset is not read. */
 #ifndef WEFT_TESTS_PROJECT_TIDY_H
 #define WEFT_TESTS_PROJECT_TIDY_H
 
