@@ -282,14 +282,6 @@ weft_status weft_print(weft_graph *graph, const weft_print_options *options, wef
     return weft_text_status(text);
 }
 
-void weft_node_print(const weft_node *node, const weft_print_options *options, weft_text *text) {
-    static const weft_print_options defaults = {0};
-    weft_graph *graph = node->block ? node->block->graph : node->result_count ? node->results[0].graph : NULL;
-    if (!graph) return;
-    printer print = {graph, options ? options : &defaults, text, -1};
-    print_node(&print, node, 0);
-}
-
 weft_status weft_graph_print(weft_graph *graph, char **out_text) {
     *out_text = NULL;
     WEFT_NEED(graph, "the graph");

@@ -36,8 +36,6 @@ typedef struct weft_print_options {
 } weft_print_options;
 
 weft_status weft_print(weft_graph *graph, const weft_print_options *options, weft_text *text) WEFT_MUST_USE;
-/* One node (with regions): dumps, error messages, structural keys. */
-void weft_node_print(const weft_node *node, const weft_print_options *options, weft_text *text);
 weft_status weft_parse(weft_context *context, const char *text, size_t bytes, const weft_tensor_source *tensors,
                        weft_graph **out_graph) WEFT_MUST_USE;
 

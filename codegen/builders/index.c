@@ -263,12 +263,6 @@ weft_kval weft_index_value_flat(weft_index_context *c, const weft_value *value, 
     return weft_parts_splat(c, parts, lanes).part[0];
 }
 
-weft_kval weft_index_part(weft_index_context *c, const weft_value *value, const weft_lane_index *index, int lanes,
-                          weft_kval mask, int part) {
-    weft_parts parts = weft_index_evaluate(c, value, axes_point(value, index, lanes, mask));
-    return weft_parts_splat(c, parts, lanes).part[part];
-}
-
 static void store(weft_index_context *c, int result, weft_point point, weft_parts parts) {
     parts = weft_parts_splat(c, parts, point.lanes);
     weft_index_store_point(c, c->results[result], c->fusion->results[result].type.dtype, point, parts);

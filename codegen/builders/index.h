@@ -90,9 +90,6 @@ weft_kval weft_index_value(weft_index_context *c, const weft_value *value, const
 /* The same at a row-major position: no axes are computed unless an op asks for them. */
 weft_kval weft_index_value_flat(weft_index_context *c, const weft_value *value, weft_lane_index position, int lanes,
                                 weft_kval mask);
-/* Part 0 (real) or 1 (imaginary) of a complex value. */
-weft_kval weft_index_part(weft_index_context *c, const weft_value *value, const weft_lane_index *index, int lanes,
-                          weft_kval mask, int part);
 
 /* From here to the release of the enclosing mark, `value` is `registers` wherever it is asked for: an epilogue's
    accumulator, a finished reduction. registers: carrier of its dtype, already rounded; a scalar serves all lanes. */

@@ -222,8 +222,8 @@ static bool keep(weft_reduction *r, const weft_value *value, uint32_t passes, in
 }
 
 /* Backwards over the region: in which passes is each value evaluated? A costly one of several passes is kept by the
-   first of them, and then its operands are needed in that one only. */
-void weft_reduction_choose_kept(weft_reduction *r) {
+   first of them, and then its operands are needed in that one only. Once what each pass computes is settled. */
+static void choose_kept(weft_reduction *r) {
     const weft_block *block = weft_fusion_block(r->request->fusion);
     bool gpu = !weft_capability_is_cpu(r->request->capability);
     int64_t budget = scratch_budget(r);
@@ -375,7 +375,7 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
     if (weft_reduce_should_split(r, &pieces)) return weft_reduce_split(request, pieces, out_plan);
     WEFT_TRY(weft_plan_init(request, 1, 0, out_plan), "reduce");
     weft_reduction_find_picks(r);
-    weft_reduction_choose_kept(r);
+    choose_kept(r);
     if (r->rows)
         weft_reduce_rows(r);
     else

@@ -79,8 +79,6 @@ void weft_reduction_visit(weft_reduction *r, int pass, const weft_lane_index *in
                           int lanes, weft_kval mask, const weft_kval *accumulators);
 /* Loads what a pass may read of X's shape at index, ahead of its visit; what it does not read goes away. */
 void weft_reduction_fetch(weft_reduction *r, int pass, const weft_lane_index *index, int lanes);
-/* Which values are kept from pass to pass: once what each pass computes is settled. */
-void weft_reduction_choose_kept(weft_reduction *r);
 /* reduce_pick.c: finds the reduces that are picks; reads their labels and starts their loads, once a row; binds those
    of a pass before it. A pass without reduces of its own is left out. */
 void weft_reduction_find_picks(weft_reduction *r);

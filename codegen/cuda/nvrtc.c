@@ -12,7 +12,6 @@ typedef struct nvrtc_program *nvrtc_program;
 
 /* name, parameters; all return int */
 #define NVRTC_FUNCTIONS(X)                                                                                             \
-    X(nvrtcVersion, (int *, int *))                                                                                    \
     X(nvrtcCreateProgram,                                                                                              \
       (nvrtc_program *, const char *, const char *, int, const char *const *, const char *const *))                    \
     X(nvrtcDestroyProgram, (nvrtc_program *))                                                                          \
@@ -68,11 +67,6 @@ weft_status weft_nvrtc_open(weft_context *context, weft_nvrtc **out_nvrtc) {
 
 void weft_nvrtc_close(weft_nvrtc *nvrtc) {
     if (nvrtc) weft_free(nvrtc->context->allocator, nvrtc, sizeof *nvrtc);
-}
-
-void weft_nvrtc_version(const weft_nvrtc *nvrtc, int *out_major, int *out_minor) {
-    *out_major = *out_minor = 0;
-    (void)nvrtc->nvrtcVersion(out_major, out_minor);
 }
 
 void weft_nvrtc_output_deinit(const weft_nvrtc *nvrtc, weft_nvrtc_output *output) {

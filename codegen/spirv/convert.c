@@ -41,7 +41,8 @@ static id to_f16(weft_spirv *p, id x) {
     return one(p, WEFT_SPIRV_U32, "OpUConvert", one(p, WEFT_SPIRV_U16, "OpBitcast", half));
 }
 
-id weft_spirv_odd_f32(weft_spirv *p, id x) {
+/* f64 -> f32 in the direction that leaves an odd mantissa when inexact: a second rounding is then the only one. */
+static id odd_f32(weft_spirv *p, id x) {
     const weft_spirv_type t = WEFT_SPIRV_U32, truth = WEFT_SPIRV_BOOL, wide = WEFT_SPIRV_F64;
     id near = one(p, WEFT_SPIRV_F32, "OpFConvert", x), back = one(p, wide, "OpFConvert", near);
     id bits = one(p, t, "OpBitcast", near);
@@ -81,10 +82,8 @@ static id sticky(weft_spirv *p, weft_dtype from, id x) {
 
 static id to_half(weft_spirv *p, weft_dtype from, weft_dtype to, id x) {
     bool exact = weft_dtype_is_float(from) || from == WEFT_BOOL || weft_dtype_bits(from) <= 16;
-    id wide =
-        exact
-            ? to_f32(p, from, x)
-            : weft_spirv_odd_f32(p, integer_to_float(p, from, WEFT_SPIRV_F64, is_wide(from) ? sticky(p, from, x) : x));
+    id wide = exact ? to_f32(p, from, x)
+                    : odd_f32(p, integer_to_float(p, from, WEFT_SPIRV_F64, is_wide(from) ? sticky(p, from, x) : x));
     return to == WEFT_BF16 ? to_bf16(p, wide) : to_f16(p, wide);
 }
 

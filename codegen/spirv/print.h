@@ -108,7 +108,5 @@ weft_spirv_id weft_spirv_convert(weft_spirv *p, weft_dtype from, weft_dtype to, 
 weft_spirv_id weft_spirv_bitcast(weft_spirv *p, weft_dtype from, weft_dtype to, weft_spirv_id x);
 /* Cuts a 32-bit integer back to 8 or 16 bits. */
 weft_spirv_id weft_spirv_normal(weft_spirv *p, weft_dtype elem, weft_spirv_id x);
-/* f64 -> f32 in the direction that leaves an odd mantissa when inexact, so that a second rounding is the only one. */
-weft_spirv_id weft_spirv_odd_f32(weft_spirv *p, weft_spirv_id x);
 
 #endif

@@ -92,7 +92,6 @@ typedef struct weft_onnx_operator {
 } weft_onnx_operator;
 
 const weft_onnx_operator *weft_onnx_operator_find(const char *domain, const char *name); /* NULL */
-const weft_onnx_operator *weft_onnx_operator_at(int index);                              /* NULL past the end */
 bool weft_onnx_operator_has(const weft_onnx_operator *row, const char *attribute);
 
 #define WEFT_ONNX_OPERATOR(name, domain, first, last, attributes, handler)                                             \
@@ -108,7 +107,6 @@ weft_status weft_onnx_message_unpack(weft_arena *arena, const ProtobufCMessageDe
 /* Moves the text to the caller (weft_string_release) and ends it. */
 weft_status weft_onnx_text_take(weft_context *context, weft_text *text, char **out_text) WEFT_MUST_USE;
 weft_dtype weft_onnx_dtype(int64_t data_type); /* WEFT_INVALID when unknown */
-int weft_onnx_data_type(weft_dtype dtype);
 weft_status weft_onnx_tensor_create(weft_context *context, const Onnx__TensorProto *proto, const char *folder,
                                     weft_tensor **out_tensor) WEFT_MUST_USE;
 weft_status weft_onnx_sparse_tensor_create(weft_context *context, const Onnx__SparseTensorProto *proto,

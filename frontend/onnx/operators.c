@@ -13,8 +13,6 @@ static const weft_onnx_operator operators[] = {
 
 enum { OPERATOR_COUNT = (int)(sizeof operators / sizeof *operators) };
 
-const weft_onnx_operator *weft_onnx_operator_at(int index) { return index < OPERATOR_COUNT ? &operators[index] : NULL; }
-
 const weft_onnx_operator *weft_onnx_operator_find(const char *domain, const char *name) {
     if (!name) return NULL;
     if (!domain || strcmp(domain, "ai.onnx") == 0) domain = "";

@@ -24,12 +24,6 @@ weft_dtype weft_onnx_dtype(int64_t data_type) {
     return WEFT_INVALID;
 }
 
-int weft_onnx_data_type(weft_dtype dtype) {
-    for (size_t i = 0; i < sizeof data_types / sizeof *data_types; i++)
-        if (data_types[i].dtype == dtype) return data_types[i].data_type;
-    return 0;
-}
-
 static const char *tensor_name(const Onnx__TensorProto *proto) { return proto->name ? proto->name : "?"; }
 
 static weft_status wrong_size(const Onnx__TensorProto *proto, size_t have, size_t want) {

@@ -2,7 +2,7 @@
    one: found by building the body until nothing changes. Read next: control_linear.c. */
 #include "passes/diff/control.h"
 
-bool weft_dual_list_init(weft_graph *graph, weft_dual_list *list, int count) {
+static bool list_init(weft_graph *graph, weft_dual_list *list, int count) {
     list->count = count;
     list->values = weft_graph_allocate(graph, (size_t)count + 1, sizeof *list->values);
     list->tangents = weft_graph_allocate(graph, (size_t)count + 1, sizeof *list->tangents);
@@ -11,7 +11,7 @@ bool weft_dual_list_init(weft_graph *graph, weft_dual_list *list, int count) {
 
 bool weft_control_copy(weft_graph *graph, const weft_block *block, weft_value_map *map, weft_dual_list *list) {
     const weft_node *yield = block->last;
-    if (!weft_dual_list_init(graph, list, yield->operand_count)) return false;
+    if (!list_init(graph, list, yield->operand_count)) return false;
     for (const weft_node *node = block->first; node != yield; node = node->next)
         if (!weft_node_clone(graph, node, map)) return false;
     for (int i = 0; i < list->count; i++) list->values[i] = weft_value_mapped(map, yield->operands[i]);

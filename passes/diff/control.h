@@ -12,7 +12,6 @@ typedef struct weft_dual_list {
     int count;
 } weft_dual_list;
 
-bool weft_dual_list_init(weft_graph *graph, weft_dual_list *list, int count);
 /* Copies the nodes of a block to the insertion point, its arguments mapped already; list: what its yield would yield
    (copied, tangents not set). */
 bool weft_control_copy(weft_graph *graph, const weft_block *block, weft_value_map *map, weft_dual_list *list);

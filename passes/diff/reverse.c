@@ -44,7 +44,7 @@ bool weft_reversal_is_linear(const weft_reversal *r, const weft_value *value) {
     return weft_value_map_find(&r->linears, value) || (r->outer && weft_reversal_is_linear(r->outer, value));
 }
 
-bool weft_reversal_is_linear_node(const weft_reversal *r, const weft_node *node) {
+static bool is_linear_node(const weft_reversal *r, const weft_node *node) {
     for (int i = 0; i < node->operand_count; i++)
         if (weft_reversal_is_linear(r, node->operands[i])) return true;
     if (!node->region_count) return false;
@@ -58,7 +58,7 @@ bool weft_reversal_is_linear_node(const weft_reversal *r, const weft_node *node)
 
 void weft_reversal_classify(weft_reversal *r, weft_node *const *nodes, size_t count) {
     for (size_t n = 0; n < count; n++)
-        if (weft_reversal_is_linear_node(r, nodes[n]))
+        if (is_linear_node(r, nodes[n]))
             for (int i = 0; i < nodes[n]->result_count; i++) weft_reversal_mark(r, &nodes[n]->results[i]);
 }
 

@@ -24,7 +24,6 @@ void weft_reversal_mark(weft_reversal *r, const weft_value *value);
 bool weft_reversal_is_linear(const weft_reversal *r, const weft_value *value);
 /* Marks the results of nodes that are linear in a marked value. */
 void weft_reversal_classify(weft_reversal *r, weft_node *const *nodes, size_t count);
-bool weft_reversal_is_linear_node(const weft_reversal *r, const weft_node *node);
 /* Adds to the cotangent of a value; NULL = zero. */
 void weft_reversal_add(weft_reversal *r, const weft_value *to, weft_value *cotangent);
 void weft_reversal_run(weft_reversal *r, weft_node *const *nodes, size_t count);

@@ -65,8 +65,9 @@ static void estimate(const weft_capability *capability, int count, const weft_ch
     *out_whole = launch + whole / rate + waves * weights / shared;
 }
 
-bool weft_chain_pays(const weft_graph *graph, const weft_capability *capability, int count,
-                     const weft_chain_layer *layers) {
+/* Is one kernel faster than a launch a layer, at the fewest and at the most rows? */
+static bool pays(const weft_graph *graph, const weft_capability *capability, int count,
+                 const weft_chain_layer *layers) {
     int64_t bounds[2];
     weft_dim_bounds(graph->dims, layers[0].rows, &bounds[0], &bounds[1]);
     if (bounds[1] > 1 << 20) bounds[1] = 1 << 20;
@@ -141,7 +142,7 @@ void weft_fuse_chain(weft_fuse *fuse) {
             const weft_value *value;
             roots[count++] = root;
             if (weft_chain_rows_max(capability, count, layers) < 4) break;
-            if (count > 1 && weft_chain_pays(fuse->graph, capability, count, layers)) best = count;
+            if (count > 1 && pays(fuse->graph, capability, count, layers)) best = count;
             weft_fuse_item *next = next_product(fuse, root, &value);
             if (!next || value->type.dtype != WEFT_F32) break;
             root = weft_fuse_root(fuse, next->order);

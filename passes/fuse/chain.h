@@ -25,8 +25,5 @@ static inline int64_t weft_chain_pitch(int64_t features) { return (features + 3)
 int64_t weft_chain_shared_bytes(int count, const weft_chain_layer *layers, int rows);
 /* Most rows of a block: four a thread in the widest layer, as far as memory goes; 0: the weights do not fit. */
 int weft_chain_rows_max(const weft_capability *capability, int count, const weft_chain_layer *layers);
-/* Is one kernel faster than a launch a layer? */
-bool weft_chain_pays(const weft_graph *graph, const weft_capability *capability, int count,
-                     const weft_chain_layer *layers);
 
 #endif

@@ -16,7 +16,5 @@ static inline weft_value *weft_loss_softplus(weft_graph *g, weft_value *x) {
     weft_value *tail = weft_log1p(g, weft_exp(g, weft_neg(g, weft_abs(g, x))));
     return weft_add(g, weft_max(g, x, weft_loss_number(g, x, 0)), tail);
 }
-/* [N, N] bool: i == j. */
-weft_value *weft_loss_diagonal(weft_graph *g, weft_dim n);
 
 #endif
