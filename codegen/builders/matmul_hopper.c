@@ -86,9 +86,10 @@ typedef struct tile_choice {
     double efficiency; /* of the tensor pipe in a long main loop: operand reads from shared memory bound narrow tiles */
 } tile_choice;
 
-static const tile_choice choices[] = {{2, 256, 2, 0, 1, 0.97}, {2, 256, 1, 0, 1, 0.96}, {2, 192, 2, 0, 1, 0.94},
-                                      {2, 128, 2, 0, 1, 0.90}, {2, 128, 1, 0, 1, 0.88}, {2, 64, 2, 0, 1, 0.72},
-                                      {1, 256, 1, 0, 1, 0.80}, {1, 128, 1, 0, 1, 0.70}, {1, 64, 1, 0, 1, 0.50}};
+static const tile_choice choices[] = {
+    {2, 256, 2, 0, 1, 0.97}, {2, 256, 1, 0, 1, 0.96}, {2, 192, 2, 0, 1, 0.94},
+    {2, 128, 2, 0, 1, 0.90}, {2, 128, 1, 0, 1, 0.88}, {1, 256, 1, 0, 1, 0.80},
+    {1, 128, 1, 0, 1, 0.70}, {2, 64, 2, 0, 1, 0.72},  {1, 64, 1, 0, 1, 0.50}}; /* equal cost: the first */
 enum { CHOICES = sizeof choices / sizeof *choices, PROMOTED_COLUMNS_MAX = 192 /* two sets of sums in registers */ };
 
 static int64_t sample_extent(const weft_graph *graph, weft_dim extent) {

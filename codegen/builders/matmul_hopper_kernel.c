@@ -85,7 +85,7 @@ static void emit_producer(weft_hopper *h) {
     if (h->tail) {
         weft_k_if(k, weft_hopper_tile_is_tail(h, tile));
         weft_ring_expect(k, &ring,
-                         h->a_bytes + (h->product.b.k_contiguous ? h->tail * HOPPER_ROW_BYTES : HOPPER_BOX_BYTES));
+                         h->a_loaded + (h->product.b.k_contiguous ? h->tail * HOPPER_ROW_BYTES : HOPPER_BOX_BYTES));
         load_a(h, slot, at, k0, place);
         load_tail(h, slot, b_at, k0, place);
         weft_k_else(k);
