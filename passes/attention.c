@@ -10,7 +10,7 @@
 enum { PIECE_MIN = 512, PIECE_UNIT = 128, PIECES_MAX = 256 };
 
 /* Seconds that `tiles` heads of `keys` keys take: rounds over the processors, each tile its bytes at a processor's
-   share of the memory rate and a start. */
+   share of the memory rate (an H200's 4.2 TB/s over 132) and a start. */
 static double seconds(const weft_capability *capability, double tiles, double keys, double bytes_a_key) {
     const double rate = 3.2e10, start = 1.5e-6;
     double processors = capability->multiprocessors > 0 ? capability->multiprocessors : 1;

@@ -47,7 +47,8 @@ int weft_chain_rows_max(const weft_capability *capability, int count, const weft
 }
 
 /* Seconds at `rows` rows, layer by layer and as one kernel: launches and the wait for their first loads, sums, and what
-   goes through memory. Layer by layer, sums come in tiles of 64 columns whose pipeline fills for 32 steps of K. */
+   goes through memory. Layer by layer, sums come in tiles of 64 columns whose pipeline fills for 32 steps of K. Rates
+   are those of an H200 (docs/benchmarks-gpu.md, small networks): what counts is which of the two is shorter. */
 static void estimate(const weft_capability *capability, int count, const weft_chain_layer *layers, double rows,
                      double *out_apart, double *out_whole) {
     const double launch = 3e-6, rate = 2.5e13, memory = 3.5e12, shared = 1e11;
