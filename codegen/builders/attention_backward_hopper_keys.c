@@ -5,12 +5,13 @@
    die; dS^T = P^T (dP^T - delta), packed; dK += dS^T Q, dV += P^T dO. With sums dS^T also goes to one of two buffers in
    shared memory, and dQ of the step before, dS K, is multiplied while dK and dV are: the consumers exchange their
    halves of dS without ever waiting for each other's step. dQ is added from the accumulators, in their order, to f32
-   sums.
+   sums: by atomics, or, where the block owns the key head and takes all its keys in turn, by its lanes alone: the first
+   128 keys store, the last ones that a tile of queries sees give the result.
 
-   Step words: the producer writes first query, whether a mask is needed and the padded row of each step into a ring of
-   four, so that consumers hold no coordinates. Named barriers: 1 + 2 b + w consumer w has written its dS of buffer b;
-   5 + 2 b + w it has read the other's; 9 + w its own 128 threads. Tiles are taken from a counter, heads that share
-   the L2 side by side, the longest first. Read next: attention_backward_hopper_queries.c. */
+   Step words: the producer writes first query, flags, padded row and row in memory of each step into a ring of four, so
+   that consumers hold no coordinates. Named barriers: 1 + 2 b + w consumer w has written its dS of buffer b; 5 + 2 b +
+   w it has read the other's; 9 + w its own 128 threads. Tiles are taken from a counter, heads that share the L2 side by
+   side, the longest first; an owner takes heads. Read next: attention_backward_hopper_queries.c. */
 #include "codegen/builders/attention_backward_hopper.h"
 
 #include <math.h>
