@@ -1,22 +1,9 @@
 /* Transforms while an allocation fails, for every one: "out of memory", nothing leaks. And missing arguments. */
 #include "tests/diff/testing.h"
 
+#include "tests/support/failing.h"
+
 #include <string.h>
-
-typedef struct failing {
-    long left, live_bytes;
-    bool failed;
-} failing;
-
-static void *failing_resize(void *self, void *pointer, size_t old_bytes, size_t new_bytes, size_t align_bytes) {
-    failing *state = self;
-    if (new_bytes > old_bytes) state->failed |= state->left-- == 0;
-    if (new_bytes > old_bytes && state->failed) return NULL; /* and every later one */
-    weft_allocator system = weft_allocator_system();
-    void *result = system.resize(system.self, pointer, old_bytes, new_bytes, align_bytes);
-    if (result || new_bytes == 0) state->live_bytes += (long)new_bytes - (long)old_bytes;
-    return result;
-}
 
 static void step(void *self, weft_graph *g, weft_value *const *a, weft_value **results) {
     results[0] = weft_tanh(g, weft_matmul(g, weft_add(g, a[0], a[1]), self));

@@ -8,23 +8,9 @@
 #include "ir/verify.h"
 #include "passes/pass.h"
 #include "tests/ir/sample.h"
+#include "tests/support/failing.h"
 #include "weft/ops.h"
 #include "weft/transform.h"
-
-typedef struct failing {
-    long left, live_bytes;
-    bool failed;
-} failing;
-
-static void *failing_resize(void *self, void *pointer, size_t old_bytes, size_t new_bytes, size_t align_bytes) {
-    failing *state = self;
-    if (new_bytes > old_bytes) state->failed |= state->left-- == 0;
-    if (new_bytes > old_bytes && state->failed) return NULL; /* and every later one */
-    weft_allocator system = weft_allocator_system();
-    void *result = system.resize(system.self, pointer, old_bytes, new_bytes, align_bytes);
-    if (result || new_bytes == 0) state->live_bytes += (long)new_bytes - (long)old_bytes;
-    return result;
-}
 
 static weft_status build(weft_context *context, weft_graph **out_graph) {
     static const weft_op ops[] = {WEFT_OP_add,        WEFT_OP_constant, WEFT_OP_reduce,     WEFT_OP_dot_general,

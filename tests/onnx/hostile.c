@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "tests/support/failing.h"
 #include "weft/onnx.h"
 
 #ifdef WEFT_HAVE_ONNX
@@ -157,21 +158,6 @@ END_TEST
 
 /* -- memory: allocation number `left` and all after it fail */
 
-typedef struct failing {
-    long left;
-    bool failed;
-} failing;
-
-static void *failing_resize(void *self, void *pointer, size_t old_bytes, size_t new_bytes, size_t align_bytes) {
-    failing *state = self;
-    weft_allocator system = weft_allocator_system();
-    if (new_bytes > old_bytes && state->left-- <= 0) {
-        state->failed = true;
-        return NULL;
-    }
-    return system.resize(system.self, pointer, old_bytes, new_bytes, align_bytes);
-}
-
 START_TEST(every_allocation_may_fail) {
     size_t bytes;
     unsigned char *data = load(models[_i], &bytes);
@@ -190,6 +176,7 @@ START_TEST(every_allocation_may_fail) {
         weft_status_release(status);
         weft_graph_release(graph);
         weft_context_release(own);
+        ck_assert_msg(state.live_bytes == 0, "allocation %ld: %ld bytes are left", n, state.live_bytes);
         if (!failed) break;
     }
     free(data);
