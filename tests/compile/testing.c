@@ -1,3 +1,4 @@
+/* See testing.h. */
 #include "tests/compile/testing.h"
 
 #include <dirent.h>

@@ -1,3 +1,5 @@
+/* What the targets share (targets.h): a context whose allocator refuses what no input justifies, and files in memory.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>

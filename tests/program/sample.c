@@ -1,3 +1,4 @@
+/* See sample.h. */
 #include "tests/program/sample.h"
 
 #include <check.h>

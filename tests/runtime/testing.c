@@ -1,3 +1,4 @@
+/* See testing.h. */
 #include "tests/runtime/testing.h"
 
 #include <stdio.h>
