@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/context.h"
+#include "base/need.h"
 #include "base/text.h"
 
 enum { THREADS_LIMIT = 1024 };
@@ -49,6 +50,7 @@ static char *choose_cache_folder(weft_allocator allocator, const char *requested
 }
 
 weft_status weft_context_create(const weft_context_options *options, weft_context **out_context) {
+    WEFT_NEED(out_context, "out_context");
     *out_context = NULL;
     weft_context_options chosen = WEFT_CONTEXT_OPTIONS_INIT;
     if (options) {

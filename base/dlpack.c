@@ -54,6 +54,7 @@ static void delete_export(weft_dl_managed *managed) {
 }
 
 weft_status weft_tensor_to_dlpack(weft_tensor *tensor, weft_dl_managed **out_managed) {
+    WEFT_NEED(out_managed, "out_managed");
     *out_managed = NULL;
     WEFT_NEED(tensor, "the tensor");
     weft_dl_dtype dtype;
@@ -88,6 +89,7 @@ static void release_import(void *self, void *data) {
 }
 
 weft_status weft_tensor_from_dlpack(weft_context *context, weft_dl_managed *managed, weft_tensor **out_tensor) {
+    WEFT_NEED(out_tensor, "out_tensor");
     *out_tensor = NULL;
     WEFT_NEED(context, "the context");
     WEFT_NEED(managed, "the tensor");

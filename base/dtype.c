@@ -33,7 +33,7 @@ const char *weft_dtype_name(weft_dtype dtype) { return valid(dtype) ? rows[dtype
 int weft_dtype_bits(weft_dtype dtype) { return valid(dtype) ? rows[dtype].bits : 0; }
 
 weft_dtype weft_dtype_find(const char *name) {
-    for (int i = 1; i < WEFT_DTYPE_COUNT; i++)
+    for (int i = 1; name && i < WEFT_DTYPE_COUNT; i++)
         if (!strcmp(rows[i].name, name)) return (weft_dtype)i;
     return WEFT_INVALID;
 }

@@ -129,6 +129,7 @@ static weft_status read_elements(weft_context *context, const weft_file *file, c
 }
 
 weft_status weft_npy_read(weft_context *context, const char *path, weft_tensor **out_tensor) {
+    WEFT_NEED(out_tensor, "out_tensor");
     *out_tensor = NULL;
     WEFT_NEED(context, "the context");
     WEFT_NEED(path, "the path");

@@ -221,6 +221,7 @@ struct weft_safetensors {
 };
 
 weft_status weft_safetensors_open(weft_context *context, const char *path, weft_safetensors **out_file) {
+    WEFT_NEED(out_file, "out_file");
     *out_file = NULL;
     WEFT_NEED(context, "the context");
     WEFT_NEED(path, "the path");
@@ -249,12 +250,14 @@ void weft_safetensors_release(weft_safetensors *file) {
     weft_context_release(context);
 }
 
-int weft_safetensors_count(const weft_safetensors *file) { return (int)file->index.count; }
+int weft_safetensors_count(const weft_safetensors *file) { return file ? (int)file->index.count : 0; }
 
-const char *weft_safetensors_name(const weft_safetensors *file, int index) { return file->index.entries[index].name; }
+const char *weft_safetensors_name(const weft_safetensors *file, int index) {
+    return index >= 0 && index < weft_safetensors_count(file) ? file->index.entries[index].name : NULL;
+}
 
 int weft_safetensors_find(const weft_safetensors *file, const char *name) {
-    const weft_safetensors_entry *entry = weft_safetensors_lookup(&file->index, name);
+    const weft_safetensors_entry *entry = file && name ? weft_safetensors_lookup(&file->index, name) : NULL;
     return entry ? (int)(entry - file->index.entries) : -1;
 }
 
@@ -264,6 +267,7 @@ static void release_view(void *self, void *data) {
 }
 
 weft_status weft_safetensors_get(weft_safetensors *file, int index, weft_tensor **out_tensor) {
+    WEFT_NEED(out_tensor, "out_tensor");
     *out_tensor = NULL;
     WEFT_NEED(file, "the file");
     if (index < 0 || (size_t)index >= file->index.count)
@@ -286,6 +290,6 @@ weft_status weft_safetensors_get(weft_safetensors *file, int index, weft_tensor 
 }
 
 const char *weft_safetensors_metadata(const weft_safetensors *file, const char *key) {
-    const weft_json *value = file->index.metadata ? weft_json_find(file->index.metadata, key) : NULL;
+    const weft_json *value = file && key && file->index.metadata ? weft_json_find(file->index.metadata, key) : NULL;
     return value ? value->string : NULL;
 }

@@ -6,6 +6,7 @@
 
 #include "base/dtype.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/need.h"
 #include "base/safetensors.h"
 #include "base/tensor.h"
@@ -106,12 +107,30 @@ static weft_status save_items(weft_context *context, const char *path, int count
 
 static weft_status check_items(int count, const weft_save_item *items) {
     for (int i = 0; i < count; i++) {
+        WEFT_NEED(items[i].name, "the name of a tensor");
+        WEFT_NEED(items[i].tensor, "a tensor");
         if (!items[i].tensor->packed || items[i].tensor->device)
             return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "tensor %s is not a packed host tensor", items[i].name);
         if (!strcmp(items[i].name, "__metadata__"))
             return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "no tensor can be named __metadata__");
     }
     return NULL;
+}
+
+/* A name given twice or one that is no UTF-8 makes a file that readers refuse: ours reads the header first. */
+static weft_status check_header(weft_allocator allocator, const weft_text *header) {
+    weft_arena arena;
+    weft_json *root;
+    WEFT_TRY(weft_text_status(header), "the header");
+    weft_arena_init(allocator, &arena);
+    weft_status status = weft_json_parse(&arena, weft_text_string(header), header->length, &root);
+    weft_arena_deinit(&arena);
+    if (weft_status_code(status) == WEFT_OUT_OF_MEMORY || !status) return status;
+    weft_status wrong =
+        WEFT_STATUS(WEFT_INVALID_ARGUMENT, "a name or a text of the metadata is given twice or is no UTF-8: %s",
+                    weft_status_message(status));
+    weft_status_release(status);
+    return wrong;
 }
 
 weft_status weft_safetensors_write(weft_context *context, const char *path, int count, const char *const *names,
@@ -131,9 +150,15 @@ weft_status weft_safetensors_write(weft_context *context, const char *path, int 
     weft_text header;
     weft_text_init(context->allocator, &header);
     weft_status status = check_items(count, items);
+    for (int i = 0; i < metadata_count && !status; i++)
+        if (!keys[i] || !texts[i])
+            status = WEFT_STATUS(WEFT_INVALID_ARGUMENT, "a key or text of the metadata is missing");
     if (!status) {
         qsort(items, (size_t)count, sizeof *items, by_width);
         append_header(&header, count, items, metadata_count, keys, texts);
+        status = check_header(context->allocator, &header);
+    }
+    if (!status) {
         status = save_items(context, path, count, items, &header);
     }
     weft_text_deinit(&header);

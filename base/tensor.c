@@ -69,6 +69,7 @@ weft_status weft_tensor_create_uncleared(weft_context *context, weft_dtype dtype
 
 weft_status weft_tensor_create(weft_context *context, weft_dtype dtype, int rank, const int64_t *shape,
                                weft_tensor **out_tensor) {
+    WEFT_NEED(out_tensor, "out_tensor");
     weft_status status = weft_tensor_create_uncleared(context, dtype, rank, shape, out_tensor);
     if (!status) memset((*out_tensor)->data, 0, (*out_tensor)->owned_bytes);
     return status;
@@ -76,6 +77,7 @@ weft_status weft_tensor_create(weft_context *context, weft_dtype dtype, int rank
 
 weft_status weft_tensor_create_copy(weft_context *context, weft_dtype dtype, int rank, const int64_t *shape,
                                     const void *data, weft_tensor **out_tensor) {
+    WEFT_NEED(out_tensor, "out_tensor");
     weft_status status = weft_tensor_create_uncleared(context, dtype, rank, shape, out_tensor);
     if (!status && (*out_tensor)->bytes && !data) {
         weft_tensor_release(*out_tensor);
@@ -89,6 +91,7 @@ weft_status weft_tensor_create_copy(weft_context *context, weft_dtype dtype, int
 weft_status weft_tensor_wrap(weft_context *context, weft_dtype dtype, int rank, const int64_t *shape,
                              const int64_t *strides, void *data, void (*release)(void *self, void *data), void *self,
                              weft_tensor **out_tensor) {
+    WEFT_NEED(out_tensor, "out_tensor");
     *out_tensor = NULL;
     WEFT_TRY(tensor_make(context, dtype, rank, shape, strides, out_tensor), "wrapping memory as a tensor");
     weft_tensor *tensor = *out_tensor;
@@ -124,18 +127,18 @@ void weft_tensor_release(weft_tensor *tensor) {
     weft_context_release(context);
 }
 
-weft_dtype weft_tensor_dtype(const weft_tensor *tensor) { return tensor->dtype; }
+weft_dtype weft_tensor_dtype(const weft_tensor *tensor) { return tensor ? tensor->dtype : WEFT_INVALID; }
 
-int weft_tensor_rank(const weft_tensor *tensor) { return tensor->rank; }
+int weft_tensor_rank(const weft_tensor *tensor) { return tensor ? tensor->rank : 0; }
 
-const int64_t *weft_tensor_shape(const weft_tensor *tensor) { return tensor->shape; }
+const int64_t *weft_tensor_shape(const weft_tensor *tensor) { return tensor ? tensor->shape : NULL; }
 
-const int64_t *weft_tensor_strides(const weft_tensor *tensor) { return tensor->strides; }
+const int64_t *weft_tensor_strides(const weft_tensor *tensor) { return tensor ? tensor->strides : NULL; }
 
-int64_t weft_tensor_element_count(const weft_tensor *tensor) { return tensor->element_count; }
+int64_t weft_tensor_element_count(const weft_tensor *tensor) { return tensor ? tensor->element_count : 0; }
 
-size_t weft_tensor_bytes(const weft_tensor *tensor) { return tensor->bytes; }
+size_t weft_tensor_bytes(const weft_tensor *tensor) { return tensor ? tensor->bytes : 0; }
 
-bool weft_tensor_is_packed(const weft_tensor *tensor) { return tensor->packed; }
+bool weft_tensor_is_packed(const weft_tensor *tensor) { return tensor && tensor->packed; }
 
-void *weft_tensor_data(const weft_tensor *tensor) { return tensor->data; }
+void *weft_tensor_data(const weft_tensor *tensor) { return tensor ? tensor->data : NULL; }

@@ -39,6 +39,7 @@ static weft_status compile_and_load(weft_graph *graph, const weft_dim *replaceme
 }
 
 weft_status weft_compile(weft_graph *graph, const weft_compile_options *options, weft_program **out_program) {
+    WEFT_NEED(out_program, "out_program");
     *out_program = NULL;
     WEFT_NEED(graph, "the graph");
     weft_compile_options o = with_defaults(options);
@@ -241,6 +242,7 @@ static weft_status start_function(weft_function *f) {
 }
 
 weft_status weft_function_create(weft_graph *graph, const weft_compile_options *options, weft_function **out_function) {
+    WEFT_NEED(out_function, "out_function");
     *out_function = NULL;
     WEFT_NEED(graph, "the graph");
     weft_allocator allocator = graph->context->allocator;
@@ -266,4 +268,6 @@ weft_status weft_function_call(weft_function *function, int input_count, weft_te
     return weft_jit_call(function->jit, input_count, inputs, output_count, outputs);
 }
 
-int weft_function_compile_count(const weft_function *function) { return weft_jit_compile_count(function->jit); }
+int weft_function_compile_count(const weft_function *function) {
+    return function ? weft_jit_compile_count(function->jit) : 0;
+}

@@ -116,6 +116,7 @@ static weft_status read_graph(weft_context *context, const weft_file *file, weft
 
 weft_status weft_compile_artifact(weft_context *context, const char *path, const weft_compile_options *options,
                                   weft_program **out_program) {
+    WEFT_NEED(out_program, "out_program");
     *out_program = NULL;
     WEFT_NEED(context, "the context");
     WEFT_NEED(path, "the path");

@@ -19,6 +19,8 @@ static weft_status write_files(weft_allocator allocator, const char *folder, wef
 }
 
 weft_status weft_compile_web(weft_graph *graph, const weft_compile_options *options, const char *folder) {
+    WEFT_NEED(graph, "the graph");
+    WEFT_NEED(folder, "the folder");
     weft_compile_options web = WEFT_COMPILE_OPTIONS_INIT;
     weft_allocator allocator = graph->context->allocator;
     weft_text path;

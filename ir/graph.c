@@ -14,6 +14,7 @@
 /* -- lifetime */
 
 weft_status weft_graph_create(weft_context *context, const char *name, weft_graph **out_graph) {
+    WEFT_NEED(out_graph, "out_graph");
     *out_graph = NULL;
     WEFT_NEED(context, "the context");
     WEFT_NEED(name, "the name");
@@ -39,7 +40,9 @@ weft_status weft_graph_create(weft_context *context, const char *name, weft_grap
     return NULL;
 }
 
-void weft_graph_retain(weft_graph *graph) { atomic_fetch_add(&graph->references, 1); }
+void weft_graph_retain(weft_graph *graph) {
+    if (graph) atomic_fetch_add(&graph->references, 1);
+}
 
 void weft_graph_release(weft_graph *graph) {
     if (!graph || atomic_fetch_sub(&graph->references, 1) != 1) return;
@@ -145,6 +148,10 @@ weft_status weft_graph_verify(weft_graph *graph) {
 /* -- symbols and extents */
 
 weft_dim weft_graph_symbol(weft_graph *graph, const char *name, int64_t minimum, int64_t maximum, int64_t divisor) {
+    if (!name || !name[0]) {
+        weft_graph_problem(graph, "symbol: its name is missing");
+        return WEFT_DIM_INVALID;
+    }
     if (minimum < 0 || maximum < minimum || divisor < 1) {
         weft_graph_problem(graph,
                            "symbol %s: bounds [%lld, %lld] divisor %lld; need 0 <= minimum <= maximum, divisor >= 1",
@@ -180,6 +187,10 @@ static weft_dim anonymous_symbol(weft_graph *graph, const char *name, int axis) 
 }
 
 weft_value *weft_graph_input(weft_graph *graph, const char *name, weft_dtype dtype, int rank, const weft_dim *shape) {
+    if (!name) {
+        weft_graph_problem(graph, "input: the name is missing");
+        return weft_value_poison(graph);
+    }
     if (rank > 0 && !shape) {
         weft_graph_problem(graph, "input %s: the shape is missing", name);
         return weft_value_poison(graph);
@@ -195,9 +206,11 @@ weft_value *weft_graph_input(weft_graph *graph, const char *name, weft_dtype dty
     weft_dim dims[WEFT_MAX_RANK];
     for (int i = 0; i < rank; i++) {
         dims[i] = shape[i] == WEFT_DIM_ANY ? anonymous_symbol(graph, name, i) : shape[i];
-        if (dims[i] != WEFT_DIM_INVALID) continue;
-        weft_graph_problem(graph, "input %s: extent of axis %d is invalid (overflow or a symbol that was refused)",
-                           name, i);
+        if (weft_dim_is_valid(graph->dims, dims[i])) continue;
+        weft_graph_problem(
+            graph,
+            "input %s: extent of axis %d is invalid (overflow, a symbol that was refused or one of another graph)",
+            name, i);
         return weft_value_poison(graph);
     }
     for (int i = 0; i < graph->body->block->argument_count; i++) {
@@ -303,20 +316,28 @@ const weft_state_value *weft_graph_find_state(const weft_graph *graph, const cha
 
 /* -- access */
 
-weft_dtype weft_value_dtype(const weft_value *value) { return value->type.dtype; }
-int weft_value_rank(const weft_value *value) { return value->type.rank; }
+/* Without a value, a graph or an entry of that number: nothing. */
+weft_dtype weft_value_dtype(const weft_value *value) { return value ? value->type.dtype : WEFT_INVALID; }
+int weft_value_rank(const weft_value *value) { return value ? value->type.rank : 0; }
 weft_dim weft_value_dim(const weft_value *value, int axis) {
-    return axis < 0 || axis >= value->type.rank ? WEFT_DIM_INVALID : value->type.dims[axis];
+    return !value || axis < 0 || axis >= value->type.rank ? WEFT_DIM_INVALID : value->type.dims[axis];
 }
 
-int weft_graph_input_count(const weft_graph *graph) { return graph->body->block->argument_count; }
-const char *weft_graph_input_name(const weft_graph *graph, int index) {
-    return graph->body->block->arguments[index]->name;
+int weft_graph_input_count(const weft_graph *graph) { return graph ? graph->body->block->argument_count : 0; }
+weft_value *weft_graph_input_value(const weft_graph *graph, int index) {
+    return index >= 0 && index < weft_graph_input_count(graph) ? graph->body->block->arguments[index] : NULL;
 }
-weft_value *weft_graph_input_value(const weft_graph *graph, int index) { return graph->body->block->arguments[index]; }
-int weft_graph_output_count(const weft_graph *graph) { return (int)graph->output_count; }
-const char *weft_graph_output_name(const weft_graph *graph, int index) { return graph->output_names[index]; }
-weft_value *weft_graph_output_value(const weft_graph *graph, int index) { return graph->outputs[index]; }
+const char *weft_graph_input_name(const weft_graph *graph, int index) {
+    const weft_value *value = weft_graph_input_value(graph, index);
+    return value ? value->name : NULL;
+}
+int weft_graph_output_count(const weft_graph *graph) { return graph ? (int)graph->output_count : 0; }
+const char *weft_graph_output_name(const weft_graph *graph, int index) {
+    return index >= 0 && index < weft_graph_output_count(graph) ? graph->output_names[index] : NULL;
+}
+weft_value *weft_graph_output_value(const weft_graph *graph, int index) {
+    return index >= 0 && index < weft_graph_output_count(graph) ? graph->outputs[index] : NULL;
+}
 
 const weft_attribute *weft_node_attribute(const weft_node *node, weft_attribute_name name) {
     for (int i = 0; i < node->attribute_count; i++)

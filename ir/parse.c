@@ -525,6 +525,7 @@ weft_status weft_parse(weft_context *context, const char *text, size_t bytes, co
 }
 
 weft_status weft_graph_parse(weft_context *context, const char *text, size_t text_bytes, weft_graph **out_graph) {
+    WEFT_NEED(out_graph, "out_graph");
     WEFT_NEED(context, "the context");
     WEFT_NEED_LIST(text, text_bytes, "the list of characters");
     return weft_parse(context, text, text_bytes, NULL, out_graph);

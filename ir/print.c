@@ -283,6 +283,7 @@ weft_status weft_print(weft_graph *graph, const weft_print_options *options, wef
 }
 
 weft_status weft_graph_print(weft_graph *graph, char **out_text) {
+    WEFT_NEED(out_text, "out_text");
     *out_text = NULL;
     WEFT_NEED(graph, "the graph");
     weft_text text;

@@ -116,6 +116,7 @@ static weft_status load(weft_context *context, const char *path, const weft_load
 
 weft_status weft_program_load(weft_context *context, const char *path, const weft_load_options *options,
                               weft_program **out_program) {
+    WEFT_NEED(out_program, "out_program");
     *out_program = NULL;
     WEFT_NEED(context, "the context");
     WEFT_NEED(path, "the path");

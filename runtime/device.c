@@ -41,6 +41,7 @@ static weft_status open_new(weft_context *context, const weft_driver *driver, in
 }
 
 weft_status weft_device_open(weft_context *context, const char *name, weft_device **out_device) {
+    WEFT_NEED(out_device, "out_device");
     *out_device = NULL;
     WEFT_NEED(context, "the context");
     WEFT_NEED(name, "the device's name");
@@ -76,8 +77,9 @@ void weft_device_release(weft_device *device) {
 }
 
 void weft_device_get_info(const weft_device *device, weft_device_info *out_info) {
+    if (!out_info) return;
     memset(out_info, 0, sizeof *out_info);
-    device->driver->info(device, out_info);
+    if (device) device->driver->info(device, out_info);
 }
 
 static void report_driver(weft_context *context, const weft_driver *driver, weft_text *text) {
@@ -118,6 +120,7 @@ static void report_library(weft_context *context, const weft_library *row, weft_
 }
 
 weft_status weft_device_report(weft_context *context, char **out_text) {
+    WEFT_NEED(out_text, "out_text");
     *out_text = NULL;
     WEFT_NEED(context, "the context");
     weft_text text;

@@ -192,21 +192,27 @@ void weft_program_release(weft_program *program) {
 }
 
 const weft_program_data *weft_program_get_data(const weft_program *program) { return program->data; }
-int weft_program_input_count(const weft_program *program) { return program->data->input_count; }
-int weft_program_output_count(const weft_program *program) { return program->data->output_count; }
-const char *weft_program_arch(const weft_program *program) { return program->arch; }
+int weft_program_input_count(const weft_program *program) { return program ? program->data->input_count : 0; }
+int weft_program_output_count(const weft_program *program) { return program ? program->data->output_count : 0; }
+const char *weft_program_arch(const weft_program *program) { return program ? program->arch : NULL; }
 
+/* port NULL: no such port, all zero. */
 static void get_port(const weft_port *port, weft_port_info *out_info) {
+    if (!out_info) return;
+    *out_info = (weft_port_info){0};
+    if (!port) return;
     *out_info = (weft_port_info){.name = port->name, .dtype = port->dtype, .rank = port->rank};
     for (int i = 0; i < port->rank; i++) out_info->shape[i] = weft_dim_is_number(port->dims[i]) ? port->dims[i] : -1;
 }
 
 void weft_program_input(const weft_program *program, int index, weft_port_info *out_info) {
-    get_port(&program->data->inputs[index], out_info);
+    bool known = index >= 0 && index < weft_program_input_count(program);
+    get_port(known ? &program->data->inputs[index] : NULL, out_info);
 }
 
 void weft_program_output(const weft_program *program, int index, weft_port_info *out_info) {
-    get_port(&program->data->outputs[index], out_info);
+    bool known = index >= 0 && index < weft_program_output_count(program);
+    get_port(known ? &program->data->outputs[index] : NULL, out_info);
 }
 
 static weft_status plan_for(const weft_program *program, weft_allocator allocator, int input_count,
@@ -224,14 +230,20 @@ static weft_status plan_for(const weft_program *program, weft_allocator allocato
 
 weft_status weft_program_memory(const weft_program *program, int input_count, const int64_t *const *shapes,
                                 int64_t *out_temporary_bytes, int64_t *out_weight_bytes) {
+    WEFT_NEED(out_temporary_bytes, "out_temporary_bytes");
+    WEFT_NEED(out_weight_bytes, "out_weight_bytes");
     *out_temporary_bytes = 0;
     WEFT_NEED(program, "the program");
     WEFT_NEED_LIST(shapes, input_count, "the list of shapes");
-    weft_arena arena;
     *out_weight_bytes = program->data->weights_bytes + program->persistent_bytes;
     if (input_count != program->data->input_count)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%s takes %d inputs, not %d", program->data->name,
                            program->data->input_count, input_count);
+    for (int i = 0; i < input_count; i++)
+        if (!shapes[i] && program->data->inputs[i].rank > 0)
+            return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "the shape of input %s is missing",
+                               program->data->inputs[i].name);
+    weft_arena arena;
     weft_arena_init(program->context->allocator, &arena);
     weft_status status =
         plan_for(program, program->context->allocator, input_count, shapes, &arena, out_temporary_bytes);

@@ -102,6 +102,7 @@ static weft_status fill(weft_session *session) {
 }
 
 weft_status weft_session_create(weft_program *program, weft_session **out_session) {
+    WEFT_NEED(out_session, "out_session");
     *out_session = NULL;
     WEFT_NEED(program, "the program");
     weft_session *session = weft_allocate(program->context->allocator, sizeof *session);
@@ -117,6 +118,7 @@ weft_status weft_session_create(weft_program *program, weft_session **out_sessio
 }
 
 void weft_session_trim(weft_session *session) {
+    if (!session) return;
     weft_device *device = session->program->device;
     for (int i = 0; session->ports && i < port_count(session->program->data); i++)
         free_memory(session, &session->ports[i].memory, &session->ports[i].memory_bytes);
@@ -229,13 +231,14 @@ static weft_status find_state(const weft_session *session, const char *name, int
     return WEFT_STATUS(WEFT_NOT_FOUND, "%s has no state \"%s\"", data->name, name);
 }
 
-int weft_program_state_count(const weft_program *program) { return program->data->state_count; }
+int weft_program_state_count(const weft_program *program) { return program ? program->data->state_count : 0; }
 
 const char *weft_program_state_name(const weft_program *program, int index) {
-    return program->data->states[index].name;
+    return index >= 0 && index < weft_program_state_count(program) ? program->data->states[index].name : NULL;
 }
 
 weft_status weft_session_read_state(weft_session *session, const char *name, weft_tensor **out_tensor) {
+    WEFT_NEED(out_tensor, "out_tensor");
     *out_tensor = NULL;
     WEFT_NEED(session, "the session");
     WEFT_NEED(name, "the name");

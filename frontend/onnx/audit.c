@@ -93,6 +93,7 @@ void weft_onnx_audit_model(const Onnx__ModelProto *model, weft_text *text) {
 }
 
 weft_status weft_onnx_audit(weft_context *context, const char *path, char **out_text) {
+    WEFT_NEED(out_text, "out_text");
     *out_text = NULL;
     WEFT_NEED(context, "the context");
     WEFT_NEED(path, "the path");

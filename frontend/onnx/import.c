@@ -537,13 +537,27 @@ static void release_folded(weft_onnx_import_state *import) {
     weft_map_deinit(&import->folded);
 }
 
+static weft_status check_constants(const weft_onnx_options *options) {
+    if (options->constant_count < 0)
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%d constants are given", options->constant_count);
+    WEFT_NEED_LIST(options->constant_names, options->constant_count, "the list of names of constants");
+    WEFT_NEED_LIST(options->constants, options->constant_count, "the list of constants");
+    for (int i = 0; i < options->constant_count; i++) {
+        WEFT_NEED(options->constant_names[i], "the name of a constant");
+        WEFT_NEED(options->constants[i], "the tensor of a constant");
+    }
+    return NULL;
+}
+
 weft_status weft_onnx_import_memory(weft_context *context, const void *data, size_t bytes, const char *folder,
                                     const weft_onnx_options *options, weft_graph **out_graph) {
+    WEFT_NEED(out_graph, "out_graph");
     *out_graph = NULL;
     WEFT_NEED(context, "the context");
     WEFT_NEED_LIST(data, bytes, "the list of bytes");
     weft_onnx_options defaults = WEFT_ONNX_OPTIONS_INIT;
     weft_onnx_import_state import = {.context = context, .folder = folder, .options = options ? options : &defaults};
+    WEFT_TRY(check_constants(import.options), "options");
     import.node_budget = 1000000;
     weft_arena_init(context->allocator, &import.arena);
     weft_map_init(context->allocator, &import.symbols);
@@ -575,6 +589,7 @@ weft_status weft_onnx_import_memory(weft_context *context, const void *data, siz
 
 weft_status weft_onnx_import(weft_context *context, const char *path, const weft_onnx_options *options,
                              weft_graph **out_graph) {
+    WEFT_NEED(out_graph, "out_graph");
     *out_graph = NULL;
     WEFT_NEED(context, "the context");
     WEFT_NEED(path, "the path");

@@ -33,6 +33,7 @@ bool weft_onnx_operator_has(const weft_onnx_operator *row, const char *attribute
 }
 
 weft_status weft_onnx_operator_table(weft_context *context, char **out_text) {
+    WEFT_NEED(out_text, "out_text");
     WEFT_NEED(context, "the context");
     weft_text text;
     weft_text_init(context->allocator, &text);

@@ -277,6 +277,7 @@ weft_status weft_onnx_sparse_tensor_create(weft_context *context, const Onnx__Sp
 
 weft_status weft_onnx_tensor_read(weft_context *context, const void *data, size_t bytes, weft_tensor **out_tensor,
                                   char **out_name) {
+    WEFT_NEED(out_tensor, "out_tensor");
     *out_tensor = NULL;
     if (out_name) *out_name = NULL;
     WEFT_NEED(context, "the context");

@@ -12,6 +12,8 @@ bool weft_ops_absent(weft_graph *g, weft_value **value);
 bool weft_ops_absent_any(weft_graph *g, weft_value *const *values, int count);
 /* An array that must be there for count > 0; false after a problem. */
 bool weft_ops_given(weft_graph *g, const void *array, int count, const char *what);
+/* Poison at every place for a result; false after a problem when there is none. */
+bool weft_ops_results(weft_graph *g, const char *op, int count, weft_value **results);
 /* -1 is the last of rank axes. Records a problem and returns false when out of range. */
 bool weft_ops_axis(weft_graph *g, int64_t axis, int rank, int *out_axis);
 /* The same for a list; axis_count 0 gives all axes. Duplicates are a problem. out_axes: WEFT_MAX_RANK entries, sorted.

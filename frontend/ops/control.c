@@ -37,10 +37,16 @@ static void take_results(weft_node *node, int count, weft_value **results) {
     for (int i = 0; node && i < count && i < node->result_count; i++) results[i] = weft_node_result(node, i);
 }
 
+static bool has_body(weft_graph *g, const char *op, weft_body body) {
+    if (!body) weft_graph_problem(g, "%s: a body is missing", op);
+    return body != NULL;
+}
+
 void weft_while(weft_graph *g, int count, weft_value *const *init, int64_t bound, weft_body condition, weft_body body,
                 void *self, weft_value **results) {
-    for (int i = 0; i < count; i++) results[i] = weft_value_poison(g);
-    if (weft_ops_absent_any(g, init, count)) return;
+    if (!weft_ops_results(g, "while", count, results) || !has_body(g, "while", condition) ||
+        !has_body(g, "while", body) || weft_ops_absent_any(g, init, count))
+        return;
     weft_region *regions[2];
     for (int r = 0; r < 2; r++) {
         region_build build;
@@ -59,8 +65,9 @@ void weft_while(weft_graph *g, int count, weft_value *const *init, int64_t bound
 
 void weft_cond(weft_graph *g, weft_value *predicate, weft_body then_body, weft_body else_body, void *self,
                int result_count, weft_value **results) {
-    for (int i = 0; i < result_count; i++) results[i] = weft_value_poison(g);
-    if (weft_ops_absent(g, &predicate)) return;
+    if (!weft_ops_results(g, "cond", result_count, results) || !has_body(g, "cond", then_body) ||
+        !has_body(g, "cond", else_body) || weft_ops_absent(g, &predicate))
+        return;
     weft_region *regions[2];
     for (int r = 0; r < 2; r++) {
         region_build build;
@@ -76,12 +83,13 @@ void weft_cond(weft_graph *g, weft_value *predicate, weft_body then_body, weft_b
 void weft_scan(weft_graph *g, int carry_count, weft_value *const *carries, int input_count, weft_value *const *inputs,
                weft_dim trips, bool reverse, weft_body body, void *self, int output_count, weft_value **results) {
     int total = carry_count + input_count, made_count = carry_count + output_count;
-    for (int i = 0; i < made_count; i++) results[i] = weft_value_poison(g);
+    if (!weft_ops_results(g, "scan", made_count, results) || !has_body(g, "scan", body) || total < 0 ||
+        weft_ops_absent_any(g, carries, carry_count) || weft_ops_absent_any(g, inputs, input_count))
+        return;
     weft_value **operands = value_array(g, total), **arguments = value_array(g, total),
                **made = value_array(g, made_count);
     if (!operands || !arguments || !made) return;
     for (int i = 0; i < total; i++) operands[i] = i < carry_count ? carries[i] : inputs[i - carry_count];
-    if (weft_ops_absent_any(g, operands, total)) return;
     for (int i = carry_count; i < total; i++)
         if (operands[i]->type.rank == 0) {
             weft_graph_problem(g, "scan over a scalar");

@@ -111,7 +111,8 @@ weft_value *weft_triangular_solve(weft_graph *g, weft_value *a, weft_value *b, b
 }
 
 static void two_results(weft_graph *g, weft_op op, weft_value *x, weft_value **out_first, weft_value **out_second) {
-    *out_first = *out_second = weft_value_poison(g);
+    const char *name = weft_op_get(op)->name;
+    if (!weft_ops_results(g, name, 1, out_first) || !weft_ops_results(g, name, 1, out_second)) return;
     weft_node *node = weft_node_create(g, op, 1, &x, 0, NULL, 0, NULL);
     if (!node || node->result_count != 2) return;
     *out_first = weft_node_result(node, 0);

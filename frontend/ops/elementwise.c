@@ -30,6 +30,12 @@ bool weft_ops_given(weft_graph *g, const void *array, int count, const char *wha
     return false;
 }
 
+bool weft_ops_results(weft_graph *g, const char *op, int count, weft_value **results) {
+    if (count > 0 && !results) weft_graph_problem(g, "%s: the place for its results is missing", op);
+    for (int i = 0; results && i < count; i++) results[i] = weft_value_poison(g);
+    return count <= 0 || results;
+}
+
 bool weft_ops_axis(weft_graph *g, int64_t axis, int rank, int *out_axis) {
     if (axis < -rank || axis >= rank) {
         weft_graph_problem(g, "axis %lld is outside of a rank of %d", (long long)axis, rank);
@@ -202,6 +208,10 @@ weft_value *weft_complex(weft_graph *g, weft_value *real, weft_value *imaginary)
 
 weft_value *weft_compare(weft_graph *g, weft_comparison direction, weft_value *a, weft_value *b) {
     static const char *const names[] = {"eq", "ne", "lt", "le", "gt", "ge"};
+    if ((int)direction < 0 || (size_t)direction >= sizeof names / sizeof *names) {
+        weft_graph_problem(g, "compare: there is no comparison %d", (int)direction);
+        return weft_value_poison(g);
+    }
     weft_attribute attribute = weft_attr_string(WEFT_ATTR_direction, names[direction]);
     return binary_with(g, WEFT_OP_compare, a, b, 1, &attribute);
 }

@@ -147,8 +147,7 @@ weft_value *weft_cross_entropy(weft_graph *g, weft_value *logits, weft_value *la
 
 void weft_sort(weft_graph *g, int count, weft_value *const *values, int axis, bool descending, bool stable,
                weft_value **results) {
-    for (int i = 0; i < count; i++) results[i] = weft_value_poison(g);
-    if (count < 1 || weft_ops_absent_any(g, values, count)) return;
+    if (!weft_ops_results(g, "sort", count, results) || count < 1 || weft_ops_absent_any(g, values, count)) return;
     if (!weft_ops_axis(g, axis, values[0]->type.rank, &axis)) return;
     weft_attribute attributes[3] = {weft_attr_int(WEFT_ATTR_axis, axis),
                                     weft_attr_int(WEFT_ATTR_descending, descending),
@@ -159,7 +158,7 @@ void weft_sort(weft_graph *g, int count, weft_value *const *values, int axis, bo
 
 void weft_top_k(weft_graph *g, weft_value *x, weft_dim k, int axis, bool largest, weft_value **out_values,
                 weft_value **out_indices) {
-    *out_values = *out_indices = weft_value_poison(g);
+    if (!weft_ops_results(g, "top_k", 1, out_values) || !weft_ops_results(g, "top_k", 1, out_indices)) return;
     if (weft_ops_absent(g, &x) || !weft_ops_axis(g, axis, x->type.rank, &axis)) return;
     weft_attribute attributes[3] = {weft_attr_int(WEFT_ATTR_axis, axis), weft_attr_dims(WEFT_ATTR_k, 1, &k),
                                     weft_attr_int(WEFT_ATTR_descending, largest)};
@@ -170,7 +169,7 @@ void weft_top_k(weft_graph *g, weft_value *x, weft_dim k, int axis, bool largest
 }
 
 void weft_nonzero(weft_graph *g, weft_value *x, const char *symbol, weft_value **out_indices, weft_value **out_count) {
-    *out_indices = *out_count = weft_value_poison(g);
+    if (!weft_ops_results(g, "nonzero", 1, out_indices) || !weft_ops_results(g, "nonzero", 1, out_count)) return;
     if (weft_ops_absent(g, &x)) return;
     weft_attribute attribute = weft_attr_string(WEFT_ATTR_symbol, symbol);
     weft_node *node = weft_node_create(g, WEFT_OP_nonzero, 1, &x, symbol ? 1 : 0, &attribute, 0, NULL);

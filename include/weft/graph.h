@@ -9,7 +9,8 @@
        weft_status status = weft_graph_verify(g);                             // every problem, with its file:line
 
    Errors: an op that cannot be built records a problem with its location and returns a poisoned value; ops on poisoned
-   values stay quiet; weft_graph_verify returns all problems as one status. No op returns NULL.
+   values stay quiet; weft_graph_verify returns all problems as one status. No op returns NULL. The graph itself must be
+   there: without one there is no place for a problem.
    Ownership: values belong to their graph. Threading: a graph is thread-compatible. */
 #ifndef WEFT_GRAPH_H
 #define WEFT_GRAPH_H

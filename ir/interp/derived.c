@@ -8,8 +8,11 @@
 /* Adds inputs, the decomposition and its values as outputs to `graph`. */
 static weft_status build_decomposed(weft_graph *graph, const weft_node *node, weft_tensor *const *inputs,
                                     weft_value **operands) {
-    for (int i = 0; i < node->operand_count; i++)
-        operands[i] = weft_graph_input(graph, NULL, inputs[i]->dtype, inputs[i]->rank, inputs[i]->shape);
+    for (int i = 0; i < node->operand_count; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "%d", i);
+        operands[i] = weft_graph_input(graph, name, inputs[i]->dtype, inputs[i]->rank, inputs[i]->shape);
+    }
     weft_node *copy = weft_node_create(graph, node->op, node->operand_count, operands, node->attribute_count,
                                        node->attributes, 0, NULL);
     if (!weft_op_decomposes(node->op))

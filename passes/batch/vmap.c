@@ -75,7 +75,7 @@ void weft_vmap_values(weft_graph *graph, const weft_vmap_options *options, int v
     weft_vmap_options o = WEFT_VMAP_OPTIONS_INIT;
     WEFT_OPTIONS_READ(o, options);
     weft_value **front = weft_graph_allocate(graph, (size_t)input_count + 1, sizeof *front);
-    weft_function_poison(graph, value_count, out_batches);
+    if (!weft_function_poison(graph, "weft_vmap_values", value_count, out_batches)) return;
     if (!front || !weft_function_check(graph, "vmap: a value", value_count, values) ||
         !weft_function_check(graph, "vmap: an input", input_count, inputs))
         return;
@@ -231,7 +231,7 @@ void weft_vmap(weft_graph *graph, const weft_vmap_options *options, weft_body bo
     weft_value **front = weft_graph_allocate(graph, (size_t)input_count + 1, sizeof *front),
                **batches = weft_graph_allocate(graph, (size_t)input_count + 1, sizeof *batches);
     bool *is_batched = weft_graph_allocate(graph, (size_t)input_count + 1, sizeof *is_batched);
-    weft_function_poison(graph, output_count, outputs);
+    if (!weft_function_poison(graph, "weft_vmap", output_count, outputs)) return;
     if (!body) weft_graph_problem(graph, "vmap: the body is missing");
     if (!front || !batches || !is_batched || !body ||
         !weft_function_check(graph, "vmap: an input", input_count, inputs))

@@ -40,7 +40,7 @@ static void custom(weft_graph *graph, const char *kind, int input_count, weft_va
     weft_value **made = weft_graph_allocate(graph, (size_t)capacity, sizeof *made),
                **ruled = weft_graph_allocate(graph, (size_t)capacity, sizeof *ruled);
     bool reverse = !strcmp(kind, "reverse");
-    weft_function_poison(graph, output_count, outputs);
+    if (!weft_function_poison(graph, "a function with its own derivative", output_count, outputs)) return;
     if (!body || !rule) weft_graph_problem(graph, "a function with its own derivative: its body or rule is missing");
     if (!weft_function_check(graph, "a function with its own derivative: an input", input_count, inputs)) return;
     if (!regions[0] || !regions[1] || !made || !ruled || !body || !rule) return;

@@ -18,7 +18,7 @@ static void push_between(weft_graph *graph, int value_count, weft_value *const *
 static void forward(weft_graph *graph, int value_count, weft_value *const *values, int count, weft_value *const *inputs,
                     weft_value *const *tangents, weft_value **out_tangents, bool linearize) {
     weft_value_map map;
-    weft_function_poison(graph, value_count, out_tangents);
+    if (!weft_function_poison(graph, "forward derivative", value_count, out_tangents)) return;
     if (!weft_function_check(graph, "forward derivative: a value", value_count, values) ||
         !weft_function_check(graph, "forward derivative: an input", count, inputs) ||
         !weft_function_check(graph, "forward derivative: a tangent", count, tangents))
@@ -47,8 +47,8 @@ weft_value *weft_jvp(weft_graph *graph, weft_value *value, int count, weft_value
 
 void weft_linearize(weft_graph *graph, int value_count, weft_value *const *values, int count, weft_value *const *inputs,
                     weft_value **out_directions, weft_value **out_tangents) {
-    weft_function_poison(graph, count, out_directions);
-    weft_function_poison(graph, value_count, out_tangents);
+    if (!weft_function_poison(graph, "weft_linearize", count, out_directions)) return;
+    if (!weft_function_poison(graph, "weft_linearize", value_count, out_tangents)) return;
     if (!weft_function_check(graph, "weft_linearize: an input", count, inputs)) return;
     for (int i = 0; i < count; i++) out_directions[i] = weft_placeholder_like(graph, inputs[i]);
     forward(graph, value_count, values, count, inputs, out_directions, out_tangents, true);
@@ -82,7 +82,7 @@ void weft_linear_transpose(weft_graph *graph, int value_count, weft_value *const
                            int count, weft_value *const *inputs, weft_value **out_cotangents) {
     weft_reversal r;
     weft_node_list nodes = {0};
-    weft_function_poison(graph, count, out_cotangents);
+    if (!weft_function_poison(graph, "weft_linear_transpose", count, out_cotangents)) return;
     if (!weft_function_check(graph, "weft_linear_transpose: a value", value_count, values) ||
         !weft_function_check(graph, "weft_linear_transpose: an input", count, inputs))
         return;
@@ -143,7 +143,7 @@ static void run_reverse(weft_graph *graph, weft_region *scratch, int value_count
 void weft_vjp(weft_graph *graph, int value_count, weft_value *const *values, weft_value *const *cotangents, int count,
               weft_value *const *inputs, weft_value **out_gradients) {
     weft_location location = graph->location;
-    weft_function_poison(graph, count, out_gradients);
+    if (!weft_function_poison(graph, "gradient", count, out_gradients)) return;
     if (!weft_function_check(graph, "gradient: a value", value_count, values) ||
         !weft_function_check(graph, "gradient: an input", count, inputs))
         return;
@@ -171,7 +171,7 @@ static weft_value **values_of(weft_graph *graph, int count) {
 void weft_hvp(weft_graph *graph, weft_value *value, int count, weft_value *const *inputs, weft_value *const *vectors,
               weft_value **out_products) {
     weft_value **gradients = values_of(graph, count);
-    weft_function_poison(graph, count, out_products);
+    if (!weft_function_poison(graph, "weft_hvp", count, out_products)) return;
     if (!gradients) return;
     weft_gradient(graph, value, NULL, count, inputs, gradients);
     weft_jvp_many(graph, count, gradients, count, inputs, vectors, out_products);
@@ -180,7 +180,7 @@ void weft_hvp(weft_graph *graph, weft_value *value, int count, weft_value *const
 void weft_vhp(weft_graph *graph, weft_value *value, int count, weft_value *const *inputs, weft_value *const *vectors,
               weft_value **out_products) {
     weft_value **gradients = values_of(graph, count);
-    weft_function_poison(graph, count, out_products);
+    if (!weft_function_poison(graph, "weft_vhp", count, out_products)) return;
     if (!gradients) return;
     weft_gradient(graph, value, NULL, count, inputs, gradients);
     weft_vjp(graph, count, gradients, vectors, count, inputs, out_products);

@@ -2,6 +2,7 @@
    operands. */
 #include <string.h>
 
+#include "base/need.h"
 #include "base/text.h"
 #include "ir/emit.h"
 #include "passes/function/function.h"
@@ -86,6 +87,7 @@ static void describe_node(const weft_node *node, weft_text *text) {
 }
 
 weft_status weft_anomaly_describe(weft_graph *graph, int64_t number, char **out_text) {
+    WEFT_NEED(out_text, "out_text");
     if (!graph || !out_text) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "weft_anomaly_describe: an argument is missing");
     *out_text = NULL;
     const weft_node *node = number < 0 ? NULL : graph->body->block->first, *origin = graph->body->block->first;

@@ -32,7 +32,7 @@ void weft_apply(weft_graph *graph, int value_count, weft_value *const *values, i
                 weft_value *const *inputs, weft_value *const *arguments, weft_value **out_values) {
     weft_value_map map;
     weft_node_list nodes = {0};
-    weft_function_poison(graph, value_count, out_values);
+    if (!weft_function_poison(graph, "weft_apply", value_count, out_values)) return;
     if (!weft_function_check(graph, "weft_apply: a value", value_count, values) ||
         !weft_function_check(graph, "weft_apply: an input", input_count, inputs) ||
         !weft_function_check(graph, "weft_apply: an argument", input_count, arguments))

@@ -49,7 +49,7 @@ void weft_region_discard(weft_region *region);
    and where one is poisoned (its problem was recorded). what: "weft_jvp: an input". */
 bool weft_function_check(weft_graph *graph, const char *what, int count, weft_value *const *values);
 /* Poison in every place of out, until there is something better. */
-void weft_function_poison(weft_graph *graph, int count, weft_value **out);
+bool weft_function_poison(weft_graph *graph, const char *what, int count, weft_value **out);
 /* The value behind a map, or itself. */
 static inline weft_value *weft_value_mapped(const weft_value_map *map, weft_value *value) {
     weft_value *found = weft_value_map_find(map, value);

@@ -46,8 +46,10 @@ bool weft_function_check(weft_graph *graph, const char *what, int count, weft_va
     return fine;
 }
 
-void weft_function_poison(weft_graph *graph, int count, weft_value **out) {
-    for (int i = 0; i < count; i++) out[i] = weft_value_poison(graph);
+bool weft_function_poison(weft_graph *graph, const char *what, int count, weft_value **out) {
+    if (count > 0 && !out) weft_graph_problem(graph, "%s: the place for its results is missing", what);
+    for (int i = 0; out && i < count; i++) out[i] = weft_value_poison(graph);
+    return count <= 0 || out;
 }
 
 bool weft_value_is_inside(const weft_value *value, const weft_block *block) {

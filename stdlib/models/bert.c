@@ -56,11 +56,12 @@ static weft_value *layer(const bert *b, int i, weft_value *x, weft_value *mask) 
 
 weft_value *weft_nn_bert(weft_graph *g, weft_safetensors *weights, const weft_nn_bert_options *options, weft_value *ids,
                          weft_value *mask) {
-    bert b = {g, weights, options};
+    static const weft_nn_bert_options none = WEFT_NN_BERT_OPTIONS_INIT;
+    bert b = {g, weights, options ? options : &none};
     weft_value *x = embed(&b, ids);
     int64_t axes[2] = {1, 2};
     weft_value *keep = weft_unsqueeze(g, weft_compare(g, WEFT_NE, mask, weft_scalar_integer(g, WEFT_I64, 0)), 2,
                                       axes); /* [B, 1, 1, T] */
-    for (int i = 0; i < options->layers; i++) x = layer(&b, i, x, keep);
+    for (int i = 0; i < b.options->layers; i++) x = layer(&b, i, x, keep);
     return x;
 }

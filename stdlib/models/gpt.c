@@ -74,6 +74,9 @@ static weft_value *block(const gpt *m, weft_value *x) {
 }
 
 weft_value *weft_nn_gpt(weft_parameters *parameters, const weft_nn_gpt_options *options, weft_value *tokens) {
+    if (!parameters) return NULL; /* there is no graph for a problem; what takes the result has one */
+    static const weft_nn_gpt_options none = WEFT_NN_GPT_OPTIONS_INIT;
+    if (!options) options = &none;
     gpt m = {weft_parameters_graph(parameters), parameters, options, -1};
     weft_value *table =
         parameter(&m, "wte.weight", WEFT_INIT_NORMAL, deviation, 2, (int64_t[]){options->vocabulary, options->width});

@@ -94,9 +94,10 @@ static weft_value *transform(const vit *v, int i, weft_value *x) {
 
 weft_value *weft_nn_vit(weft_graph *g, weft_safetensors *weights, const weft_nn_vit_options *options,
                         weft_value *images) {
-    vit v = {g, weights, options};
+    static const weft_nn_vit_options none = WEFT_NN_VIT_OPTIONS_INIT;
+    vit v = {g, weights, options ? options : &none};
     weft_value *x = embed(&v, images);
-    for (int i = 0; i < options->layers; i++) {
+    for (int i = 0; i < v.options->layers; i++) {
         x = weft_add(g, x,
                      mix(&v, i, norm(&v, x, block_weight(&v, i, "norm1.weight"), block_weight(&v, i, "norm1.bias"))));
         x = weft_add(
@@ -105,7 +106,7 @@ weft_value *weft_nn_vit(weft_graph *g, weft_safetensors *weights, const weft_nn_
     }
     if (!has(&v, "head.weight")) return norm(&v, x, weight(&v, "norm.weight"), weight(&v, "norm.bias"));
     int64_t tokens[1] = {1};
-    if (options->mean_pool)
+    if (v.options->mean_pool)
         x = weft_reduce_mean(g, norm(&v, x, weight(&v, "norm.weight"), weight(&v, "norm.bias")), 1, tokens, false);
     else /* of the other tokens nothing is wanted any more */
         x = norm(&v, weft_squeeze(g, weft_slice_axis(g, x, 1, 0, 1), 1, tokens), weight(&v, "norm.weight"),

@@ -52,6 +52,8 @@ static weft_value *split_heads(weft_graph *g, weft_value *x, int heads) {
 
 weft_value *weft_nn_self_attention(weft_graph *g, weft_value *x, const weft_nn_attention_weights *w, int heads,
                                    weft_value *mask, bool causal) {
+    static const weft_nn_attention_weights none = {0}; /* each is then a problem of the op that takes it */
+    if (!w) w = &none;
     weft_value *q = split_heads(g, weft_nn_linear(g, x, w->query, w->query_bias), heads);
     weft_value *k = split_heads(g, weft_nn_linear(g, x, w->key, w->key_bias), heads);
     weft_value *v = split_heads(g, weft_nn_linear(g, x, w->value, w->value_bias), heads);

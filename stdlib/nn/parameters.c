@@ -24,6 +24,7 @@ struct weft_parameters {
 
 weft_status weft_parameters_create(weft_context *context, weft_graph *g, const weft_parameters_options *options,
                                    weft_parameters **out_parameters) {
+    WEFT_NEED(out_parameters, "out_parameters");
     *out_parameters = NULL;
     WEFT_NEED(context, "the context");
     WEFT_NEED(g, "the graph");
@@ -132,11 +133,12 @@ weft_value *weft_parameters_add(weft_parameters *p, const char *name, weft_init_
                      0); /* the problem is recorded: the shape lets the rest be checked */
 }
 
-weft_graph *weft_parameters_graph(const weft_parameters *p) { return p->graph; }
-int weft_parameters_count(const weft_parameters *p) { return p->count; }
-weft_parameter *weft_parameters_list(weft_parameters *p) { return p->list; }
+weft_graph *weft_parameters_graph(const weft_parameters *p) { return p ? p->graph : NULL; }
+int weft_parameters_count(const weft_parameters *p) { return p ? p->count : 0; }
+weft_parameter *weft_parameters_list(weft_parameters *p) { return p ? p->list : NULL; }
 
 void weft_parameters_gradient(weft_parameters *p, weft_value *loss) {
+    if (!p) return;
     size_t bytes;
     weft_value **values = weft_size_multiply((size_t)p->count * 2 + 1, sizeof(weft_value *), &bytes)
                               ? weft_allocate(p->context->allocator, bytes)

@@ -1,8 +1,16 @@
 /* Clipping of gradients, by their norm together (Pascanu, Mikolov, Bengio 2013) or by value. */
 #include "stdlib/optim/method.h"
 
+/* A list of gradients at the door; a gradient that is missing is a problem of the op that takes it. */
+static bool has_list(weft_graph *g, int count, const weft_parameter *parameters) {
+    if (count <= 0 || parameters) return true;
+    weft_graph_report(g, WEFT_STATUS(WEFT_INVALID_ARGUMENT, "clipping: the parameters are missing"));
+    return false;
+}
+
 weft_value *weft_optim_gradient_norm(weft_graph *g, int count, const weft_parameter *parameters) {
     weft_value *sum = NULL;
+    if (!has_list(g, count, parameters)) count = 0;
     for (int i = 0; i < count; i++) {
         weft_value *square = weft_reduce_sum(g, weft_square(g, parameters[i].gradient), 0, NULL, false);
         sum = sum ? weft_add(g, sum, square) : square;
@@ -12,6 +20,7 @@ weft_value *weft_optim_gradient_norm(weft_graph *g, int count, const weft_parame
 
 weft_value *weft_optim_clip_norm(weft_graph *g, int count, weft_parameter *parameters, double maximum) {
     weft_value *norm = weft_optim_gradient_norm(g, count, parameters);
+    if (!parameters) return norm;
     weft_dtype dtype = weft_value_dtype(norm);
     weft_value *scale = weft_div(g, weft_scalar(g, dtype, maximum), weft_add_number(g, norm, 1e-6));
     scale = weft_min(g, scale, weft_scalar(g, dtype, 1));
@@ -20,5 +29,6 @@ weft_value *weft_optim_clip_norm(weft_graph *g, int count, weft_parameter *param
 }
 
 void weft_optim_clip_value(weft_graph *g, int count, weft_parameter *parameters, double maximum) {
+    if (!has_list(g, count, parameters)) return;
     for (int i = 0; i < count; i++) parameters[i].gradient = weft_clip(g, parameters[i].gradient, -maximum, maximum);
 }

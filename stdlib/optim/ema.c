@@ -3,6 +3,11 @@
 
 void weft_optim_ema(weft_graph *g, const weft_optim_ema_options *options, int count, const weft_parameter *parameters,
                     weft_value **out_averages) {
+    if (!options || (count > 0 && !parameters)) {
+        weft_graph_report(g, WEFT_STATUS(WEFT_INVALID_ARGUMENT, "weft_optim_ema: the %s are missing",
+                                         options ? "parameters" : "options"));
+        return;
+    }
     weft_optim_updates updates;
     weft_optim_updates_begin(g, &updates);
     for (int i = 0; i < count; i++) {

@@ -21,7 +21,9 @@ static const method_row methods[WEFT_OPTIM_COUNT] = {
 };
 
 weft_optim_options weft_optim_defaults(weft_optim_method method) {
-    const method_row *row = &methods[method];
+    bool known =
+        (int)method >= 0 && method < WEFT_OPTIM_COUNT; /* what is not has nothing but zeros: update refuses it */
+    const method_row nothing = {0}, *row = known ? &methods[method] : &nothing;
     weft_optim_options o = {.struct_bytes = sizeof(weft_optim_options),
                             .method = method,
                             .beta1 = row->beta1,
@@ -40,11 +42,13 @@ weft_optim_options weft_optim_defaults(weft_optim_method method) {
     return o;
 }
 
-const char *weft_optim_name(weft_optim_method method) { return methods[method].name; }
+const char *weft_optim_name(weft_optim_method method) {
+    return (int)method >= 0 && method < WEFT_OPTIM_COUNT ? methods[method].name : NULL;
+}
 
 weft_optim_method weft_optim_find(const char *name) {
     int i = 0;
-    while (i < WEFT_OPTIM_COUNT && strcmp(methods[i].name, name) != 0) i++;
+    while (i < WEFT_OPTIM_COUNT && (!name || strcmp(methods[i].name, name) != 0)) i++;
     return (weft_optim_method)i;
 }
 
@@ -183,12 +187,28 @@ static bool may_update(weft_graph *g, const weft_optim_options *o, const weft_pa
     return false;
 }
 
+/* Lists and options at the door. */
+static bool may_begin(weft_graph *g, const weft_optim_options *o, int count, const weft_parameter *parameters) {
+    const char *missing = !o ? "options" : count > 0 && !parameters ? "parameters" : NULL;
+    for (int i = 0; !missing && i < count; i++)
+        if (!parameters[i].name || !parameters[i].value) missing = parameters[i].name ? "value" : "name";
+    if (missing)
+        weft_graph_report(g, WEFT_STATUS(WEFT_INVALID_ARGUMENT, "optimizer: the %s %s missing", missing,
+                                         missing[strlen(missing) - 1] == 's' ? "are" : "of a parameter is"));
+    else if ((int)o->method < 0 || o->method >= WEFT_OPTIM_COUNT)
+        weft_graph_report(g, WEFT_STATUS(WEFT_INVALID_ARGUMENT, "optimizer: there is no method %d", (int)o->method));
+    else
+        return true;
+    return false;
+}
+
 static weft_value *scaled(weft_graph *g, weft_value *scalar, double scale, weft_dtype dtype) {
     weft_value *value = weft_convert(g, scalar, dtype);
     return scale == 1 ? value : weft_mul_number(g, value, scale);
 }
 
 void weft_optim_update(weft_graph *g, const weft_optim_options *options, int count, weft_parameter *parameters) {
+    if (!may_begin(g, options, count, parameters)) return;
     weft_optim_updates updates;
     weft_optim_pass pass = {.g = g, .o = options, .updates = &updates};
     weft_optim_updates_begin(g, &updates);

@@ -17,11 +17,13 @@ static const char *const names[WEFT_SCHEDULE_COUNT] = {
     [WEFT_SCHEDULE_CYCLIC] = "cyclic",
 };
 
-const char *weft_schedule_name(weft_schedule_kind kind) { return names[kind]; }
+const char *weft_schedule_name(weft_schedule_kind kind) {
+    return (int)kind >= 0 && kind < WEFT_SCHEDULE_COUNT ? names[kind] : NULL;
+}
 
 weft_schedule_kind weft_schedule_find(const char *name) {
     int i = 0;
-    while (i < WEFT_SCHEDULE_COUNT && strcmp(names[i], name) != 0) i++;
+    while (i < WEFT_SCHEDULE_COUNT && (!name || strcmp(names[i], name) != 0)) i++;
     return (weft_schedule_kind)i;
 }
 
@@ -87,6 +89,11 @@ static weft_value *after_warmup(weft_graph *g, const weft_schedule *s, weft_valu
 }
 
 weft_value *weft_schedule_value(weft_graph *g, const weft_schedule *s, weft_value *step, weft_dtype dtype) {
+    if (!s || (int)s->kind < 0 || s->kind >= WEFT_SCHEDULE_COUNT) {
+        weft_graph_report(g, s ? WEFT_STATUS(WEFT_INVALID_ARGUMENT, "there is no schedule %d", (int)s->kind)
+                               : WEFT_STATUS(WEFT_INVALID_ARGUMENT, "the schedule is missing"));
+        return step;
+    }
     weft_value *t = weft_add_number(g, weft_convert(g, step, dtype), -1);
     weft_value *late = after_warmup(g, s, t, dtype);
     if (s->warmup <= 0) return late;

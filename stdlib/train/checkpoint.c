@@ -115,6 +115,7 @@ static weft_status read_states(const weft_program *program, weft_session *sessio
 
 weft_status weft_checkpoint_read(weft_context *context, const weft_program *program, weft_session *session,
                                  const char *folder, int64_t *out_step) {
+    WEFT_NEED(out_step, "out_step");
     char path[PATH_BYTES];
     int64_t step;
     *out_step = 0;

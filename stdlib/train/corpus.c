@@ -17,6 +17,7 @@ struct weft_corpus {
 };
 
 weft_status weft_corpus_open(weft_context *context, const char *path, weft_corpus **out_corpus) {
+    WEFT_NEED(out_corpus, "out_corpus");
     *out_corpus = NULL;
     WEFT_NEED(context, "the context");
     WEFT_NEED(path, "the path");
@@ -48,10 +49,10 @@ void weft_corpus_release(weft_corpus *t) {
     weft_context_release(context);
 }
 
-int64_t weft_corpus_count(const weft_corpus *t) { return (int64_t)t->file.bytes; }
-int weft_corpus_vocabulary(const weft_corpus *t) { return t->vocabulary; }
+int64_t weft_corpus_count(const weft_corpus *t) { return t ? (int64_t)t->file.bytes : 0; }
+int weft_corpus_vocabulary(const weft_corpus *t) { return t ? t->vocabulary : 0; }
 unsigned char weft_corpus_symbol(const weft_corpus *t, int token) {
-    return token >= 0 && token < t->vocabulary ? t->symbol[token] : 0;
+    return t && token >= 0 && token < t->vocabulary ? t->symbol[token] : 0;
 }
 
 static bool is_batch(weft_tensor *const *tensors) {

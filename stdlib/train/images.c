@@ -50,6 +50,7 @@ static weft_status open_idx(const char *path, int rank, idx *f) {
 
 weft_status weft_images_open_idx(weft_context *context, const char *images_path, const char *labels_path,
                                  weft_images **out_images) {
+    WEFT_NEED(out_images, "out_images");
     *out_images = NULL;
     WEFT_NEED(context, "the context");
     WEFT_NEED(images_path && labels_path, "a path");
@@ -78,7 +79,7 @@ void weft_images_release(weft_images *images) {
     weft_context_release(context);
 }
 
-int64_t weft_images_count(const weft_images *images) { return images->pixels.shape[0]; }
+int64_t weft_images_count(const weft_images *images) { return images ? images->pixels.shape[0] : 0; }
 
 static bool is_batch(const weft_images *images, weft_tensor *const *tensors) {
     const int64_t *shape = weft_tensor_shape(tensors[0]);

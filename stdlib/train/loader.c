@@ -80,6 +80,7 @@ static weft_status start(weft_loader *l) {
 
 weft_status weft_loader_create(weft_context *context, const weft_program *program, weft_batch_function fill, void *self,
                                const weft_loader_options *options, weft_loader **out_loader) {
+    WEFT_NEED(out_loader, "out_loader");
     *out_loader = NULL;
     WEFT_NEED(context, "the context");
     WEFT_NEED(program, "the program");
@@ -141,6 +142,7 @@ static void restart(weft_loader *l, int64_t batch) {
 }
 
 weft_status weft_loader_get(weft_loader *l, int64_t batch, weft_tensor *const **out_tensors) {
+    WEFT_NEED(out_tensors, "out_tensors");
     *out_tensors = NULL;
     WEFT_NEED(l, "the loader");
     if (batch < 0) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "batch %lld", (long long)batch);

@@ -164,6 +164,7 @@ static weft_status run(loop *l, weft_train_result *result) {
 }
 
 weft_status weft_train(weft_context *context, const weft_train_options *options, weft_train_result *out_result) {
+    WEFT_NEED(out_result, "out_result");
     loop l = {.context = context, .o = options, .started = now()};
     *out_result = (weft_train_result){.validation = NAN, .loss = NAN};
     WEFT_NEED(context, "the context");
