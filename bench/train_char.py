@@ -1,10 +1,10 @@
 """A training step of examples/train_char.c beside the same step in PyTorch: ms of processor time per step, one thread each.
 
-usage: train_char.py BUILD_FOLDER [--rounds N] [--steps N] [--threads N]    (a Python with torch: tests/golden/requirements.txt)
+usage: train_char.py BUILD_FOLDER [--rounds N] [--steps N]    (a Python with torch: tests/golden/requirements.txt)
 
-Both sides run STEPS and 1 steps in processes of their own, in turn; the difference of their user times over STEPS - 1 leaves
-out start and compilation. Processor time, because it does not depend on what else runs; with --threads 2 it is wall time
-that counts and the machine must be idle.
+In turn, in processes of their own. Weft: the difference of the user times of STEPS + 1 steps and of one, over STEPS. PyTorch:
+the median of the thread's time over the steps, start and data left out. Processor time, because other work on the machine
+lengthens it least.
 """
 import argparse
 import os
@@ -19,11 +19,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TEXT = ROOT / "tests/data/tinyshakespeare.txt"
 
 
-def torch_steps(steps, threads):
+def torch_steps(steps):
     import torch
     import torch.nn as nn
     import torch.nn.functional as F
-    torch.set_num_threads(threads)
+    torch.set_num_threads(1)
     layers, heads, width, context, batch = 4, 4, 128, 64, 12
     text = TEXT.read_text()
     number = {c: i for i, c in enumerate(sorted(set(text)))}
@@ -62,43 +62,48 @@ def torch_steps(steps, threads):
     groups = [{"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": 0.1},
               {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.99))
-    for _ in range(steps):
+    times = []
+    for _ in range(steps + 5):  # the first ones warm up
         starts = torch.randint(len(tokens) - context, (batch,))
         x = torch.stack([tokens[i:i + context] for i in starts])
         y = torch.stack([tokens[i + 1:i + 1 + context] for i in starts])
+        start = time.thread_time()
         loss = F.cross_entropy(model(x).view(-1, len(number)), y.view(-1))
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
+        times.append(time.thread_time() - start)
+    print(statistics.median(times[5:]) * 1e3)
 
 
-def took(command, environment, wall):
-    before, start = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime, time.monotonic()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, **environment})
-    return time.monotonic() - start if wall else resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+def weft_steps(build, steps):
+    """User seconds of a run."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    subprocess.run([f"{build}/examples/train_char", str(TEXT), "--batches", "1", "--steps", str(steps)], check=True,
+                   stdout=subprocess.DEVNULL, env={**os.environ, "WEFT_THREADS": "1"})
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
 
 
 def main():
     options = argparse.ArgumentParser()
     options.add_argument("build")
     options.add_argument("--rounds", type=int, default=5)
-    options.add_argument("--steps", type=int, default=41)
-    options.add_argument("--threads", type=int, default=1)
-    options.add_argument("--torch", type=int, help=argparse.SUPPRESS)
+    options.add_argument("--steps", type=int, default=40)
+    options.add_argument("--torch", action="store_true", help=argparse.SUPPRESS)
     o = options.parse_args()
     if o.torch:
-        torch_steps(o.torch, o.threads)
+        torch_steps(o.steps)
         return
-    weft = [f"{o.build}/examples/train_char", str(TEXT), "--steps"]
-    torch = [sys.executable, __file__, o.build, "--threads", str(o.threads), "--torch"]
-    environment = {"WEFT_THREADS": str(o.threads), "OMP_NUM_THREADS": str(o.threads)}
-    wall, figures = o.threads > 1, {"weft": [], "torch": []}
-    took(weft + ["1"], environment, wall)  # fills the cache of kernels
+    figures = {"weft": [], "torch": []}
+    for steps in (1, o.steps + 1):  # fills the cache of kernels: schedules know the number of steps
+        weft_steps(o.build, steps)
     for _ in range(o.rounds):
-        for name, command in (("weft", weft), ("torch", torch)):
-            few, many = (took(command + [str(n)], environment, wall) for n in (1, o.steps))
-            figures[name].append((many - few) / (o.steps - 1) * 1e3)
+        few, many = weft_steps(o.build, 1), weft_steps(o.build, o.steps + 1)
+        figures["weft"].append((many - few) / o.steps * 1e3)
+        done = subprocess.run([sys.executable, __file__, o.build, "--torch", "--steps", str(o.steps)], check=True,
+                              capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        figures["torch"].append(float(done.stdout))
     for name, values in figures.items():
         print(f"{name}: {statistics.median(values):.1f} ms per step (of {o.rounds}: {min(values):.1f} .. {max(values):.1f})")
     print(f"ratio: {statistics.median(figures['weft']) / statistics.median(figures['torch']):.2f}")

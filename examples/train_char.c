@@ -1,7 +1,7 @@
 /* Train a small GPT on characters: 4 layers, 4 heads, 128 wide, 64 characters of context.
    One program is one step: loss, gradients, clipping, AdamW on states in place. A second program evaluates.
-   train_char TEXT [--steps N] [--folder FOLDER]: with a folder, metrics, a report and checkpoints, from which it goes
-   on. */
+   train_char TEXT [--steps N] [--folder FOLDER] [--expect LOSS] [--batches N]: with a folder, metrics, a report and
+   checkpoints, from which it goes on; fails when the loss of N batches held back (default: all) ends above LOSS. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,13 +82,16 @@ int main(int count, char **arguments) {
     int steps = 2000;
     double expected = 100;
     weft_train_options o = WEFT_TRAIN_OPTIONS_INIT;
+    o.evaluation_batches = EVALUATION_BATCHES;
     for (int i = 2; i + 1 < count; i += 2) {
         if (!strcmp(arguments[i], "--steps")) steps = atoi(arguments[i + 1]);
         if (!strcmp(arguments[i], "--folder")) o.folder = arguments[i + 1];
+        if (!strcmp(arguments[i], "--batches")) o.evaluation_batches = atoi(arguments[i + 1]);
         if (!strcmp(arguments[i], "--expect")) expected = atof(arguments[i + 1]);
     }
     if (count < 2 || steps < 1)
-        return fprintf(stderr, "usage: train_char TEXT [--steps N] [--folder FOLDER] [--expect LOSS]\n"), 2;
+        return fprintf(stderr, "usage: train_char TEXT [--steps N] [--folder FOLDER] [--expect LOSS] [--batches N]\n"),
+               2;
     weft_context *context;
     weft_corpus *text;
     phase train, evaluation;
@@ -99,7 +102,7 @@ int main(int count, char **arguments) {
     begin(context, &evaluation, text, false, steps);
     o.program = train.program, o.session = train.session, o.loader = train.loader, o.steps = steps;
     o.evaluation_program = evaluation.program, o.evaluation_session = evaluation.session;
-    o.evaluation_loader = evaluation.loader, o.evaluation_batches = EVALUATION_BATCHES;
+    o.evaluation_loader = evaluation.loader;
     o.evaluate_every = 500, o.checkpoint_every = 500, o.resume = true, o.progress = print_progress;
     check(weft_train(context, &o, &result));
     printf("validation loss %.4f after %d steps, %.1f s\n", result.validation, (int)result.steps, result.seconds);
