@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static void show(void *self, int done, int total, const char *what) { cli_progress_at(self, done, total, what); }
 
@@ -54,6 +55,26 @@ static int check_emit(cli_arguments *arguments, bool *out_web) {
     return 0;
 }
 
+/* The model would be lost. */
+static weft_status check_output(const char *model, const char *output) {
+    struct stat from, to;
+    if (stat(model, &from) || stat(output, &to) || from.st_dev != to.st_dev || from.st_ino != to.st_ino) return NULL;
+    return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%s is the model itself; choose another --output", output);
+}
+
+/* Inputs that became no constant would be ignored. */
+static weft_status check_constants(const cli_arguments *arguments, int count, const cli_named_tensor *tensors) {
+    for (int i = 0; i < count; i++) {
+        bool used = false;
+        for (int k = 0; k < arguments->constant_count; k++) used |= !strcmp(tensors[i].name, arguments->constants[k]);
+        if (!used)
+            return WEFT_STATUS(WEFT_INVALID_ARGUMENT,
+                               "--input %s: the model has no input of that name whose value decides a shape",
+                               tensors[i].name);
+    }
+    return NULL;
+}
+
 int cli_run_compile(cli_arguments *arguments) {
     weft_graph *graph = NULL;
     cli_named_tensor tensors[CLI_VALUES_MAX] = {{0}};
@@ -73,6 +94,8 @@ int cli_run_compile(cli_arguments *arguments) {
     if (!status) status = cli_relax(arguments, &options.relax);
     if (!status) status = cli_read_inputs(arguments, tensors, &count);
     if (!status) status = cli_open_graph(arguments, arguments->positional[0], count, tensors, &graph);
+    if (!status) status = check_output(arguments->positional[0], output);
+    if (!status) status = check_constants(arguments, count, tensors);
     if (!status) status = write_output(arguments, graph, &options, web, output);
     cli_progress_end(&progress);
     if (!status) printf("%s: %.2f s\n", output, cli_now() - progress.start);

@@ -6,7 +6,7 @@
 
 #define DIM_OPTION                                                                                                     \
     {"dim", "d", CLI_LIST, "NAME=LO..HI",                                                                              \
-     "declare a symbolic extent with bounds; NAME=N fixes it; NAME=LO..HI:K multiples of K"}
+     "declare a symbolic extent with bounds; NAME=N fixes it; NAME=LO..HI/K multiples of K"}
 
 #define RELAX_OPTION                                                                                                   \
     {"relax", NULL, CLI_TEXT, "LIST",                                                                                  \

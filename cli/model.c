@@ -1,13 +1,16 @@
 /* Opening models, making inputs, finding the target they are for. */
 #include "cli/cli.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/capability.h"
+#include "base/dim.h"
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "ir/build.h"
 #include "weft/npy.h"
 #include "weft/onnx.h"
 
@@ -69,6 +72,53 @@ static weft_status import_onnx(cli_arguments *arguments, const char *path, int t
 #endif
 }
 
+/* "4", "1..64": within what the graph declares. */
+static weft_status check_dim(const weft_dim_table *dims, const char *text, int *out_symbol, int64_t *out_value) {
+    char name[64], *end = NULL;
+    size_t length = strcspn(text, "=");
+    const weft_symbol *symbol = NULL;
+    *out_symbol = -1;
+    if (text[length] && length < sizeof name) {
+        snprintf(name, sizeof name, "%.*s", (int)length, text);
+        *out_symbol = weft_dim_symbol_find(dims, name);
+    }
+    if (*out_symbol < 0) return WEFT_STATUS(WEFT_NOT_FOUND, "--dim %s: the graph has no extent of that name", text);
+    symbol = weft_dim_symbol_get(dims, *out_symbol);
+    const char *at = text + length + 1;
+    errno = 0;
+    long long low = strtoll(at, &end, 10), high = low;
+    bool fine = end != at && !errno, range = fine && !strncmp(end, "..", 2);
+    if (range) at = end + 2, high = strtoll(at, &end, 10), fine = end != at && !errno && high >= low;
+    if (!fine || *end || low < symbol->minimum || high > symbol->maximum || (!range && low % symbol->divisor != 0))
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "--dim %s: wanted N or LO..HI within [%lld, %lld], multiples of %lld",
+                           text, (long long)symbol->minimum, (long long)symbol->maximum, (long long)symbol->divisor);
+    *out_value = range ? WEFT_DIM_ANY : low;
+    return NULL;
+}
+
+/* --dim for a graph, whose symbols have their bounds: NAME=N fixes one; a range is where random inputs come from. */
+static weft_status fix_dims(cli_arguments *arguments, weft_graph **graph) {
+    const cli_value *given = cli_get(arguments, "dim");
+    int count = weft_dim_symbol_count((*graph)->dims), symbol;
+    if (!given || !given->count) return NULL;
+    weft_dim *replacement = calloc((size_t)count + 1, sizeof *replacement);
+    if (!replacement) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "fixing extents");
+    for (int i = 0; i < count; i++) replacement[i] = WEFT_DIM_ANY;
+    weft_status status = NULL;
+    for (int i = 0; i < given->count && !status; i++) {
+        int64_t value = WEFT_DIM_ANY;
+        status = check_dim((*graph)->dims, given->texts[i], &symbol, &value);
+        if (!status) replacement[symbol] = value;
+    }
+    weft_graph *fixed = NULL;
+    if (!status) status = weft_graph_clone(*graph, replacement, &fixed);
+    free(replacement);
+    if (status) return status;
+    weft_graph_release(*graph);
+    *graph = fixed;
+    return NULL;
+}
+
 weft_status cli_open_graph(cli_arguments *arguments, const char *path, int tensor_count,
                            const cli_named_tensor *tensors, weft_graph **out_graph) {
     *out_graph = NULL;
@@ -82,7 +132,11 @@ weft_status cli_open_graph(cli_arguments *arguments, const char *path, int tenso
     WEFT_TRY(weft_file_map(path, &file), "opening %s", path);
     weft_status status = weft_graph_parse(arguments->context, file.data, file.bytes, out_graph);
     weft_file_unmap(&file);
-    return status ? weft_status_annotate(status, __FILE__, __LINE__, "reading %s", path) : NULL;
+    if (!status) status = fix_dims(arguments, out_graph);
+    if (!status) return NULL;
+    weft_graph_release(*out_graph);
+    *out_graph = NULL;
+    return weft_status_annotate(status, __FILE__, __LINE__, "reading %s", path);
 }
 
 weft_status cli_read_tensor(weft_context *context, const char *text, cli_named_tensor *out_tensor) {

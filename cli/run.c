@@ -68,10 +68,15 @@ int cli_run_run(cli_arguments *arguments) {
     cli_named_tensor tensors[CLI_VALUES_MAX] = {{0}};
     cli_runner runner = {0};
     int count = 0, calls = 1;
-    const cli_value *given = cli_get(arguments, "input");
+    const cli_value *given = cli_get(arguments, "input"), *written = cli_get(arguments, "output");
     for (int i = 0; i < given->count; i++) calls = call_of(given, i) + 1 > calls ? call_of(given, i) + 1 : calls;
     weft_status status = cli_read_inputs(arguments, tensors, &count);
     if (!status) status = cli_runner_open(arguments, count, tensors, &runner);
+    for (int i = 0; i < written->count && !status; i++)
+        if (call_of(written, i) >= calls)
+            status = WEFT_STATUS(WEFT_INVALID_ARGUMENT,
+                                 "--output %s: there is no call %d: %d made, one for each --input of a name",
+                                 written->texts[i], call_of(written, i) + 1, calls);
     for (int call = 0; call < calls && !status; call++) status = call_once(arguments, &runner, call, count, tensors);
     cli_runner_close(&runner);
     for (int i = 0; i < count; i++) weft_tensor_release(tensors[i].tensor);

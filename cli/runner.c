@@ -122,9 +122,28 @@ static weft_status check_names(const cli_arguments *arguments, const cli_runner 
     return NULL;
 }
 
+/* An option that has no say for this kind of model is a mistake, not one to ignore. */
+static weft_status check_options(const cli_arguments *arguments) {
+    bool artifact = cli_is_artifact(arguments->positional[0]), recompile = cli_flag(arguments, "recompile");
+    const cli_value *dims = cli_get(arguments, "dim");
+    if (artifact && cli_flag(arguments, "interpret"))
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "--interpret takes a model (.onnx, .wir), not an artifact");
+    if (!artifact && recompile)
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "--recompile takes an artifact; a model is compiled anyway");
+    if (artifact && !recompile && cli_text(arguments, "relax", NULL))
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "--relax has no say in compiled code: give it to weft compile%s",
+                           cli_get(arguments, "recompile") ? " or add --recompile" : "");
+    if (artifact && dims && dims->count)
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT,
+                           "--dim %s: the extents of an artifact come from its inputs: give them with --input",
+                           dims->texts[0]);
+    return NULL;
+}
+
 weft_status cli_runner_open(cli_arguments *arguments, int tensor_count, const cli_named_tensor *tensors,
                             cli_runner *r) {
     *r = (cli_runner){.interpret = cli_flag(arguments, "interpret")};
+    WEFT_TRY(check_options(arguments), "opening the model");
     weft_status status = cli_is_artifact(arguments->positional[0]) ? open_artifact(arguments, r)
                                                                    : open_graph(arguments, tensor_count, tensors, r);
     if (!status) status = check_names(arguments, r, tensor_count, tensors);

@@ -163,6 +163,34 @@ START_TEST(test_usage) {
 }
 END_TEST
 
+/* An option that would have no effect is refused, and the model is not overwritten. */
+START_TEST(test_no_effect) {
+    cli_accept("compile good.wir -o good.weft");
+    cli_refuse(1, "run good.wir --dim Q=3", "no extent of that name");
+    cli_refuse(1, "run good.wir --dim nonsense", "no extent of that name");
+    static const char *const values[] = {"0", "65", "3..2", "1..x", "-1", "99999999999999999999", "4/0", ""};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        char line[80];
+        snprintf(line, sizeof line, "compile good.wir --dim B=%s", values[i]);
+        cli_refuse(1, line, "within [1, 64]");
+    }
+    shows("run good.wir --dim B=3", true, "f32[3, 4]");
+    shows("run good.wir --dim B=2..5", true, "f32[5, 4]");
+    cli_accept("compile good.wir --dim B=5 -o five.weft");
+    shows("run five.weft", true, "f32[5, 4]");
+    cli_refuse(1, "run good.weft --dim B=3", "--input");
+    cli_refuse(1, "run good.weft --interpret", "--interpret takes a model");
+    cli_refuse(1, "run good.wir --recompile", "--recompile takes an artifact");
+    cli_refuse(1, "run good.weft --relax sum-order", "--recompile");
+    cli_accept("run good.weft --recompile --relax sum-order");
+    cli_refuse(1, "run good.wir --output y=a.npy --output y=b.npy", "no call 2");
+    cli_accept("run good.wir --input x=x.npy --input x=x.npy --output y=a.npy --output y=b.npy");
+    cli_refuse(1, "compile good.wir --input x=x.npy", "--input x");
+    cli_refuse(1, "compile good.wir --output ./good.wir", "is the model itself");
+    cli_accept("run good.wir");
+}
+END_TEST
+
 START_TEST(test_inputs) {
     cli_accept("compile good.wir -o good.weft");
     static const char *const models[] = {"good.wir", "good.weft"};
@@ -246,6 +274,7 @@ int main(void) {
     tcase_add_checked_fixture(tests, cli_set_up, cli_tear_down);
     tcase_add_test(tests, test_models);
     tcase_add_test(tests, test_usage);
+    tcase_add_test(tests, test_no_effect);
     tcase_add_test(tests, test_inputs);
     tcase_add_test(tests, test_outputs);
     tcase_add_test(tests, test_targets);
