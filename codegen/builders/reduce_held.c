@@ -1,30 +1,22 @@
 /* Rows on a GPU that fit the registers of their threads: each thread takes a few whole vectors, written out one after
    another; what a pass computes is still known in the next, so that every element is read once and nothing goes through
-   memory. Rows of one warp go several to a block, without a barrier; when rows are many a warp takes two, and the
-   second is on its way while the first is reduced. A vector past the end is read from the last one and counts as the
-   identity. Read next: reduce_columns.c. */
+   memory. Rows of one warp go several to a block, without a barrier. A vector past the end is read from the last one
+   and counts as the identity. Read next: reduce_columns.c. */
 #include "codegen/builders/reduce.h"
 
-enum { HELD_VECTORS = 4, HELD_REGISTERS = 64, HELD_ROWS = 4, HELD_AHEAD = 2, MANY_WARPS = 32 };
-
-/* A row of a warp or a block. */
-typedef struct held_row {
-    weft_kval exists; /* WEFT_KNONE = always */
-    weft_lane_index index[WEFT_MAX_RANK];
-    weft_reduce_pick pick[WEFT_REDUCTIONS_MAX];
-} held_row;
+enum { HELD_VECTORS = 4, HELD_REGISTERS = 64, HELD_ROWS = 4 };
 
 typedef struct held {
     weft_reduction *r;
-    int vectors;                                          /* of a thread */
-    weft_kval thread;                                     /* of the row */
-    held_row *row;                                        /* at work */
+    int vectors;              /* of a thread */
+    weft_kval thread, exists; /* of the row; the row exists: WEFT_KNONE = always */
+    weft_lane_index index[WEFT_MAX_RANK];
     weft_kval column[HELD_VECTORS], inside[HELD_VECTORS]; /* inside: WEFT_KNONE = always */
 } held;
 
 static const weft_lane_index *index_at(held *h, int u) {
-    h->row->index[h->r->lane_axis] = weft_lane_range(h->column[u], h->r->lanes);
-    return h->row->index;
+    h->index[h->r->lane_axis] = weft_lane_range(h->column[u], h->r->lanes);
+    return h->index;
 }
 
 static void place_columns(held *h) {
@@ -73,47 +65,28 @@ static void store_pass(held *h) {
     }
 }
 
-/* The row's loads, picks included, are under way after this. */
-static void fetch_row(held *h, held_row *own, weft_kval row) {
-    weft_reduction *r = h->r;
-    h->row = own;
-    for (int a = 0; a < r->x->rank; a++) own->index[a] = weft_lane_scalar(weft_k_index(r->k, 0));
-    weft_axis_set_index(r, &r->kept, row, own->index);
-    weft_reduction_place_picks(r, own->index);
-    for (int i = 0; i < r->count; i++) own->pick[i] = r->pick[i];
-    for (int u = 0; u < h->vectors; u++) weft_reduction_fetch(r, 0, index_at(h, u), r->lanes);
-}
-
-static void finish_row(held *h, held_row *own) {
+static void emit_row(held *h, weft_kval row) {
     weft_reduction *r = h->r;
     weft_kernel *k = r->k;
-    h->row = own;
-    for (int i = 0; i < r->count; i++) r->pick[i] = own->pick[i];
-    size_t all = weft_index_mark(&r->c);
+    for (int a = 0; a < r->x->rank; a++) h->index[a] = weft_lane_scalar(weft_k_index(k, 0));
+    weft_axis_set_index(r, &r->kept, row, h->index);
+    place_columns(h);
+    weft_reduction_place_picks(r, h->index);
+    for (int u = 0; u < h->vectors; u++) weft_reduction_fetch(r, 0, index_at(h, u), r->lanes);
     for (int pass = 0; pass < r->levels; pass++) {
-        weft_reduction_bind_picks(r, pass, own->index);
+        weft_reduction_bind_picks(r, pass, h->index);
         reduce_pass(h, pass);
     }
     size_t mark = weft_index_mark(&r->c);
-    if (own->exists != WEFT_KNONE) weft_k_if(k, own->exists);
+    if (h->exists != WEFT_KNONE) weft_k_if(k, h->exists);
     if (r->any_full) store_pass(h);
     size_t last = weft_index_mark(&r->c);
     weft_k_if(k, weft_k_eq(k, h->thread, weft_k_index(k, 0)));
-    weft_reduction_emit_results(r, own->index, 1, WEFT_KNONE);
+    weft_reduction_emit_results(r, h->index, 1, WEFT_KNONE);
     weft_k_end(k);
     weft_index_release(&r->c, last);
-    if (own->exists != WEFT_KNONE) weft_k_end(k);
+    if (h->exists != WEFT_KNONE) weft_k_end(k);
     weft_index_release(&r->c, mark);
-    weft_index_release(&r->c, all);
-}
-
-/* Rows of a warp: two when there are many, and their numbers fit its registers. */
-static int rows_ahead(const weft_reduction *r, int rows, int64_t vectors) {
-    const weft_capability *capability = r->k->capability;
-    int64_t warps = (int64_t)(capability->multiprocessors > 0 ? capability->multiprocessors : 64) * MANY_WARPS;
-    bool many = weft_dim_is_number(r->kept.extent) && r->kept.extent >= HELD_AHEAD * warps;
-    bool fit = HELD_AHEAD * vectors * r->lanes * weft_reduction_row_arguments(r) <= HELD_REGISTERS;
-    return rows > 1 && many && fit && !r->any_full ? HELD_AHEAD : 1;
 }
 
 bool weft_reduce_held(weft_reduction *r) {
@@ -123,29 +96,23 @@ bool weft_reduce_held(weft_reduction *r) {
     int64_t step = (int64_t)r->lanes * r->threads, vectors = (r->lane_extent + step - 1) / step;
     if (vectors > HELD_VECTORS || vectors * r->lanes * weft_reduction_row_arguments(r) > HELD_REGISTERS) return false;
     r->keep_count = 0;
-    held h = {.r = r, .vectors = (int)vectors};
+    held h = {.r = r, .vectors = (int)vectors, .exists = WEFT_KNONE};
     int rows =
         r->threads == k->capability->warp && r->threads * HELD_ROWS <= k->capability->threads_max ? HELD_ROWS : 1;
-    int ahead = rows_ahead(r, rows, vectors);
-    held_row own[HELD_AHEAD];
-    weft_kval thread = weft_k_thread(k), first = weft_k_block(k), width = weft_k_index(k, r->threads);
+    weft_kval thread = weft_k_thread(k), row = weft_k_block(k), width = weft_k_index(k, r->threads);
     h.thread = thread;
     k->threads = r->threads * rows;
-    k->grid = weft_dim_divide_ceil(dims, r->kept.extent, rows * ahead);
+    k->grid = weft_dim_divide_ceil(dims, r->kept.extent, rows);
     if (rows > 1) {
+        weft_kval count = weft_k_extent(k, r->kept.extent);
         h.thread = weft_k_rem(k, thread, width);
-        first = weft_k_add(k, weft_k_mul(k, first, weft_k_index(k, rows * ahead)), weft_k_div(k, thread, width));
+        row = weft_k_add(k, weft_k_mul(k, row, weft_k_index(k, rows)), weft_k_div(k, thread, width));
+        int64_t known = weft_dim_divisor(dims, r->kept.extent);
+        if (known == 0 || known % rows) {
+            h.exists = weft_k_lt(k, row, count);
+            row = weft_k_min(k, row, weft_k_sub(k, count, weft_k_index(k, 1)));
+        }
     }
-    place_columns(&h);
-    weft_kval count = weft_k_extent(k, r->kept.extent);
-    int64_t known = weft_dim_divisor(dims, r->kept.extent);
-    bool whole = rows == 1 || (known != 0 && known % (rows * ahead) == 0);
-    for (int i = 0; i < ahead; i++) {
-        weft_kval row = weft_k_add(k, first, weft_k_index(k, i * rows));
-        own[i].exists = whole ? WEFT_KNONE : weft_k_lt(k, row, count);
-        if (!whole) row = weft_k_min(k, row, weft_k_sub(k, count, weft_k_index(k, 1)));
-        fetch_row(&h, &own[i], row);
-    }
-    for (int i = 0; i < ahead; i++) finish_row(&h, &own[i]);
+    emit_row(&h, row);
     return true;
 }

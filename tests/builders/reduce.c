@@ -217,7 +217,7 @@ START_TEST(picks) {
         check_pick(WEFT_BF16, WEFT_I64, 7, columns[c], false, 2);
         check_pick(WEFT_F32, WEFT_I32, 5, columns[c], true, 2);
     }
-    check_pick(WEFT_F32, WEFT_I64, 7001, 40, false, 2); /* two rows a warp on GPUs, and one too many */
+    check_pick(WEFT_F32, WEFT_I64, 7001, 40, false, 2);
     check_pick(WEFT_F64, WEFT_I64, 3, 33, true, 1);
     check_pick(WEFT_BF16, WEFT_I64, 3, 3000, false, 2);
     check_pick(WEFT_F32, WEFT_I64, 3, 20, true, 3);
