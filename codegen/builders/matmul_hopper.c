@@ -136,7 +136,7 @@ static int tail_of(const weft_build_request *request, const weft_product *produc
 
 /* Cycles of the whole grid: waves of tiles, each a main loop and what of its epilogue is not hidden. */
 static double cost_of(const weft_capability *capability, const tile_choice *choice, int64_t m, int64_t n, int64_t k,
-                      int64_t batch, int bk) {
+                      int64_t batch, int bk, bool straddles) {
     int64_t bm = 64 * choice->consumers,
             rows = (m + bm * choice->cluster - 1) / (bm * choice->cluster) * choice->cluster;
     int64_t tiles = rows * ((n + choice->bn - 1) / choice->bn) * batch,
@@ -148,6 +148,8 @@ static double cost_of(const weft_capability *capability, const tile_choice *choi
     double tensor = (double)(bm * choice->bn) / 64 / choice->efficiency; /* 128 bytes of k */
     /* a block alone reads its operands at no more than its share of memory: counts when there are few rows */
     double inlet = (double)((bm < m ? bm : m) + choice->bn) * (double)HOPPER_ROW_BYTES / 64;
+    /* rows that do not start at lines of the L2 cost it two for each 128 bytes: blocks that share B bear it */
+    if (straddles && choice->cluster == 1 && bm < m) inlet *= 1.3;
     double step = tensor > inlet ? tensor : inlet;
     /* parts of k: a launch, their sums written and read */
     double sums = choice->split == 1 ? 0 : 3500 + (double)(choice->split * m * n * batch) * 8 / 2400;
@@ -162,6 +164,18 @@ static int split_of(const weft_capability *capability, const tile_choice *choice
     int64_t split = capability->multiprocessors / tiles, most = k / bk / 8;
     if (split > most) split = most;
     return split > SPLIT_MAX ? SPLIT_MAX : split < 1 ? 1 : (int)split;
+}
+
+/* Is an operand read in place whose rows are not whole lines? */
+static bool straddles(const weft_graph *graph, const weft_product *product) {
+    const weft_product_side *sides[2] = {&product->a, &product->b};
+    int64_t bytes = weft_dtype_bits(product->dtype) / 8;
+    bool found = false;
+    for (int i = 0; i < 2; i++) {
+        int64_t known = weft_dim_divisor(graph->dims, sides[i]->pitch) * bytes;
+        found |= known % 16 == 0 && known % 128 != 0;
+    }
+    return found;
 }
 
 static int propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {
@@ -184,7 +198,7 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
         else if (known)
             own[i].split = split_of(request->capability, &own[i], m, n, k, batch, bk);
         if (i >= CHOICES && own[i].split == 1) continue;
-        cost[i] = cost_of(request->capability, &own[i], m, n, k, batch, bk);
+        cost[i] = cost_of(request->capability, &own[i], m, n, k, batch, bk, straddles(request->graph, &product));
         int at = count++;
         for (; at > 0 && cost[order[at - 1]] > cost[i]; at--) order[at] = order[at - 1];
         order[at] = i;
