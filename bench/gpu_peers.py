@@ -492,7 +492,7 @@ def part_attention():
         inputs, out = attention_tensors(*numbers)
         label = f"{b}x{h}{'/' + str(hkv) if hkv != h else ''}x{s}x{d} {'causal' if causal else 'full'}"
         try:
-            kernel, note = best_choice("attention", numbers, inputs, out, 6)
+            kernel, note = best_choice("attention", numbers, inputs, out, 3)
         except Missing as reason:
             print(f"attention {label}: not run: {reason}", flush=True)
             results.append({"part": "attention", "case": label, "missing": str(reason)})

@@ -62,7 +62,6 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
                                                  .stages = 2,
                                                  .consumers = WEFT_BACKWARD_CONSUMERS,
                                                  .cluster = 1,
-                                                 .unroll = narrow && i == 2 ? 4 : 0,
                                                  .split = ways[i]};
     return count;
 }
@@ -159,8 +158,7 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
                        .bm = request->schedule->tile_m,
                        .causal = weft_node_int(node, WEFT_ATTR_causal, 0) != 0,
                        .sums = request->schedule->split != TWO_KERNELS,
-                       .owned = request->schedule->split == OWNED_SUMS,
-                       .exp_by_fma = request->schedule->unroll};
+                       .owned = request->schedule->split == OWNED_SUMS};
     if ((b.bm != 8192 / b.width && (b.sums || b.width != 128 || b.bm % 16 || b.bm < 64 || b.bm > 80)) ||
         request->schedule->tile_n != WEFT_BACKWARD_KEYS || request->schedule->stages != 2)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-backward-hopper: schedule %dx%d",

@@ -40,10 +40,9 @@ typedef struct weft_backward {
     int width, columns; /* columns: D; width: 64 or 128 columns that a tile has, zeros past D */
     int bm;
     bool causal;
-    bool sums;      /* dQ is added up by the kernel of keys */
-    bool owned;     /* by one block for each key head, so in a fixed order; its last addition is the result */
-    int exp_by_fma; /* every n-th exponential of an unmasked block of keys is a polynomial; 0 = none */
-    double scale;   /* of scores */
+    bool sums;    /* dQ is added up by the kernel of keys */
+    bool owned;   /* by one block for each key head, so in a fixed order; its last addition is the result */
+    double scale; /* of scores */
 } weft_backward;
 
 /* -- arguments of the kernel under construction. Maps name their memory by its number among the buffers. */

@@ -9,8 +9,6 @@
 
 #include <math.h>
 
-#include "codegen/tile/exp2.h"
-
 enum { STAGES = 2, TILE = 128, DQ_STAGED = 1, SIDES = 3 /* Q, dO, O of a tile */ };
 
 typedef struct query_kernel {
@@ -156,9 +154,7 @@ static void make_weights(const consumer *c, weft_kval s, bool masked, weft_kval 
                 weft_kval hidden = weft_k_lt(k, limit, number(e, 8 * (i / 2) + i % 2));
                 x = weft_k_select(k, hidden, real(c, -INFINITY), x);
             }
-            x = weft_k_fma(k, x, scale, l);
-            bool by_fma = b->exp_by_fma && !masked && i % b->exp_by_fma == 1;
-            set(c, s, r, by_fma ? weft_exp2_by_fma(k, x) : weft_k_unary(k, WEFT_K_exp2_fast, x));
+            set(c, s, r, weft_k_unary(k, WEFT_K_exp2_fast, weft_k_fma(k, x, scale, l)));
         }
     }
 }

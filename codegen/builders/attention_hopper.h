@@ -23,10 +23,8 @@ typedef struct weft_attention {
     weft_dim queries, keys, heads, group; /* heads: of all batches together; group: G */
     int width, columns;                   /* columns: D; width: 64 or 128 columns that a tile has, zeros past D */
     bool causal;
-    double scale; /* of scores, times log2 e */
-    int consumers, bn, stages, q_buffers,
-        exp_by_fma; /* exp_by_fma: every n-th exponential of an unmasked block is a
-                       polynomial; 0 = none. q_buffers: tiles whose queries are in shared memory at once */
+    double scale;                         /* of scores, times log2 e */
+    int consumers, bn, stages, q_buffers; /* q_buffers: tiles whose queries are in shared memory at once */
     /* objects */
     weft_attention_side q, k_side, v, out;
     weft_kval lse; /* WEFT_KNONE where nobody asks for it */

@@ -11,9 +11,9 @@ typedef struct weft_schedule {
     int tile_m, tile_n, tile_k; /* of one block (GPU) or register tile (CPU: rows, columns; k = block of K) */
     int threads;                /* per block */
     int vector;                 /* lanes */
-    int unroll;                 /* attention: every n-th exponential is a polynomial */
-    int stages;                 /* ring depth */
-    int consumers;              /* consumer warpgroups */
+    int unroll;
+    int stages;    /* ring depth */
+    int consumers; /* consumer warpgroups */
     int cluster;
     int raster;           /* group size of the tile order */
     int split;            /* K or row splits */

@@ -201,7 +201,7 @@ static void compile_kernels(const weft_nvrtc *nvrtc, weft_context *context, cons
    spilled there. */
 static int choices_of(const case_row *row, const weft_capability *capability, bool first) {
     if (!strcmp(row->name, "attention_backward")) return row->numbers[5] == 64 ? 5 : 2;
-    if (!strcmp(row->name, "attention")) return capability->hopper ? 6 : 1;
+    if (!strcmp(row->name, "attention")) return capability->hopper ? 4 : 1;
     if (strcmp(row->name, "matmul") != 0) return 1;
     if (row->numbers[5] >= 16) return 5;
     return capability->hopper && (first || row->numbers[1] == 4104 || row->numbers[5] == 3) ? 9 : 1;
@@ -286,11 +286,9 @@ static const small_row small_rows[] = {
     /* weights of random log-sum-exps are above 1: 16-bit roundings of them add up */
     {"sm_90a", {"attention_backward", 8, {1, 2, 1, 70, 133, 64, 1, 0}}, 0.08, 2, 2},
     {"sm_90a", {"attention_backward", 8, {1, 1, 1, 150, 100, 128, 1, 0}}, 0.08, 1, 2},
-    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 70, 280, 64, 0, 0}}, 0.08, 2, 3},
+    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 70, 280, 64, 0, 0}}, 0.08, 2, 1},
     {"sm_90a", {"attention_backward", 8, {1, 1, 1, 130, 140, 128, 0, 1}}, 0.08, 2, 2},
     {"sm_90a", {"attention", 8, {1, 1, 1, 70, 70, 80, 1, 0}}, 0.02, 1, 1},
-    {"sm_90a", {"attention", 8, {1, 1, 1, 70, 330, 64, 0, 0}}, 0.02, 1, 4},
-    {"sm_90a", {"attention", 8, {1, 1, 1, 60, 384, 64, 0, 0}}, 0.02, 1, 5},
     {"sm_90a", {"attention_backward", 8, {1, 1, 1, 70, 70, 72, 0, 0}}, 0.08, 2, 2},
     {"sm_90a", {"attention_backward", 8, {1, 2, 1, 70, 90, 40, 1, 1}}, 0.08, 1, 1},
     {"sm_90a", {"attention_backward", 8, {1, 4, 2, 140, 270, 64, 1, 0}}, 0.08, 1, 1},
