@@ -1,4 +1,5 @@
 /* The context: options resolved once (option, then environment, then default), immutable afterwards. */
+#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,12 +22,19 @@ static int core_count(void) {
     return count > 0 && count <= THREADS_LIMIT ? (int)count : 1;
 }
 
-static int choose_threads(int requested) {
+/* A count that WEFT_THREADS does not spell is a mistake, not one per core. */
+static weft_status choose_threads(int requested, int *out_count) {
+    const char *text = weft_env_get(WEFT_ENV_THREADS);
     if (requested == 0) {
-        long value = strtol(weft_env_get(WEFT_ENV_THREADS), NULL, 10);
-        requested = value > 0 && value <= THREADS_LIMIT ? (int)value : core_count();
+        char *end = NULL;
+        errno = 0;
+        long value = strtol(text, &end, 10);
+        if (*text && (errno || *end || value < 0 || value > THREADS_LIMIT))
+            return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "WEFT_THREADS=%s is no number from 0 to %d", text, THREADS_LIMIT);
+        requested = value > 0 ? (int)value : core_count();
     }
-    return requested > THREADS_LIMIT ? THREADS_LIMIT : requested;
+    *out_count = requested > THREADS_LIMIT ? THREADS_LIMIT : requested;
+    return NULL;
 }
 
 /* NULL without memory. */
@@ -60,6 +68,8 @@ weft_status weft_context_create(const weft_context_options *options, weft_contex
     }
     if (chosen.thread_count < 0)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "thread_count %d is negative", chosen.thread_count);
+    int thread_count = 1;
+    WEFT_TRY(choose_threads(chosen.thread_count, &thread_count), "creating a context");
     weft_allocator allocator = chosen.allocator.resize ? chosen.allocator : weft_allocator_system();
     weft_context *context = weft_allocate(allocator, sizeof *context);
     if (!context) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for a context");
@@ -68,7 +78,7 @@ weft_status weft_context_create(const weft_context_options *options, weft_contex
     context->log = chosen.log;
     context->log_self = chosen.log_self;
     context->log_level = chosen.log_level ? chosen.log_level : WEFT_LOG_INFO;
-    context->thread_count = choose_threads(chosen.thread_count);
+    context->thread_count = thread_count;
     context->cache_folder = choose_cache_folder(allocator, chosen.cache_folder);
     if (!context->cache_folder || pthread_mutex_init(&context->device_lock, NULL)) {
         if (context->cache_folder) weft_free(allocator, context->cache_folder, strlen(context->cache_folder) + 1);

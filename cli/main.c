@@ -1,6 +1,7 @@
 /* The weft command: the table of commands and main. */
 #include "cli/cli.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -152,5 +153,7 @@ int main(int count, char **texts) {
     if (status) return cli_fail(status);
     code = command->run(&arguments);
     weft_context_release(arguments.context);
-    return code;
+    if (!fflush(stdout) && !ferror(stdout)) return code;
+    fprintf(stderr, "weft: input/output error: the output could not be written: %s\n", strerror(errno));
+    return code ? code : 1;
 }

@@ -112,12 +112,40 @@ START_TEST(test_full_disk) {
 }
 END_TEST
 
+/* Results that the system did not take are no success. */
+START_TEST(test_lost_output) {
+    static const char *const lines[] = {"run good.wir", "inspect good.wir --wir", "inspect good.wir --json", "doctor"};
+    char line[900];
+    for (int i = 0; i < 4; i++) {
+        snprintf(line, sizeof line,
+                 "cd '%s' && WEFT_CACHE= '%s' %s > /dev/full 2> lost && exit 9 || grep -q 'could not be written' lost",
+                 cli_folder, WEFT_COMMAND, lines[i]);
+        int status = system(line);
+        ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s: %d", lines[i], status);
+    }
+}
+END_TEST
+
 /* A cache is a help: without one the command works. */
 START_TEST(test_no_cache) {
     char err[8192];
     ck_assert_int_eq(setenv("WEFT_TEST_CACHE", "/proc/no/cache", 1), 0);
     ck_assert_msg(cli_execute("run good.wir", err, sizeof err) == 0, "%s", err);
     ck_assert_int_eq(unsetenv("WEFT_TEST_CACHE"), 0);
+}
+END_TEST
+
+START_TEST(test_threads) {
+    static const char *const wrong[] = {"-1", "two", "1025", "99999999999999999999", "2x"};
+    char err[8192];
+    for (int i = 0; i < 5; i++) {
+        ck_assert_int_eq(setenv("WEFT_THREADS", wrong[i], 1), 0);
+        ck_assert_int_eq(cli_execute("run good.wir", err, sizeof err), 1);
+        ck_assert_msg(strstr(err, "WEFT_THREADS") != NULL, "%s: %s", wrong[i], err);
+    }
+    ck_assert_int_eq(setenv("WEFT_THREADS", "2", 1), 0);
+    cli_accept("run good.wir");
+    ck_assert_int_eq(unsetenv("WEFT_THREADS"), 0);
 }
 END_TEST
 
@@ -129,5 +157,7 @@ TCase *cli_damage_tests(void) {
     tcase_add_test(tests, test_missing_data);
     tcase_add_test(tests, test_full_disk);
     tcase_add_test(tests, test_no_cache);
+    tcase_add_test(tests, test_lost_output);
+    tcase_add_test(tests, test_threads);
     return tests;
 }
