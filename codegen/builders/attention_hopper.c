@@ -97,6 +97,11 @@ static int fitted_keys(weft_dim keys) {
     return each >= 64 && each % 64 && each * blocks < (keys + 63) / 64 * 64 ? (int)each : 0;
 }
 
+/* Blocks of 176 keys reach past the end no more than a fiftieth further than blocks of 128. */
+static bool suits_176(weft_dim keys) {
+    return weft_dim_is_number(keys) && (keys + 175) / 176 * 176 * 50 <= (keys + 127) / 128 * 128 * 51;
+}
+
 static int propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {
     /* blocks of 176 keys: 2 % faster where every block is whole, none where half of them are masked */
     static const struct {
@@ -105,13 +110,14 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
                 {128, 2, 64},  {64, 2, 64},   {128, 1, 128}, {64, 1, 128}};
     bool causal = weft_node_int(find_node(request->fusion), WEFT_ATTR_causal, 0) != 0;
     const weft_type *q = weft_operand_type(find_node(request->fusion), 0);
-    int fitted = fitted_keys(weft_operand_type(find_node(request->fusion), 1)->dims[2]);
+    weft_dim keys = weft_operand_type(find_node(request->fusion), 1)->dims[2];
+    int fitted = fitted_keys(keys);
     bool decodes = q->dims[2] == 1; /* one consumer: keys come from memory as fast as it can give them */
     int count = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows && count < capacity; i++) {
         if (rows[i].width != weft_attention_width(q) || (rows[i].consumers == 1) != decodes) continue;
         int stages = 4, bn = rows[i].bn ? rows[i].bn : fitted, width = rows[i].width;
-        if (!bn || (bn == 176 && causal)) continue;
+        if (!bn || (bn == 176 && (causal || !suits_176(keys)))) continue;
         int64_t room = request->capability->shared_bytes;
         if (width == 64) room -= (int64_t)rows[i].consumers * 64 * width * 2; /* for the next tile's queries */
         while (stages > 2 && shared_bytes(rows[i].consumers, width, bn, stages) > room) stages--;

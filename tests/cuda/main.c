@@ -282,7 +282,7 @@ static const small_row small_rows[] = {
     {"sm_90a", {"attention_tokens", 6, {1, 2, 133, 128, 1, 1}}, 0.02, 1, 1},
     {"sm_90a", {"attention", 8, {1, 2, 2, 130, 196, 64, 0, 1}}, 0.02, 1, 1},
     {"sm_90a", {"attention", 8, {1, 2, 1, 150, 100, 128, 1, 0}}, 0.02, 1, 1},
-    {"sm_90a", {"attention", 8, {1, 1, 1, 70, 190, 128, 0, 0}}, 0.02, 1, 2},
+    {"sm_90a", {"attention", 8, {1, 1, 1, 70, 340, 128, 0, 0}}, 0.02, 1, 2},
     /* weights of random log-sum-exps are above 1: 16-bit roundings of them add up */
     {"sm_90a", {"attention_backward", 8, {1, 2, 1, 70, 133, 64, 1, 0}}, 0.08, 2, 2},
     {"sm_90a", {"attention_backward", 8, {1, 1, 1, 150, 100, 128, 1, 0}}, 0.08, 1, 2},
