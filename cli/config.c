@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -208,6 +209,16 @@ double cli_config_number(cli_config *config, const char *name, double fallback) 
 long long cli_config_integer(cli_config *config, const char *name, long long fallback) {
     const cli_config_entry *entry = ask(config, name, CLI_CONFIG_INTEGER, CLI_CONFIG_INTEGER, "a whole number");
     return entry ? entry->integer : fallback;
+}
+
+long long cli_config_count(cli_config *config, const char *name, long long fallback, long long least) {
+    const cli_config_entry *entry = ask(config, name, CLI_CONFIG_INTEGER, CLI_CONFIG_INTEGER, "a whole number");
+    if (!entry) return fallback;
+    if (entry->integer >= least && entry->integer <= INT_MAX) return entry->integer;
+    if (!config->problem)
+        config->problem = WEFT_STATUS(WEFT_INVALID_DATA, "%s:%d: %s is not from %lld to %d", config->path, entry->line,
+                                      name, least, INT_MAX);
+    return fallback;
 }
 
 bool cli_config_flag(cli_config *config, const char *name, bool fallback) {

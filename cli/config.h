@@ -35,6 +35,8 @@ void cli_config_release(cli_config *config);
 const char *cli_config_text(cli_config *config, const char *name, const char *fallback);
 double cli_config_number(cli_config *config, const char *name, double fallback);
 long long cli_config_integer(cli_config *config, const char *name, long long fallback);
+/* A whole number from least to INT_MAX. */
+long long cli_config_count(cli_config *config, const char *name, long long fallback, long long least);
 bool cli_config_flag(cli_config *config, const char *name, bool fallback);
 /* After the last question: wrong types, then keys that nobody asked for. */
 weft_status cli_config_finish(cli_config *config) WEFT_MUST_USE;

@@ -48,6 +48,10 @@ static weft_status check_settings(const cli_config *c, const settings *s) {
     if (s->batch < 1 || s->steps < 1 || !(s->share > 0 && s->share < 1))
         return WEFT_STATUS(WEFT_INVALID_DATA, "%s: batch and steps start at 1, data.train lies between 0 and 1",
                            c->path);
+    if (!(s->clip >= 0) || !(s->optimizer.beta1 >= 0 && s->optimizer.beta1 < 1) ||
+        !(s->optimizer.beta2 >= 0 && s->optimizer.beta2 < 1))
+        return WEFT_STATUS(WEFT_INVALID_DATA, "%s: train.clip is at least 0, the betas of the optimizer lie in [0, 1)",
+                           c->path);
     return NULL;
 }
 
@@ -56,32 +60,32 @@ static weft_status read_settings(cli_config *c, settings *s) {
     WEFT_TRY(find_names(c, s), "reading the configuration");
     s->text = cli_config_text(c, "data.text", NULL);
     s->share = cli_config_number(c, "data.train", 0.9);
-    s->model.layers = (int)cli_config_integer(c, "model.layers", 4);
-    s->model.heads = (int)cli_config_integer(c, "model.heads", 4);
-    s->model.width = cli_config_integer(c, "model.width", 128);
-    s->model.context = cli_config_integer(c, "model.context", 64);
+    s->model.layers = (int)cli_config_count(c, "model.layers", 4, 1);
+    s->model.heads = (int)cli_config_count(c, "model.heads", 4, 1);
+    s->model.width = cli_config_count(c, "model.width", 128, 1);
+    s->model.context = cli_config_count(c, "model.context", 64, 1);
     s->model.bias = cli_config_flag(c, "model.bias", false);
-    s->steps = cli_config_integer(c, "train.steps", 2000);
-    s->batch = cli_config_integer(c, "train.batch", 12);
+    s->steps = cli_config_count(c, "train.steps", 2000, 1);
+    s->batch = cli_config_count(c, "train.batch", 12, 1);
     s->seed = (uint64_t)cli_config_integer(c, "train.seed", 1);
     s->clip = cli_config_number(c, "train.clip", 1.0);
     s->folder = cli_config_text(c, "train.folder", NULL);
     s->loop.resume = cli_config_flag(c, "train.resume", true);
-    s->loop.log_every = cli_config_integer(c, "train.log_every", 10);
-    s->loop.checkpoint_every = cli_config_integer(c, "train.checkpoint_every", 500);
-    s->loop.checkpoint_keep = (int)cli_config_integer(c, "train.checkpoint_keep", 3);
-    s->loop.evaluate_every = cli_config_integer(c, "train.evaluate_every", 500);
-    s->loop.evaluation_batches = cli_config_integer(c, "train.evaluation_batches", 20);
+    s->loop.log_every = cli_config_count(c, "train.log_every", 10, 0);
+    s->loop.checkpoint_every = cli_config_count(c, "train.checkpoint_every", 500, 0);
+    s->loop.checkpoint_keep = (int)cli_config_count(c, "train.checkpoint_keep", 3, 0);
+    s->loop.evaluate_every = cli_config_count(c, "train.evaluate_every", 500, 0);
+    s->loop.evaluation_batches = cli_config_count(c, "train.evaluation_batches", 20, 0);
     s->decay = cli_config_number(c, "optimizer.decay", 0.1);
     s->optimizer.beta1 = cli_config_number(c, "optimizer.beta1", s->optimizer.beta1);
     s->optimizer.beta2 = cli_config_number(c, "optimizer.beta2", s->optimizer.beta2);
     s->optimizer.epsilon = cli_config_number(c, "optimizer.epsilon", s->optimizer.epsilon);
     s->optimizer.nesterov = cli_config_flag(c, "optimizer.nesterov", s->optimizer.nesterov);
-    s->optimizer.lookahead = cli_config_integer(c, "optimizer.lookahead", s->optimizer.lookahead);
+    s->optimizer.lookahead = cli_config_count(c, "optimizer.lookahead", s->optimizer.lookahead, 0);
     s->schedule.base = cli_config_number(c, "schedule.base", 1e-3);
     s->schedule.final = cli_config_number(c, "schedule.final", 1e-4);
-    s->schedule.warmup = cli_config_integer(c, "schedule.warmup", 100);
-    s->schedule.decay_steps = cli_config_integer(c, "schedule.decay_steps", s->steps / 5);
+    s->schedule.warmup = cli_config_count(c, "schedule.warmup", 100, 0);
+    s->schedule.decay_steps = cli_config_count(c, "schedule.decay_steps", s->steps / 5, 0);
     s->schedule.power = cli_config_number(c, "schedule.power", 0);
     s->schedule.total = s->steps;
     WEFT_TRY(cli_config_finish(c), "reading the configuration");
