@@ -1,12 +1,12 @@
 #!/bin/bash
 # Builds Weft on a CUDA machine (no LLVM, ONNX or Check needed) and tries whole programs there: `weft doctor`, every op
-# against the interpreter (`weft selftest cuda`), the real models that bench/prepare_gpu_models.py packed into .carry/models,
+# against the interpreter (`weft selftest cuda`), the real models that bench/prepare_gpu_models.py packed into packed-models,
 # running out of memory, and vision transformers beside torch.compile. Ends with a short table.
 # usage: bench/gpu_models.sh [--out FOLDER] [--models FOLDER] [--seconds N of selftest] [--part NAME]...
 #        parts: selftest models small faults vit
 set -u
 cd "$(dirname "$0")/.."
-out=${OUT:-build/gpu-models}; models=.carry/models; seconds=120; parts=""
+out=${OUT:-build/gpu-models}; models=packed-models; seconds=120; parts=""
 while [ $# -gt 0 ]; do
   case $1 in
     --part) parts="$parts $2"; shift 2 ;;

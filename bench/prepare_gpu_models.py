@@ -1,7 +1,7 @@
 """Fills a folder with what bench/gpu_models.sh runs on a machine with a card: one CUDA artifact per real model, compiled
 here without a card, inputs at several shapes, ONNX Runtime's outputs, and this machine's CPU times.
 
-usage: prepare_gpu_models.py BUILD_FOLDER [--out .carry/models] [--arch sm_90a] [--only NAME] [--site FOLDER]
+usage: prepare_gpu_models.py BUILD_FOLDER [--out packed-models] [--arch sm_90a] [--only NAME] [--site FOLDER]
 --site: a folder that holds the packages of models (default: site-packages of this Python, then those of WEFT_MODELS_SITE)."""
 import argparse
 import glob
@@ -24,7 +24,7 @@ LIMIT_BYTES = 60 << 20
 def parse():
     p = argparse.ArgumentParser()
     p.add_argument("build")
-    p.add_argument("--out", default=".carry/models")
+    p.add_argument("--out", default="packed-models")
     p.add_argument("--arch", default="sm_90a")
     p.add_argument("--only", action="append")
     p.add_argument("--site")
