@@ -27,7 +27,7 @@ while IFS='|' read -r file expression; do
   if ! cc "${flags[@]}" -I"$(dirname "$file")" -c "$work/mutant.c" -o "$work/mutant.o" 2> "$work/compile.log"; then
     echo "list.txt: does not compile: $file|$expression"; head -3 "$work/compile.log"; exit 2
   fi
-  by=
+  by= outcome=0
   case $file in
     passes/diff/*) tests="diff passes" ;;
     compile/*) tests="compile" ;;
@@ -40,13 +40,14 @@ while IFS='|' read -r file expression; do
     link test-$test $(objects tests/CMakeFiles/test-$test.dir) "$build/tests/libweft-sample.a"
     suite= # of test-compile the graphs alone: the loops over failing allocations take minutes
     [ "$test" != compile ] || suite=samples
-    timeout 120 env ${suite:+CK_RUN_SUITE=$suite} "$work/test-$test" > /dev/null 2>&1 || by=$test
+    timeout 120 env ${suite:+CK_RUN_SUITE=$suite} "$work/test-$test" > /dev/null 2>&1 || by=$test outcome=$?
   done
   if [ -z "$by" ] && [ "$seeds" -gt 0 ]; then
     link weft $(objects cli/CMakeFiles/weft-command.dir)
-    timeout 300 "$work/weft" fuzz --count "$seeds" --seed 1 > /dev/null 2>&1 || by=fuzz
+    timeout 300 "$work/weft" fuzz --count "$seeds" --seed 1 > /dev/null 2>&1 || by=fuzz outcome=$?
   fi
-  if [ -n "$by" ]; then caught=$((caught + 1)); echo "caught by $by: $file|$expression"
+  if [ "$outcome" -eq 124 ]; then echo "TIMEOUT in $by, not counted: $file|$expression"
+  elif [ -n "$by" ]; then caught=$((caught + 1)); echo "caught by $by: $file|$expression"
   else echo "SURVIVED: $file|$expression"; fi
 done < "$top/tests/mutants/list.txt"
 echo "caught $caught of $total"
