@@ -354,6 +354,15 @@ START_TEST(conditions) {
     ck_assert(weft_condition_holds(table, &equal, symbols));
     ck_assert(weft_condition_holds(table, &less, symbols));
     ck_assert(weft_condition_holds(table, &overflow, symbols));
+    const weft_relation relations[] = {WEFT_RELATION_EQ, WEFT_RELATION_NE, WEFT_RELATION_LT, WEFT_RELATION_LE};
+    const bool same[] = {true, false, false, true}, smaller[] = {false, true, true, true},
+               larger[] = {false, true, false, false};
+    for (int i = 0; i < 4; i++) {
+        weft_condition at = {B, H, relations[i]}, below = {W, B, relations[i]}, above = {B, W, relations[i]};
+        ck_assert(weft_condition_holds(table, &at, symbols) == same[i]);
+        ck_assert(weft_condition_holds(table, &below, symbols) == smaller[i]);
+        ck_assert(weft_condition_holds(table, &above, symbols) == larger[i]);
+    }
     symbols[0] = INT64_MAX;
     ck_assert(!weft_condition_holds(table, &equal, symbols));
     ck_assert(!weft_condition_holds(table, &overflow, symbols));

@@ -126,8 +126,7 @@ START_TEST(masks) {
             for (int live = 0; live <= lanes; live++) {
                 int bytes = weft_dtype_bits(types[t]) / 8;
                 char *in = pages + 4096 - live * bytes, copy[16 * 8], seen[16 * 8];
-                for (int i = 0; i < live * bytes; i++)
-                    in[i] = types[t] == WEFT_BOOL ? (char)(i % 2) : (char)(i * 37 + live);
+                for (int i = 0; i < live * bytes; i++) in[i] = (char)(types[t] == WEFT_BOOL ? i % 2 : i * 37 + live);
                 memcpy(copy, in, (size_t)(live * bytes));
                 weft_kernel *k = weft_kernel_create(&b.arena, NULL, b.capability, "masks");
                 weft_kval source = buffer(k, 0, types[t], false), target = buffer(k, 0, types[t], true),
@@ -173,8 +172,7 @@ START_TEST(gathers) {
         unsigned char data[64], result[64], want[64];
         int bytes = weft_dtype_bits(types[t]) / 8;
         for (int i = 0; i < 64; i++)
-            data[i] = types[t] == WEFT_BOOL ? (unsigned char)(i % 3 == 0) : (unsigned char)(i * 29 + 3),
-            result[i] = want[i] = 0x55;
+            data[i] = (unsigned char)(types[t] == WEFT_BOOL ? i % 3 == 0 : i * 29 + 3), result[i] = want[i] = 0x55;
         for (int i = 1; i < 8; i += 2) memcpy(want + (7 - i) * bytes, data + i * 5 % 8 * bytes, (size_t)bytes);
         run_kernel(&b, k, (void *[]){data, result}, NULL, 1);
         ck_assert_msg(memcmp(result, want, 64) == 0, "%s", weft_dtype_name(types[t]));
