@@ -172,6 +172,6 @@ int cli_run_bench(cli_arguments *arguments) {
     }
     cli_release_tensors(CLI_VALUES_MAX, inputs);
     cli_runner_close(&runner);
-    for (int i = 0; i < count; i++) weft_tensor_release(tensors[i].tensor);
+    cli_release_inputs(count, tensors);
     return status ? cli_fail(status) : 0;
 }

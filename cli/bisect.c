@@ -106,6 +106,6 @@ int cli_run_bisect(cli_arguments *arguments) {
     if (!status && !found) printf("no pass%s changes the numbers beyond the contract\n", groups ? " and no group" : "");
     cli_release_tensors(CLI_VALUES_MAX, inputs);
     cli_runner_close(&runner);
-    for (int i = 0; i < count; i++) weft_tensor_release(tensors[i].tensor);
+    cli_release_inputs(count, tensors);
     return status ? cli_fail(status) : found;
 }

@@ -74,7 +74,7 @@ double cli_work_now(const cli_arguments *arguments);
 
 /* Opens .onnx, .wir: a graph. dims: "B=1..64" texts. Inputs needed by value are taken from inputs (may be NULL). */
 typedef struct cli_named_tensor {
-    const char *name;
+    char *name; /* from malloc: cli_release_inputs */
     weft_tensor *tensor;
 } cli_named_tensor;
 weft_status cli_open_graph(cli_arguments *arguments, const char *path, int tensor_count,

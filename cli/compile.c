@@ -100,7 +100,7 @@ int cli_run_compile(cli_arguments *arguments) {
     cli_progress_end(&progress);
     if (!status) printf("%s: %.2f s\n", output, cli_now() - progress.start);
     weft_graph_release(graph);
-    for (int i = 0; i < count; i++) weft_tensor_release(tensors[i].tensor);
+    cli_release_inputs(count, tensors);
     free(made);
     return status ? cli_fail(status) : 0;
 }

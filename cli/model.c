@@ -143,10 +143,11 @@ weft_status cli_read_tensor(weft_context *context, const char *text, cli_named_t
     const char *equals = strchr(text, '=');
     if (!equals || equals == text || !equals[1])
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "\"%s\": expected NAME=FILE.npy", text);
-    char *name = strndup(text, (size_t)(equals - text)); /* lives as long as the command */
-    if (!name) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "reading an input");
-    out_tensor->name = name;
-    return weft_npy_read(context, equals + 1, &out_tensor->tensor);
+    WEFT_TRY(weft_npy_read(context, equals + 1, &out_tensor->tensor), "reading an input");
+    out_tensor->name = strndup(text, (size_t)(equals - text));
+    if (out_tensor->name) return NULL;
+    weft_tensor_release(out_tensor->tensor);
+    return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "reading an input");
 }
 
 static unsigned long long next_random(unsigned long long *state) { /* splitmix64 (Steele, Lea, Flood 2014) */

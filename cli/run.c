@@ -79,6 +79,6 @@ int cli_run_run(cli_arguments *arguments) {
                                  written->texts[i], call_of(written, i) + 1, calls);
     for (int call = 0; call < calls && !status; call++) status = call_once(arguments, &runner, call, count, tensors);
     cli_runner_close(&runner);
-    for (int i = 0; i < count; i++) weft_tensor_release(tensors[i].tensor);
+    cli_release_inputs(count, tensors);
     return status ? cli_fail(status) : 0;
 }

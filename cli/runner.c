@@ -217,6 +217,13 @@ weft_status cli_read_inputs(cli_arguments *arguments, cli_named_tensor *out_tens
     return NULL;
 }
 
+void cli_release_inputs(int count, cli_named_tensor *tensors) {
+    for (int i = 0; i < count; i++) {
+        free(tensors[i].name);
+        weft_tensor_release(tensors[i].tensor);
+    }
+}
+
 void cli_release_tensors(int count, weft_tensor **tensors) {
     for (int i = 0; i < count; i++) weft_tensor_release(tensors[i]), tensors[i] = NULL;
 }

@@ -32,6 +32,7 @@ weft_status cli_runner_inputs(cli_arguments *arguments, const cli_runner *runner
                               const cli_named_tensor *tensors, const char *dim_name, int64_t dim_value,
                               weft_tensor **out_inputs) WEFT_MUST_USE;
 weft_status cli_read_inputs(cli_arguments *arguments, cli_named_tensor *out_tensors, int *out_count) WEFT_MUST_USE;
+void cli_release_inputs(int count, cli_named_tensor *tensors);
 void cli_release_tensors(int count, weft_tensor **tensors);
 
 /* sweep.c: the sizes low..high of an extent through the runner and through programs compiled for one size each. */

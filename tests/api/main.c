@@ -26,7 +26,7 @@ static weft_tensor *tensor;
 static const weft_dim shape[2] = {2, 3};
 static int64_t axes[2] = {0, 1};
 
-static weft_value *value_out;
+static weft_value *value_out[4];
 static const weft_dim foreign = -123456789;
 static weft_parameter parameter = {.name = "p"}, no_parameter;
 static weft_optim_options no_rate = {.struct_bytes = sizeof no_rate},
@@ -274,10 +274,10 @@ static weft_onnx_options *with_constants(int count, const char *const *names, we
     X(weft_nonzero(graph, x, NULL, NULL, NULL))                                                                        \
     X(weft_qr(graph, x, NULL, NULL))                                                                                   \
     X(weft_eigh(graph, x, NULL, NULL))                                                                                 \
-    X(weft_while(graph, 1, &x, 0, NULL, NULL, NULL, &value_out))                                                       \
+    X(weft_while(graph, 1, &x, 0, NULL, NULL, NULL, value_out))                                                        \
     X(weft_while(graph, 1, &x, 0, NULL, NULL, NULL, NULL))                                                             \
-    X(weft_cond(graph, x, NULL, NULL, NULL, 1, &value_out))                                                            \
-    X(weft_scan(graph, 1, NULL, 1, NULL, 1, false, NULL, NULL, 1, &value_out))                                         \
+    X(weft_cond(graph, x, NULL, NULL, NULL, 1, value_out))                                                             \
+    X(weft_scan(graph, 1, NULL, 1, NULL, 1, false, NULL, NULL, 1, value_out))                                          \
     X(weft_apply(graph, 1, &x, 1, &x, &x, NULL))                                                                       \
     X(weft_gradient(graph, x, NULL, 1, &x, NULL))                                                                      \
     X(weft_jvp_many(graph, 1, &x, 1, &x, &x, NULL))                                                                    \
