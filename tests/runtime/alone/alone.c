@@ -35,7 +35,7 @@ static weft_status run(weft_context *context, const char *path) {
 }
 
 int main(int count, char **arguments) {
-    weft_context *context;
+    weft_context *context = NULL;
     weft_status status = weft_context_create(NULL, &context);
     if (!status)
         status = count == 2 ? run(context, arguments[1]) : WEFT_STATUS(WEFT_INVALID_ARGUMENT, "usage: alone FILE");
@@ -43,5 +43,6 @@ int main(int count, char **arguments) {
     if (status && weft_status_format(status, text, sizeof text)) fprintf(stderr, "%s\n", text);
     int code = status ? EXIT_FAILURE : EXIT_SUCCESS;
     weft_status_release(status);
+    weft_context_release(context);
     return code;
 }
