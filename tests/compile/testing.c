@@ -42,21 +42,6 @@ weft_status test_context(test_allocator *allocator, test_log *log, const char *c
     return weft_context_create(&options, out_context);
 }
 
-void assert_fine(weft_status status) {
-    char text[4096];
-    weft_status_format(status, text, sizeof text);
-    ck_assert_msg(!status, "%s", text);
-}
-
-void assert_fails(weft_status status, weft_code code, const char *part) {
-    char text[4096];
-    weft_status_format(status, text, sizeof text);
-    ck_assert_msg(weft_status_code(status) == code, "%s, not %s: %s", weft_code_name(weft_status_code(status)),
-                  weft_code_name(code), text);
-    if (part) ck_assert_msg(strstr(text, part) != NULL, "\"%s\" is not in: %s", part, text);
-    weft_status_release(status);
-}
-
 weft_status test_sample_graph(weft_context *context, const test_sample *sample, weft_graph **out_graph) {
     WEFT_TRY(weft_graph_create(context, sample->name, out_graph), "test");
     sample->build(*out_graph);

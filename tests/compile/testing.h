@@ -5,6 +5,7 @@
 #include <check.h>
 #include <stdatomic.h>
 
+#include "tests/support/status.h"
 #include "weft/compile.h"
 #include "weft/ops.h"
 
@@ -23,10 +24,6 @@ typedef struct test_log {
 
 /* A context on this allocator (NULL = system), log (may be NULL), cache folder ("" = none). */
 weft_status test_context(test_allocator *allocator, test_log *log, const char *cache, weft_context **out_context);
-
-void assert_fine(weft_status status);
-/* Checks the code and, when not NULL, that the formatted text contains `part`; releases. */
-void assert_fails(weft_status status, weft_code code, const char *part);
 
 /* A sample: records its problems in the graph; `batch` is what its symbols are called with. */
 typedef struct test_sample {

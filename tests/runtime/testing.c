@@ -29,21 +29,6 @@ void test_log_write(void *self, weft_log_level level, const char *message) {
     snprintf(log->last, sizeof log->last, "%s", message);
 }
 
-void assert_fine(weft_status status) {
-    char text[4096];
-    weft_status_format(status, text, sizeof text);
-    ck_assert_msg(!status, "%s", text);
-}
-
-void assert_fails(weft_status status, weft_code code, const char *part) {
-    char text[4096];
-    weft_status_format(status, text, sizeof text);
-    ck_assert_msg(weft_status_code(status) == code, "%s, not %s: %s", weft_code_name(weft_status_code(status)),
-                  weft_code_name(code), text);
-    if (part) ck_assert_msg(strstr(text, part) != NULL, "\"%s\" is not in: %s", part, text);
-    weft_status_release(status);
-}
-
 weft_binary test_image(void) {
     static unsigned char image[1 << 16];
     static size_t bytes;

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "runtime/program.h"
+#include "tests/support/status.h"
 
 /* Fails after `left` allocations (negative: never); counts what is live. Thread-safe. */
 typedef struct test_allocator {
@@ -19,10 +20,6 @@ typedef struct test_log {
     char last[512];
 } test_log;
 void test_log_write(void *self, weft_log_level level, const char *message);
-
-void assert_fine(weft_status status);
-/* Checks the code and, when not NULL, that the formatted text contains `part`; releases. */
-void assert_fails(weft_status status, weft_code code, const char *part);
 
 /* The code image of kernels/; from kernels.elf. */
 weft_binary test_image(void);
