@@ -129,8 +129,58 @@ static weft_value *d_scatter(weft_graph *g, weft_value **x) {
     weft_value *indices = weft_reshape(g, weft_integers(g, 3, (int64_t[]){1, 3, 1}), 2, shape);
     return weft_square(g, weft_scatter_nd(g, WEFT_SUM, x[0], indices, x[1]));
 }
+/* Starts outside, on both sides: gather clamps them, scatter drops them. */
+static weft_value *d_gather_outside(weft_graph *g, weft_value **x) {
+    return weft_square(g, weft_take(g, x[0], weft_integers(g, 5, (int64_t[]){2, -1, 7, 1, INT64_MAX}), 0));
+}
+static weft_value *scatter_outside(weft_graph *g, weft_reduction kind, weft_value **x) {
+    int64_t shape[2] = {5, 1};
+    weft_value *indices = weft_reshape(g, weft_integers(g, 5, (int64_t[]){1, 5, -1, 3, INT64_MAX}), 2, shape);
+    return weft_square(g, weft_scatter_nd(g, kind, x[0], indices, x[1]));
+}
+static weft_value *d_scatter_outside(weft_graph *g, weft_value **x) { return scatter_outside(g, WEFT_SUM, x); }
+static weft_value *d_scatter_set_outside(weft_graph *g, weft_value **x) { return scatter_outside(g, WEFT_SET, x); }
+static weft_value *d_scatter_max_outside(weft_graph *g, weft_value **x) { return scatter_outside(g, WEFT_MAX, x); }
+static weft_value *d_scatter_extrema(weft_graph *g, weft_value **x) {
+    int64_t shape[2] = {4, 1};
+    weft_value *indices = weft_reshape(g, weft_integers(g, 4, (int64_t[]){1, 0, 1, 1}), 2, shape);
+    return weft_add(g, weft_square(g, weft_scatter_nd(g, WEFT_MAX, x[0], indices, x[1])),
+                    weft_scatter_nd(g, WEFT_MIN, x[0], indices, x[1]));
+}
+/* Windows of 2 by 2 of an operand of 4 by 5, two components an index: inside, over a corner on either side, far away.
+ */
+static weft_gather_options windows_outside(void) {
+    static const int64_t axes[2] = {0, 1}, offset[2] = {1, 2};
+    weft_gather_options o = WEFT_GATHER_OPTIONS_INIT;
+    o.offset_axes = offset, o.offset_count = 2, o.index_map = axes, o.index_map_count = 2, o.index_axis = 1;
+    return o;
+}
+static weft_value *window_starts(weft_graph *g) {
+    int64_t shape[2] = {6, 2};
+    return weft_reshape(g, weft_integers(g, 12, (int64_t[]){1, 2, 3, 4, -1, -1, -2, 0, 0, 5, INT64_MIN, INT64_MAX}), 2,
+                        shape);
+}
+static weft_value *d_gather_windows(weft_graph *g, weft_value **x) {
+    weft_gather_options o = windows_outside();
+    weft_dim sizes[2] = {2, 2};
+    o.sizes = sizes;
+    return weft_square(g, weft_gather(g, x[0], window_starts(g), &o));
+}
+static weft_value *scatter_windows(weft_graph *g, weft_reduction kind, weft_value **x) {
+    weft_gather_options o = windows_outside();
+    return weft_square(g, weft_scatter(g, kind, x[0], window_starts(g), x[1], &o));
+}
+static weft_value *d_scatter_windows(weft_graph *g, weft_value **x) { return scatter_windows(g, WEFT_SUM, x); }
+static weft_value *d_scatter_windows_set(weft_graph *g, weft_value **x) { return scatter_windows(g, WEFT_SET, x); }
+static weft_value *d_scatter_windows_min(weft_graph *g, weft_value **x) { return scatter_windows(g, WEFT_MIN, x); }
 static weft_value *d_dynamic(weft_graph *g, weft_value **x) {
     weft_value *starts[2] = {weft_scalar_integer(g, WEFT_I64, 1), weft_scalar_integer(g, WEFT_I64, 2)};
+    weft_dim sizes[2] = {2, 2};
+    weft_value *piece = weft_dynamic_slice(g, x[0], starts, sizes);
+    return weft_square(g, weft_dynamic_update_slice(g, x[0], weft_mul(g, piece, x[1]), starts));
+}
+static weft_value *d_dynamic_outside(weft_graph *g, weft_value **x) {
+    weft_value *starts[2] = {weft_scalar_integer(g, WEFT_I64, -3), weft_scalar_integer(g, WEFT_I64, 9)};
     weft_dim sizes[2] = {2, 2};
     weft_value *piece = weft_dynamic_slice(g, x[0], starts, sizes);
     return weft_square(g, weft_dynamic_update_slice(g, x[0], weft_mul(g, piece, x[1]), starts));
@@ -384,6 +434,16 @@ static const test_case cases[] = {
     {"cumulative extremes", d_cumulative_extremes, 1, {2}, {{3, 6}}, -1, 1},
     {"gather", d_gather, 1, {2}, {{3, 4}}, -1, 1},
     {"scatter", d_scatter, 2, {2, 2}, {{5, 3}, {3, 3}}, -1, 1},
+    {"gather outside", d_gather_outside, 1, {2}, {{3, 4}}, -1, 1},
+    {"gather of windows outside", d_gather_windows, 1, {2}, {{4, 5}}, -1, 1},
+    {"scatter outside", d_scatter_outside, 2, {2, 2}, {{5, 3}, {5, 3}}, -1, 1},
+    {"scatter set outside", d_scatter_set_outside, 2, {2, 2}, {{5, 3}, {5, 3}}, -1, 1},
+    {"scatter max outside", d_scatter_max_outside, 2, {2, 2}, {{5, 3}, {5, 3}}, -1, 1},
+    {"scatter max and min", d_scatter_extrema, 2, {2, 2}, {{3, 2}, {4, 2}}, -1, 1},
+    {"scatter of windows outside", d_scatter_windows, 2, {2, 3}, {{4, 5}, {6, 2, 2}}, -1, 1},
+    {"scatter set of windows outside", d_scatter_windows_set, 2, {2, 3}, {{4, 5}, {6, 2, 2}}, -1, 1},
+    {"scatter min of windows outside", d_scatter_windows_min, 2, {2, 3}, {{4, 5}, {6, 2, 2}}, -1, 1},
+    {"dynamic slices outside", d_dynamic_outside, 2, {2, 2}, {{4, 5}, {2, 2}}, -1, 1},
     {"dynamic slices", d_dynamic, 2, {2, 2}, {{4, 5}, {2, 2}}, -1, 1},
     {"sort", d_sort, 1, {2}, {{3, 5}}, -1, 1},
     {"softmax", d_softmax, 1, {2}, {{3, 5}}, -2, 2},

@@ -55,7 +55,7 @@ static bool says_no(trial *t) {
     bool refused = t->op == WEFT_OP_fusion || (t->op == WEFT_OP_while && weft_node_int(node, WEFT_ATTR_bound, -1) < 0);
     if (t->op == WEFT_OP_scatter) {
         const char *kind = weft_node_string(node, WEFT_ATTR_kind, "");
-        refused = strcmp(kind, "sum") && strcmp(kind, "set");
+        refused = !strcmp(kind, "product");
     }
     if (t->op == WEFT_OP_qr) { /* more columns than rows */
         const weft_type *type = &t->x[0]->type;
