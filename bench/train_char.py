@@ -19,34 +19,33 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TEXT = ROOT / "tests/data/tinyshakespeare.txt"
 
 
-def torch_steps(steps):
+LAYERS, HEADS, WIDTH, CONTEXT, BATCH = 4, 4, 128, 64, 12
+
+
+def torch_model(vocabulary):
+    """The model of stdlib/models/gpt.c with its initial values, and its optimizer."""
     import torch
     import torch.nn as nn
     import torch.nn.functional as F
-    torch.set_num_threads(1)
-    layers, heads, width, context, batch = 4, 4, 128, 64, 12
-    text = TEXT.read_text()
-    number = {c: i for i, c in enumerate(sorted(set(text)))}
-    tokens = torch.tensor([number[c] for c in text[:len(text) * 9 // 10]])
 
     class Block(nn.Module):
         def __init__(self):
             super().__init__()
-            self.ln_1, self.ln_2 = nn.LayerNorm(width, bias=False), nn.LayerNorm(width, bias=False)
-            self.attn, self.proj = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
-            self.fc, self.out = nn.Linear(width, 4 * width, bias=False), nn.Linear(4 * width, width, bias=False)
+            self.ln_1, self.ln_2 = nn.LayerNorm(WIDTH, bias=False), nn.LayerNorm(WIDTH, bias=False)
+            self.attn, self.proj = nn.Linear(WIDTH, 3 * WIDTH, bias=False), nn.Linear(WIDTH, WIDTH, bias=False)
+            self.fc, self.out = nn.Linear(WIDTH, 4 * WIDTH, bias=False), nn.Linear(4 * WIDTH, WIDTH, bias=False)
 
         def forward(self, x):
-            parts = [p.view(batch, context, heads, -1).transpose(1, 2) for p in self.attn(self.ln_1(x)).split(width, 2)]
+            parts = [p.view(*x.shape[:2], HEADS, -1).transpose(1, 2) for p in self.attn(self.ln_1(x)).split(WIDTH, 2)]
             mixed = F.scaled_dot_product_attention(*parts, is_causal=True)
-            x = x + self.proj(mixed.transpose(1, 2).reshape(batch, context, width))
+            x = x + self.proj(mixed.transpose(1, 2).reshape(x.shape))
             return x + self.out(F.gelu(self.fc(self.ln_2(x))))
 
     class Gpt(nn.Module):
         def __init__(self):
             super().__init__()
-            self.wte, self.wpe = nn.Embedding(len(number), width), nn.Embedding(context, width)
-            self.blocks, self.ln_f = nn.ModuleList(Block() for _ in range(layers)), nn.LayerNorm(width, bias=False)
+            self.wte, self.wpe = nn.Embedding(vocabulary, WIDTH), nn.Embedding(CONTEXT, WIDTH)
+            self.blocks, self.ln_f = nn.ModuleList(Block() for _ in range(LAYERS)), nn.LayerNorm(WIDTH, bias=False)
 
         def forward(self, x):
             x = self.wte(x) + self.wpe.weight
@@ -54,14 +53,27 @@ def torch_steps(steps):
                 x = block(x)
             return self.ln_f(x) @ self.wte.weight.T
 
-    torch.manual_seed(1)
     model = Gpt()
-    for p in model.parameters():
+    for name, p in model.named_parameters():
         if p.dim() > 1:
-            nn.init.normal_(p, 0, 0.02)
+            onto_stream = name.endswith(("proj.weight", "out.weight"))
+            nn.init.normal_(p, 0, 0.02 / (2 * LAYERS) ** 0.5 if onto_stream else 0.02)
     groups = [{"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": 0.1},
               {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.99))
+    return model, torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.99))
+
+
+def torch_steps(steps):
+    import torch
+    import torch.nn as nn
+    import torch.nn.functional as F
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    context, batch = CONTEXT, BATCH
+    text = TEXT.read_text()
+    number = {c: i for i, c in enumerate(sorted(set(text)))}
+    tokens = torch.tensor([number[c] for c in text[:len(text) * 9 // 10]])
+    model, optimizer = torch_model(len(number))
     times = []
     for _ in range(steps + 5):  # the first ones warm up
         starts = torch.randint(len(tokens) - context, (batch,))
@@ -109,4 +121,5 @@ def main():
     print(f"ratio: {statistics.median(figures['weft']) / statistics.median(figures['torch']):.2f}")
 
 
-main()
+if __name__ == "__main__":
+    main()

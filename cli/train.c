@@ -16,6 +16,7 @@ typedef struct settings {
     int64_t batch, steps;
     double share; /* of the text that is trained on; the rest evaluates */
     uint64_t seed;
+    bool in_order; /* evaluation: pieces one after the other, the same every time */
     double clip, decay;
     weft_optim_options optimizer;
     weft_schedule schedule;
@@ -39,6 +40,16 @@ static weft_status find_names(cli_config *c, settings *s) {
     return NULL;
 }
 
+/* How the text held back is read: in order, the same pieces every time, or at random places, other ones every time. */
+static weft_status find_evaluation(cli_config *c, settings *s) {
+    const char *name = cli_config_text(c, "train.evaluation", "in order");
+    s->in_order = !strcmp(name, "in order");
+    s->loop.evaluate_anew = !strcmp(name, "random");
+    if (s->in_order || s->loop.evaluate_anew) return NULL;
+    return WEFT_STATUS(WEFT_INVALID_DATA, "%s: train.evaluation is \"in order\" or \"random\", not \"%s\"", c->path,
+                       name);
+}
+
 static weft_status check_settings(const cli_config *c, const settings *s) {
     if (!s->text) return WEFT_STATUS(WEFT_INVALID_DATA, "%s: data.text names no file", c->path);
     const weft_nn_gpt_options *m = &s->model;
@@ -58,6 +69,7 @@ static weft_status check_settings(const cli_config *c, const settings *s) {
 static weft_status read_settings(cli_config *c, settings *s) {
     *s = (settings){.model = WEFT_NN_GPT_OPTIONS_INIT, .loop = WEFT_TRAIN_OPTIONS_INIT};
     WEFT_TRY(find_names(c, s), "reading the configuration");
+    WEFT_TRY(find_evaluation(c, s), "reading the configuration");
     s->text = cli_config_text(c, "data.text", NULL);
     s->share = cli_config_number(c, "data.train", 0.9);
     s->model.layers = (int)cli_config_count(c, "model.layers", 4, 1);
@@ -134,7 +146,7 @@ static weft_status begin(weft_context *context, const settings *s, weft_corpus *
     WEFT_TRY(weft_compile(p->graph, NULL, &p->program), "compiling");
     WEFT_TRY(weft_session_create(p->program, &p->session), "compiling");
     p->batches = trains ? (weft_corpus_batches){text, 0, split, s->seed, false}
-                        : (weft_corpus_batches){text, split, count, 0, true};
+                        : (weft_corpus_batches){text, split, count, s->seed, s->in_order};
     return weft_loader_create(context, p->program, weft_corpus_fill, &p->batches, NULL, &p->loader);
 }
 
@@ -174,6 +186,8 @@ static weft_status train(weft_context *context, settings *s, weft_corpus *text) 
         if (result.first_step) printf("resumed after step %lld\n", (long long)result.first_step);
         printf("%lld steps in %.1f s: loss %.4f, validation loss %.4f\n", (long long)(result.steps - result.first_step),
                result.seconds, result.loss, result.validation);
+        if (result.best_step)
+            printf("best validation loss %.4f after step %lld\n", result.best_validation, (long long)result.best_step);
         if (s->folder) printf("%s: metrics.csv, metrics.jsonl, report.html, checkpoints\n", s->folder);
     }
     end(&training);

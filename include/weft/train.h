@@ -107,7 +107,7 @@ typedef struct weft_train_options {
     weft_program *evaluation_program;
     weft_session *evaluation_session;
     weft_loader *evaluation_loader;
-    int64_t evaluation_batches; /* default 1 */
+    int64_t evaluation_batches; /* default 1: batches 0, 1, ..., the same ones in every evaluation */
     int64_t evaluate_every;     /* steps; default: at the end only */
     const char *folder;         /* metrics.csv, metrics.jsonl, report.html and checkpoints; NULL = no files */
     int64_t log_every;          /* steps; default 10 */
@@ -117,13 +117,16 @@ typedef struct weft_train_options {
     /* Called after each step; returning false ends the loop, with a checkpoint. May be NULL. */
     bool (*progress)(void *self, const weft_train_progress *progress);
     void *progress_self;
+    bool evaluate_anew; /* each evaluation takes other batches: from number step * evaluation_batches on */
 } weft_train_options;
-#define WEFT_TRAIN_OPTIONS_INIT {sizeof(weft_train_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, 0, 0}
+#define WEFT_TRAIN_OPTIONS_INIT {sizeof(weft_train_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, 0, 0, false}
 
 typedef struct weft_train_result {
     int64_t first_step, steps; /* resumed after; done in all */
     double loss, validation;   /* the last ones; validation NaN = none */
     double seconds;
+    double best_validation; /* the least of this call's evaluations, and the step it followed; NaN and 0 = none */
+    int64_t best_step;
 } weft_train_result;
 /* A loss that is not finite ends the loop with OUT_OF_RANGE and the step. */
 WEFT_API weft_status weft_train(weft_context *context, const weft_train_options *options,

@@ -19,7 +19,8 @@ typedef struct loop {
     int output_count;
     double values[WEFT_METRICS_MAX]; /* as the columns: outputs, validation, seconds, steps per second */
     double started;
-    int64_t first;
+    int64_t first, best_step;
+    double best;
 } loop;
 
 static double now(void) {
@@ -76,23 +77,26 @@ static weft_status open_metrics(loop *l) {
     return weft_metrics_open(l->context, l->o->folder, l->first, count, names, &l->metrics);
 }
 
-static weft_status evaluate(loop *l) {
+static weft_status evaluate(loop *l, int64_t step) {
     const weft_train_options *o = l->o;
     int64_t batches = o->evaluation_batches > 0 ? o->evaluation_batches : 1;
+    int64_t first = o->evaluate_anew ? step * batches : 0;
     double sum = 0;
     weft_tensor *out = NULL;
     WEFT_TRY(weft_session_copy_states(o->session, o->evaluation_session), "evaluation");
     weft_status status = NULL;
     for (int64_t i = 0; i < batches && !status; i++) {
         weft_tensor *const *in;
-        status = weft_loader_get(o->evaluation_loader, i, &in);
+        status = weft_loader_get(o->evaluation_loader, first + i, &in);
         if (!status)
             status =
                 weft_session_call(o->evaluation_session, weft_program_input_count(o->evaluation_program), in, 1, &out);
         if (!status) sum += scalar_of(out);
     }
     weft_tensor_release(out);
-    l->values[l->output_count] = sum / (double)batches;
+    double mean = sum / (double)batches;
+    if (!status && !(mean >= l->best)) l->best = mean, l->best_step = step; /* the first one too: best is NaN then */
+    l->values[l->output_count] = mean;
     return weft_status_annotate(status, __FILE__, __LINE__, "evaluation");
 }
 
@@ -122,7 +126,7 @@ static weft_status after_step(loop *l, int64_t step, bool *out_go) {
                                     .seconds = seconds,
                                     .steps_per_second = (double)(step - l->first) / (seconds > 0 ? seconds : 1e-9)};
     bool evaluated = o->evaluation_program && is_due(step, o->evaluate_every, o->steps);
-    if (evaluated) WEFT_TRY(evaluate(l), "step %lld", (long long)step);
+    if (evaluated) WEFT_TRY(evaluate(l, step), "step %lld", (long long)step);
     progress.validation = l->values[l->output_count];
     *out_go = !o->progress || o->progress(o->progress_self, &progress);
     if (!o->folder) return NULL;
@@ -165,8 +169,8 @@ static weft_status run(loop *l, weft_train_result *result) {
 
 weft_status weft_train(weft_context *context, const weft_train_options *options, weft_train_result *out_result) {
     WEFT_NEED(out_result, "out_result");
-    loop l = {.context = context, .o = options, .started = now()};
-    *out_result = (weft_train_result){.validation = NAN, .loss = NAN};
+    loop l = {.context = context, .o = options, .started = now(), .best = NAN};
+    *out_result = (weft_train_result){.validation = NAN, .loss = NAN, .best_validation = NAN};
     WEFT_NEED(context, "the context");
     WEFT_NEED(options, "the options");
     WEFT_TRY(check_options(options), "training");
@@ -176,6 +180,8 @@ weft_status weft_train(weft_context *context, const weft_train_options *options,
     for (int i = 0; i < l.output_count; i++) weft_tensor_release(l.outputs[i]);
     out_result->loss = l.values[0];
     out_result->validation = l.values[l.output_count];
+    out_result->best_validation = l.best;
+    out_result->best_step = l.best_step;
     out_result->seconds = now() - l.started;
     if (!status) return closed;
     weft_status_release(closed);
