@@ -49,7 +49,7 @@ def check(args, folder, row, temporary):
     """All shapes in one process, twice: the second run must have the bits of the first."""
     errors, bits = [], []
     for repeat in range(2):
-        command, kept = [args.weft, "run", os.path.join(folder, "cuda.weft"), "--device", args.device], []
+        command, kept = [args.weft, "run", os.path.join(folder, "model.weft"), "--device", args.device], []
         for k, call in enumerate(row["calls"]):
             command += given(folder, call, temporary)
             for i, (name, file) in enumerate(call["outputs"]):
@@ -66,7 +66,7 @@ def check(args, folder, row, temporary):
 def time_calls(args, folder, row, temporary):
     row["times"] = []
     for call in row["calls"]:
-        out = run([args.weft, "bench", os.path.join(folder, "cuda.weft"), "--device", args.device, "--json"] + given(folder, call, temporary))
+        out = run([args.weft, "bench", os.path.join(folder, "model.weft"), "--device", args.device, "--json"] + given(folder, call, temporary))
         row["times"].append(json.loads(out.splitlines()[0]))
 
 

@@ -1,7 +1,7 @@
-"""Fills a folder with what bench/gpu_models.sh runs on a machine with a card: one CUDA artifact per real model, compiled
+"""Fills a folder with what bench/gpu_models.sh runs on a machine with a card: one artifact per real model for the card, compiled
 here without a card, inputs at several shapes, ONNX Runtime's outputs, and this machine's CPU times.
 
-usage: prepare_gpu_models.py BUILD_FOLDER [--out packed-models] [--arch sm_90a] [--only NAME] [--site FOLDER]
+usage: prepare_gpu_models.py BUILD_FOLDER [--out packed-models] [--target cuda:sm_90a] [--only NAME] [--site FOLDER]
 --site: a folder that holds the packages of models (default: site-packages of this Python, then those of WEFT_MODELS_SITE)."""
 import argparse
 import glob
@@ -25,7 +25,7 @@ def parse():
     p = argparse.ArgumentParser()
     p.add_argument("build")
     p.add_argument("--out", default="packed-models")
-    p.add_argument("--arch", default="sm_90a")
+    p.add_argument("--target", default="cuda:sm_90a")
     p.add_argument("--only", action="append")
     p.add_argument("--site")
     p.add_argument("--no-cpu", action="store_true", help="no CPU artifact, no CPU time")
@@ -94,9 +94,9 @@ def prepare(args, entry):
     for constant in models.CONSTANTS.get(name, []):  # decides the control flow of the import: part of the artifact
         np.save("/tmp/prepare_gpu_models_constant.npy", feeds[0][constant])
         fixed += ["--input", "%s=/tmp/prepare_gpu_models_constant.npy" % constant]
-    run([weft, "compile", path, "-o", os.path.join(folder, "cuda.weft"), "--target", "cuda:" + args.arch] + fixed)
+    run([weft, "compile", path, "-o", os.path.join(folder, "model.weft"), "--target", args.target] + fixed)
     row["compile_s"] = time.perf_counter() - start
-    row["artifact_mb"] = os.path.getsize(os.path.join(folder, "cuda.weft")) / 1e6
+    row["artifact_mb"] = os.path.getsize(os.path.join(folder, "model.weft")) / 1e6
     options = ort.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 2, 3
     session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
