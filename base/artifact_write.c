@@ -9,7 +9,10 @@ static const char manifest_entry[] = "manifest.json", graph_entry[] = "graph.wir
 
 /* Printers read code names by their ending only. */
 static const char *code_extension(const char *target) {
-    return !strcmp(target, "cpu") ? "elf" : !strcmp(target, "cuda") ? "cubin" : "bin";
+    return !strcmp(target, "cpu")     ? "elf"
+           : !strcmp(target, "cuda")  ? "cubin"
+           : !strcmp(target, "metal") ? "metal"
+                                      : "bin";
 }
 
 static void append_code_name(weft_text *text, const weft_artifact_target *target) {

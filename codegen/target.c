@@ -8,6 +8,7 @@ static const weft_target *const targets[] = {
     &weft_target_cpu,
 #endif
     &weft_target_cuda,
+    &weft_target_metal,
     &weft_target_webgpu,
 #if defined(WEFT_HAVE_SPIRV)
     &weft_target_vulkan,

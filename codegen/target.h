@@ -23,7 +23,7 @@ typedef struct weft_target {
 } weft_target;
 
 /* The records; cpu only with WEFT_HAVE_LLVM, vulkan with WEFT_HAVE_SPIRV. */
-extern const weft_target weft_target_cpu, weft_target_cuda, weft_target_webgpu, weft_target_vulkan;
+extern const weft_target weft_target_cpu, weft_target_cuda, weft_target_metal, weft_target_webgpu, weft_target_vulkan;
 
 /* NULL when this build has no such target. */
 const weft_target *weft_target_find(const char *name);
