@@ -21,6 +21,8 @@ static const single_case cases[] = {
     {WEFT_OP_nonzero, WEFT_TOLERANCE_EXACT, 1, 0},
     {WEFT_OP_cholesky, WEFT_TOLERANCE_CHAIN, 1, 0},
     {WEFT_OP_triangular_solve, WEFT_TOLERANCE_CHAIN, 1, 0},
+    {WEFT_OP_eigh, WEFT_TOLERANCE_CHAIN, 1, 10},
+    {WEFT_OP_qr, WEFT_TOLERANCE_CHAIN, 1, 10},
 };
 
 START_TEST(samples) {
