@@ -50,19 +50,24 @@ class Kernel:
 DTYPES = {0: torch.bfloat16, 1: torch.float16, 2: torch.float32, 3: torch.float8_e4m3fn}
 PORTABLE = 16  # added to a dtype: without what only Hopper has, so that mma.sync runs
 RELAXED = 8  # added to a dtype: tf32 operands, sums of 8-bit products that stay in the matrix unit
-flush = None
+flush = read_back = None
 
 
-def rounds(candidates, count=15, warm=3, sleep=2000000):
-    """Median seconds of each candidate."""
-    global flush
+def rounds(candidates, count=15, warm=3, sleep=2000000, clean=False):
+    """Median seconds of each candidate. The flush leaves the L2 full of written lines, which the card writes back while
+    the candidate runs; a candidate that writes leaves as many behind. One that only reads does not: with `clean` the
+    flush is read once more, so that it pays for its own traffic only."""
+    global flush, read_back
     if flush is None:
         flush = torch.empty(256 * 2**20, dtype=torch.uint8, device="cuda")
+        read_back = torch.empty((), dtype=torch.float32, device="cuda")
     times = {name: [] for name in candidates}
     for i in range(count + warm):
         for name, run in candidates.items():
             torch.cuda._sleep(sleep)
             flush.zero_()
+            if clean:
+                torch.sum(flush.view(torch.float32), (0,), out=read_back)
             start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             start.record()
             run()
@@ -275,6 +280,11 @@ def part_test():
                 inputs, out = row_tensors(name, rows, columns, dtype)
                 check(f"{name} {rows}x{columns} {DTYPES[dtype]}", name, row_numbers(name, rows, columns, dtype), inputs, out, lambda: reference(inputs),
                       6e-3 if dtype == 0 and name != "cross_entropy" else 1e-5)
+    for name, rows, columns, choices in (("cross_entropy", 40001, 776, 4), ("softmax", 3001, 4096, 4), ("layer_norm", 301, 50304, 3)):  # rings of rows
+        for choice in range(1, choices):
+            inputs, out = row_tensors(name, rows, columns, 0)
+            check(f"{name} {rows}x{columns} schedule {choice}", name, row_numbers(name, rows, columns, 0), inputs, out, lambda: ROWS[name][0](inputs),
+                  6e-3 if name != "cross_entropy" else 1e-5, choice)
     for name, reference in FLAT.items():
         for count in (1, 5, 1023, 1024, 1025, 65536 * 3 + 1):
             inputs, out = flat_tensors(name, count)
@@ -655,18 +665,40 @@ def part_attention_bwd():
         torch.cuda.empty_cache()
 
 
-def time_bandwidth(part, label, name, numbers, inputs, out, bytes_moved, reference, peers, limit):
-    try:
-        kernel = Kernel(name, numbers)
-    except Missing as reason:
-        print(f"{part} {label}: not run: {reason}", flush=True)
-        results.append({"part": part, "case": label, "missing": str(reason)})
-        return
-    times = rounds({"weft": lambda: kernel(inputs, [out]), **peers})
-    error = verdict(f"{part} {label}", out, reference(), limit)
-    record(part, label, lambda s: bytes_moved / s * 1e-9, times, kernel.text, {"unit": "GB/s", "error": error, "compile_s": kernel.compile_seconds,
-                                                                             "share_of_copy": bytes_moved / times["weft"] / copy_rate()})
-    kernel.release()
+def time_bandwidth(part, label, name, numbers, inputs, out, bytes_moved, reference, peers, limit, choices=6):
+    """Every schedule that the builder proposes; its first choice is what counts, the others are shown beside it. What only
+    reads is timed behind a flush that was read again; the time behind a written one stands in the notes."""
+    kernels = {}
+    for choice in range(choices):
+        try:
+            kernels[choice] = Kernel(name, numbers, choice)
+        except Missing as reason:
+            if choice == 0:
+                print(f"{part} {label}: not run: {reason}", flush=True)
+                results.append({"part": part, "case": label, "missing": str(reason)})
+                return
+            break
+    reads = out.numel() * out.element_size() * 20 < bytes_moved
+    own = {c: (lambda k=k: k(inputs, [out])) for c, k in kernels.items()}
+    notes = []
+    for choice, run in own.items():
+        out.fill_(float("nan"))
+        run()
+        error = verdict(f"{part} {label} schedule {choice}", out, reference(), limit)
+        if choice == 0:
+            first = error
+    for c, seconds in rounds(own, 15, 3, clean=reads).items() if len(own) > 1 else ():
+        notes.append(f"schedule {c}: {seconds * 1e6:.1f} us {100 * bytes_moved / seconds / copy_rate():.0f} % of copy [{kernels[c].text}]")
+    times = rounds({"weft": own[0], **peers}, clean=reads)
+    share = bytes_moved / times["weft"] / copy_rate()
+    notes.append(f"{100 * share:.0f} % of copy")
+    if reads:
+        written = rounds({"weft": own[0]})["weft"]
+        notes.append(f"behind written lines {written * 1e6:.1f} us, {100 * bytes_moved / written / copy_rate():.0f} %")
+    record(part, label, lambda s: bytes_moved / s * 1e-9, times, kernels[0].text + "; " + "; ".join(notes),
+           {"unit": "GB/s", "error": first, "compile_s": kernels[0].compile_seconds, "share_of_copy": share})
+    for kernel in kernels.values():
+        kernel.release()
 
 
 measured_copy = None

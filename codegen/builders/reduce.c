@@ -341,7 +341,7 @@ static int choose_unroll(const weft_node *fusion) {
 weft_status weft_reduction_init(const weft_build_request *request, const char *suffix, weft_reduction *r) {
     const weft_node *fusion = request->fusion;
     const weft_block *block = weft_fusion_block(fusion);
-    *r = (weft_reduction){.request = request, .k = weft_plan_kernel(request, suffix)};
+    *r = (weft_reduction){.request = request, .k = weft_plan_kernel(request, suffix), .keep_base = WEFT_KNONE};
     r->forms = weft_arena_allocate_array(request->arena, (size_t)fusion->result_count + 1, sizeof *r->forms);
     if (!r->k || !r->forms) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: kernel", request->name);
     r->lanes = request->schedule->vector > 0 ? request->schedule->vector : weft_fusion_lanes(request);
@@ -384,9 +384,39 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
     return weft_plan_set(request, out_plan, 0, r->k);
 }
 
+/* Rings of rows, where they exist: how many rows ahead, how many threads a row. */
+static int propose_rings(const weft_build_request *request, int count, int capacity, weft_schedule *out_schedules) {
+    static const int stages[] = {3, 2, 4};
+    weft_schedule base = out_schedules[0];
+    weft_build_request own = *request;
+    own.schedule = &base;
+    weft_reduction *r = weft_arena_allocate(request->arena, sizeof *r);
+    weft_status status = r ? weft_reduction_init(&own, "", r) : NULL;
+    int pieces;
+    if (!r || status || !r->rows || weft_reduce_should_split(r, &pieces)) {
+        weft_status_release(status);
+        return count;
+    }
+    weft_reduce_prepare_gpu(r);
+    int rows = weft_reduce_held_rows(r), most = request->capability->threads_max;
+    for (size_t i = 0; i < sizeof stages / sizeof *stages && count < capacity; i++) {
+        if (!weft_row_ring_fits(r, stages[i], rows)) continue;
+        out_schedules[count] = base;
+        out_schedules[count].stages = stages[i], out_schedules[count++].threads = r->threads;
+    }
+    if (count < capacity && r->threads == most / 2 && weft_row_ring_fits(r, 2, 1)) {
+        out_schedules[count] = base;
+        out_schedules[count].stages = 2, out_schedules[count++].threads = most;
+    }
+    return count;
+}
+
 static int propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {
-    (void)capacity;
-    return weft_propose_default(request, "reduce", out_schedules);
+    int count = weft_propose_default(request, "reduce", out_schedules);
+    if (capacity == 1 || weft_capability_is_cpu(request->capability) || weft_fusion_is_empty(request) ||
+        !weft_reduction_fits(request->graph, request->fusion))
+        return count;
+    return propose_rings(request, count, capacity, out_schedules);
 }
 
 const weft_builder weft_builder_reduce = {"reduce", weft_pointwise_accepts, propose, build};

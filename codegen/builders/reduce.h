@@ -60,7 +60,24 @@ typedef struct weft_reduction {
     const struct split *split; /* of reduce_split.c, while it runs */
     int keep_count;
     weft_reduce_keep keep[WEFT_REDUCE_KEEP_MAX];
+    weft_kval keep_base;     /* where the row starts in what is kept, a multiple of lanes; WEFT_KNONE: at 0 */
+    const weft_kval *labels; /* of the picks, read ahead; NULL: read where they are needed */
 } weft_reduction;
+
+/* Rows brought into shared memory ahead of their turn: reduce_ring.c. */
+typedef struct weft_row_ring {
+    weft_reduction *r;
+    int stages, rows; /* slots of a row of threads; rows of threads in a block */
+    int count;        /* operands of X's shape */
+    const weft_value *value[WEFT_REDUCE_KEEP_MAX];
+    weft_kval memory[WEFT_REDUCE_KEEP_MAX];
+    weft_kval own, thread;       /* first element of the slots of this row of threads; thread in it */
+    weft_kval step;              /* from one row of this row of threads to its next */
+    weft_kval read, write, base; /* vars: slots; this turn's row begins at base */
+    weft_kval row;
+    weft_kval label[WEFT_REDUCTIONS_MAX], label_now[WEFT_REDUCTIONS_MAX], label_next[WEFT_REDUCTIONS_MAX];
+    size_t mark;
+} weft_row_ring;
 
 /* reduce.c */
 weft_status weft_reduction_init(const weft_build_request *request, const char *suffix,
@@ -82,6 +99,7 @@ void weft_reduction_fetch(weft_reduction *r, int pass, const weft_lane_index *in
 /* reduce_pick.c: finds the reduces that are picks; reads their labels and starts their loads, once a row; binds those
    of a pass before it. A pass without reduces of its own is left out. */
 void weft_reduction_find_picks(weft_reduction *r);
+void weft_reduction_read_labels(weft_reduction *r, const weft_lane_index *index, weft_kval *out_labels);
 void weft_reduction_place_picks(weft_reduction *r, const weft_lane_index *index);
 void weft_reduction_bind_picks(weft_reduction *r, int pass, const weft_lane_index *index);
 bool weft_reduction_pass_is_empty(const weft_reduction *r, int pass);
@@ -110,6 +128,14 @@ weft_kval weft_reduce_combine(weft_reduction *r, int i, int unroll, weft_kval (*
                               weft_kval scalar);
 /* reduce_held.c: rows that fit the registers of their threads. False: this is none. */
 bool weft_reduce_held(weft_reduction *r);
+int weft_reduce_held_rows(const weft_reduction *r); /* of a block; 1 when it holds none */
+/* reduce_ring.c: does a ring of `stages` rows exist here, for `rows` rows of threads a block? Once lanes and threads
+   are settled. init: the same, and its memory; grid and registers of the kernel. begin opens the loop over rows and
+   waits for this one's; end closes it. */
+bool weft_row_ring_fits(const weft_reduction *r, int stages, int rows);
+bool weft_row_ring_init(weft_row_ring *ring, weft_reduction *r, int rows);
+weft_kval weft_row_ring_begin(weft_row_ring *ring, weft_kval thread, weft_kval first);
+void weft_row_ring_end(weft_row_ring *ring);
 /* Lanes and threads for rows on a GPU. */
 void weft_reduce_prepare_gpu(weft_reduction *r);
 

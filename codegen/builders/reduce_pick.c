@@ -64,15 +64,28 @@ void weft_reduction_find_picks(weft_reduction *r) {
     }
 }
 
-/* Finds the places and starts the loads that they need. index: the row, lanes anywhere. */
+/* The label of each pick, as I64. index: the row, lanes anywhere. */
+void weft_reduction_read_labels(weft_reduction *r, const weft_lane_index *index, weft_kval *out_labels) {
+    weft_lane_index at[WEFT_MAX_RANK];
+    for (int i = 0; i < r->count; i++) {
+        out_labels[i] = WEFT_KNONE;
+        if (!r->pick[i].label) continue;
+        for (int a = 0; a < r->x->rank; a++) at[a] = index[a];
+        at[r->lane_axis] = weft_lane_scalar(weft_k_index(r->k, 0));
+        out_labels[i] = weft_k_convert(r->k, weft_index_value(&r->c, r->pick[i].label, at, 1, WEFT_KNONE), WEFT_I64);
+    }
+}
+
+/* Finds the places and starts the loads that they need. */
 void weft_reduction_place_picks(weft_reduction *r, const weft_lane_index *index) {
     weft_kernel *k = r->k;
     weft_lane_index at[WEFT_MAX_RANK];
+    weft_kval labels[WEFT_REDUCTIONS_MAX];
+    if (!r->labels) weft_reduction_read_labels(r, index, labels);
     for (int i = 0; i < r->count; i++) {
         if (!r->pick[i].label) continue;
+        weft_kval label = r->labels ? r->labels[i] : labels[i];
         for (int a = 0; a < r->x->rank; a++) at[a] = index[a];
-        at[r->lane_axis] = weft_lane_scalar(weft_k_index(k, 0));
-        weft_kval label = weft_k_convert(k, weft_index_value(&r->c, r->pick[i].label, at, 1, WEFT_KNONE), WEFT_I64);
         weft_kval extent = weft_k_convert(k, weft_ix_extent(&r->c, r->lane_extent), WEFT_I64);
         r->pick[i].inside =
             weft_k_and(k, weft_k_le(k, weft_k_integer(k, WEFT_I64, 0), label), weft_k_lt(k, label, extent));

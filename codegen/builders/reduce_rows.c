@@ -23,6 +23,7 @@ static void visit(sweep *s, weft_kval column, int64_t divisor, int lanes, weft_k
     s->index[r->lane_axis] = at;
     weft_lane_index position = at;
     if (s->base != WEFT_KNONE) position = (weft_lane_index){weft_k_add(r->k, s->base, column), 1, 1};
+    if (r->keep_base != WEFT_KNONE) position = (weft_lane_index){weft_k_add(r->k, r->keep_base, column), 1, r->lanes};
     weft_reduction_visit(r, s->pass, s->index, position, lanes, mask, accumulators);
     weft_index_release(&r->c, mark);
 }
@@ -258,7 +259,24 @@ void weft_reduce_prepare_gpu(weft_reduction *r) {
         r->lanes = lanes > 8 ? 8 : lanes > r->lanes ? lanes : r->lanes;
     }
     while (r->lanes > 1 && known % r->lanes) r->lanes /= 2;
-    r->threads = r->k->threads = choose_threads(r);
+    r->threads = choose_threads(r);
+    int wished = r->request->schedule->stages > 1 ? r->request->schedule->threads : 0;
+    if (wished > r->threads && wished <= r->request->capability->threads_max) r->threads = wished;
+    r->k->threads = r->threads;
+}
+
+/* A block keeps two rows and more in shared memory: copies of the next ones are under way while it walks this one. */
+static bool rows_of_ring(weft_reduction *r) {
+    weft_row_ring ring;
+    if (!weft_row_ring_init(&ring, r, 1)) return false;
+    r->keep_count = ring.count;
+    for (int i = 0; i < ring.count; i++)
+        r->keep[i] = (weft_reduce_keep){ring.value[i], -1, ring.value[i]->type.dtype, ring.memory[i]};
+    weft_kval row = weft_row_ring_begin(&ring, weft_k_thread(r->k), weft_k_block(r->k));
+    r->keep_base = ring.base;
+    emit_row(r, row);
+    weft_row_ring_end(&ring);
+    return true;
 }
 
 void weft_reduce_rows(weft_reduction *r) {
@@ -266,7 +284,7 @@ void weft_reduce_rows(weft_reduction *r) {
     weft_dim_table *table = r->request->graph->dims;
     if (!weft_capability_is_cpu(r->request->capability)) {
         weft_reduce_prepare_gpu(r);
-        if (weft_reduce_held(r)) return;
+        if (weft_reduce_held(r) || rows_of_ring(r)) return;
         weft_reduction_make_scratch(r);
         if (r->keep_count > 0 && r->lanes * r->count <= 24) k->registers = blocks_of_two(k);
         k->grid = r->kept.extent;

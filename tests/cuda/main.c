@@ -94,6 +94,7 @@ static const case_row rows[] = {
     {"layer_norm", 3, {4096, 768, 0}},
     {"rms_norm", 3, {9, 5000, 0}},
     {"cross_entropy", 2, {512, 50304}},
+    {"cross_entropy", 2, {65536, 768}},
     {"pointwise", 1, {1000003}},
     {"sum", 1, {1000003}},
     {"copy", 1, {1 << 20}},
@@ -202,6 +203,7 @@ static void compile_kernels(const weft_nvrtc *nvrtc, weft_context *context, cons
 static int choices_of(const case_row *row, const weft_capability *capability, bool first) {
     if (!strcmp(row->name, "attention_backward")) return row->numbers[5] == 64 ? 5 : 2;
     if (!strcmp(row->name, "attention")) return capability->hopper ? 4 : 1;
+    if (!strcmp(row->name, "cross_entropy") || !strcmp(row->name, "layer_norm")) return 6;
     if (strcmp(row->name, "matmul") != 0) return 1;
     if (row->numbers[5] >= 16) return 5;
     return capability->hopper && (first || row->numbers[1] == 4104 || row->numbers[5] == 3) ? 9 : 1;
@@ -274,6 +276,11 @@ static const small_row small_rows[] = {
     {"sm_90a", {"layer_norm", 3, {2, 20520, 0}}, 0.04, 0, 1},
     {"sm_80", {"cross_entropy", 2, {3, 1032}}, 1e-4, 0, 1},
     {"sm_80", {"sum", 1, {40007}}, 1e-3, 0, 1},
+    /* rings of rows: warps a row, blocks a row, rows walked in a loop; several rows for each */
+    {"sm_80", {"cross_entropy", 2, {75, 776}}, 1e-4, 1, 6},
+    {"sm_90a", {"softmax", 3, {19, 2056, 2}}, 1e-5, 1, 6},
+    {"sm_90a", {"rms_norm", 3, {9, 8200, 0}}, 0.04, 1, 6},
+    {"sm_90a", {"cross_entropy", 2, {5, 20520}}, 1e-4, 1, 6},
     {"sm_90a", {"attention", 8, {1, 3, 1, 260, 201, 64, 1, 0}}, 0.02, 2, 1},
     {"sm_80", {"matmul", 6, {67, 75, 69, 2, 1, 2}}, 1e-4, 0, 2},
     {"sm_80", {"matmul", 6, {5, 130, 200, 0, 0, 2}}, 1e-4, 0, 2},
