@@ -47,6 +47,8 @@ static const weft_capability records[] = {
      .multiprocessors = 104},
     {AMD, .arch = "gfx942", .warp = 64, .registers = 131072, .l1_bytes = 32 << 10, .l2_bytes = 4 << 20,
      .multiprocessors = 304},
+    {AMD, .arch = "gfx1030", .warp = 32, .registers = 131072, .l1_bytes = 16 << 10, .l2_bytes = 4 << 20,
+     .multiprocessors = 36},
     {AMD, .arch = "gfx1100", .warp = 32, .registers = 196608, .l1_bytes = 32 << 10, .l2_bytes = 6 << 20,
      .multiprocessors = 48},
     {AMD, .arch = "gfx1200", .warp = 32, .registers = 196608, .l1_bytes = 32 << 10, .l2_bytes = 4 << 20,

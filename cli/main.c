@@ -85,7 +85,7 @@ const cli_command cli_commands[] = {
       {0}},
      cli_run_bisect},
     {"selftest",
-     "[cpu|cuda|cuda:ARCH|vulkan]",
+     "[cpu|cuda|vulkan|cuda:ARCH|amdgcn:ARCH]",
      "every op against the interpreter on this machine",
      {{"json", NULL, CLI_FLAG, NULL, "machine-readable"},
       {"seconds", NULL, CLI_NUMBER, "N", "stop after about that long: first variants come first"},

@@ -324,7 +324,7 @@ bool weft_llvm_print_convert(weft_llvm_printer *printer, int32_t at) {
     weft_dtype from = (weft_dtype)weft_ktype_of(printer->kernel, operand).elem, to = (weft_dtype)instr->type.elem;
     weft_llvm_name source = weft_llvm_type_of(printer, operand), result = weft_llvm_type_of(printer, at);
     if (!is_convertible(from) || !is_convertible(to)) {
-        weft_llvm_problem(printer, WEFT_UNSUPPORTED, at, "converts a type that has no values on CPUs");
+        weft_llvm_problem(printer, WEFT_UNSUPPORTED, at, "converts a type that has no values here");
         return true;
     }
     if (instr->op == WEFT_K_convert && fold_integer(printer, at, from, to, operand)) return true;

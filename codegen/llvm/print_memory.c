@@ -5,7 +5,7 @@
    BOOL is a byte in memory and i1 as a value. Read next: print_structure.c. */
 #include "codegen/llvm/print.h"
 
-static int alignment(const weft_kinstr *instr, weft_dtype elem) {
+int weft_llvm_alignment(const weft_kinstr *instr, weft_dtype elem) {
     int natural = weft_dtype_bits(elem) / 8;
     return instr->align_bytes > natural ? instr->align_bytes : natural;
 }
@@ -48,8 +48,7 @@ static weft_llvm_name vector_mask(weft_llvm_printer *printer, const weft_kinstr 
                                           lanes, one, lanes, lanes));
 }
 
-/* What masked-off lanes give: operand 3, zero when absent; in the memory's type. */
-static weft_llvm_name other_lanes(weft_llvm_printer *printer, const weft_kinstr *instr, weft_dtype elem, int lanes) {
+weft_llvm_name weft_llvm_other(weft_llvm_printer *printer, const weft_kinstr *instr, weft_dtype elem, int lanes) {
     weft_kval other = weft_koperand(printer->kernel, instr, 3);
     if (other == WEFT_KNONE)
         return elem == WEFT_F32 || elem == WEFT_F64 ? weft_llvm_float(0, elem, lanes)
@@ -63,7 +62,7 @@ static weft_llvm_name other_lanes(weft_llvm_printer *printer, const weft_kinstr 
 static void print_load(weft_llvm_printer *printer, int32_t at) {
     const weft_kinstr *instr = weft_llvm_instr(printer, at);
     weft_dtype elem = (weft_dtype)instr->type.elem;
-    int lanes = instr->type.lanes, align = alignment(instr, elem), id;
+    int lanes = instr->type.lanes, align = weft_llvm_alignment(instr, elem), id;
     weft_kval mask = weft_koperand(printer->kernel, instr, 2), index = weft_koperand(printer->kernel, instr, 1);
     bool gathers = weft_ktype_of(printer->kernel, index).lanes > 1;
     weft_llvm_name type = weft_llvm_memory_type(elem, lanes),
@@ -73,7 +72,7 @@ static void print_load(weft_llvm_printer *printer, int32_t at) {
     int pointer = address(printer, instr);
     if (gathers) {
         weft_llvm_name lanes_mask = vector_mask(printer, instr, lanes),
-                       other = other_lanes(printer, instr, elem, lanes);
+                       other = weft_llvm_other(printer, instr, elem, lanes);
         id = weft_llvm_define(printer,
                               "call %s @llvm.masked.gather.%s.v%dp0(<%d x ptr> %%t%d, i32 %d, <%d x i1> %s, %s %s)",
                               type.text, suffix.text, lanes, lanes, pointer, weft_dtype_bits(elem) / 8, lanes,
@@ -82,11 +81,11 @@ static void print_load(weft_llvm_printer *printer, int32_t at) {
         id = weft_llvm_define(printer, "load %s, ptr %%t%d, align %d", type.text, pointer, align);
     } else if (lanes > 1) {
         weft_llvm_name lanes_mask = vector_mask(printer, instr, lanes),
-                       other = other_lanes(printer, instr, elem, lanes);
+                       other = weft_llvm_other(printer, instr, elem, lanes);
         id = weft_llvm_define(printer, "call %s @llvm.masked.load.%s.p0(ptr %%t%d, i32 %d, <%d x i1> %s, %s %s)",
                               type.text, suffix.text, pointer, align, lanes, lanes_mask.text, type.text, other.text);
     } else {
-        weft_llvm_name other = other_lanes(printer, instr, elem, 1), condition = weft_llvm_value(printer, mask);
+        weft_llvm_name other = weft_llvm_other(printer, instr, elem, 1), condition = weft_llvm_value(printer, mask);
         id = weft_llvm_define(printer, "load %s, ptr %%t%d, align 1", type.text,
                               guarded_address(printer, instr, pointer));
         id = weft_llvm_define(printer, "select i1 %s, %s %%t%d, %s %s", condition.text, type.text, id, type.text,
@@ -103,7 +102,7 @@ static void print_store(weft_llvm_printer *printer, int32_t at) {
               value = weft_koperand(printer->kernel, instr, 3);
     weft_ktype from = weft_ktype_of(printer->kernel, value);
     weft_dtype elem = (weft_dtype)from.elem;
-    int lanes = from.lanes, align = alignment(instr, elem);
+    int lanes = from.lanes, align = weft_llvm_alignment(instr, elem);
     weft_llvm_name type = weft_llvm_memory_type(elem, lanes),
                    suffix = weft_llvm_suffix(elem == WEFT_BOOL ? WEFT_U8 : elem, lanes);
     weft_llvm_name stored = weft_llvm_value(printer, value);
@@ -131,23 +130,30 @@ static void print_store(weft_llvm_printer *printer, int32_t at) {
     }
 }
 
-static void print_atomic(weft_llvm_printer *printer, int32_t at) {
+const char *weft_llvm_atomic(weft_llvm_printer *printer, int32_t at) {
     const weft_kinstr *instr = weft_llvm_instr(printer, at);
-    weft_kval value = weft_koperand(printer->kernel, instr, 2);
-    weft_dtype elem = (weft_dtype)weft_ktype_of(printer->kernel, value).elem;
-    weft_dtype_kind kind = weft_dtype_kind_of(elem);
-    if (kind != WEFT_KIND_SIGNED && kind != WEFT_KIND_UNSIGNED) {
-        weft_llvm_problem(printer, WEFT_UNSUPPORTED, at, "has atomics of integers only");
-        return;
+    weft_ktype type = weft_ktype_of(printer->kernel, weft_koperand(printer->kernel, instr, 2));
+    weft_dtype_kind kind = weft_dtype_kind_of((weft_dtype)type.elem);
+    if ((kind != WEFT_KIND_SIGNED && kind != WEFT_KIND_UNSIGNED) || type.lanes != 1) {
+        weft_llvm_problem(printer, WEFT_UNSUPPORTED, at, "has atomics of one integer only");
+        return NULL;
     }
     bool sign = kind == WEFT_KIND_SIGNED;
-    const char *op = instr->i == WEFT_ATOMIC_ADD   ? "add"
-                     : instr->i == WEFT_ATOMIC_MIN ? sign ? "min" : "umin"
-                     : sign                        ? "max"
-                                                   : "umax";
-    weft_llvm_name type = weft_llvm_memory_type(elem, 1), number = weft_llvm_value(printer, value);
-    int pointer = address(printer, instr);
-    weft_llvm_define(printer, "atomicrmw %s ptr %%t%d, %s %s monotonic", op, pointer, type.text, number.text);
+    return instr->i == WEFT_ATOMIC_ADD   ? "add"
+           : instr->i == WEFT_ATOMIC_MIN ? sign ? "min" : "umin"
+           : sign                        ? "max"
+                                         : "umax";
+}
+
+static void print_atomic(weft_llvm_printer *printer, int32_t at) {
+    const weft_kinstr *instr = weft_llvm_instr(printer, at);
+    const char *op = weft_llvm_atomic(printer, at);
+    if (!op) return;
+    weft_kval value = weft_koperand(printer->kernel, instr, 2);
+    weft_llvm_name type = weft_llvm_type_of(printer, value), number = weft_llvm_value(printer, value);
+    int pointer = address(printer, instr),
+        id = weft_llvm_define(printer, "atomicrmw %s ptr %%t%d, %s %s monotonic", op, pointer, type.text, number.text);
+    if (instr->type.kind == WEFT_KIND_VALUE) weft_llvm_bind(printer, at, id);
 }
 
 static void print_variable(weft_llvm_printer *printer, int32_t at) {
@@ -156,16 +162,16 @@ static void print_variable(weft_llvm_printer *printer, int32_t at) {
     int count = array ? (int)instr->i : 1, first = printer->next;
     weft_llvm_name type = weft_llvm_elem_type((weft_dtype)instr->type.elem, instr->type.lanes);
     printer->next += count;
-    for (int i = 0; i < count; i++) weft_text_append(printer->entry, "  %%v%d = alloca %s\n", first + i, type.text);
+    for (int i = 0; i < count; i++)
+        weft_text_append(printer->entry, "  %%v%d = alloca %s%s\n", first + i, type.text,
+                         printer->dialect->stack_place);
     printer->slots[at] = (weft_llvm_slot){.kind = WEFT_LLVM_STORAGE, .id = first};
     if (!array)
-        weft_llvm_line(printer, "store %s %s, ptr %%v%d", type.text, weft_llvm_operand(printer, instr, 0).text, first);
+        weft_llvm_line(printer, "store %s %s, %s %%v%d", type.text, weft_llvm_operand(printer, instr, 0).text,
+                       printer->dialect->stack, first);
 }
 
-/* The alloca of a variable or of register `index`; -1 after a problem. */
-static int storage(weft_llvm_printer *printer, int32_t at) {
-    const weft_kinstr *instr = weft_llvm_instr(printer, at);
-    weft_kval object = weft_koperand(printer->kernel, instr, 0), index = weft_koperand(printer->kernel, instr, 1);
+int weft_llvm_storage(weft_llvm_printer *printer, int32_t at, weft_kval object, weft_kval index) {
     const weft_kinstr *definition = weft_llvm_instr(printer, object);
     int64_t number = 0;
     if (index != WEFT_KNONE && !weft_llvm_known(printer, index, &number)) {
@@ -182,16 +188,18 @@ static int storage(weft_llvm_printer *printer, int32_t at) {
 
 static void print_access(weft_llvm_printer *printer, int32_t at) {
     const weft_kinstr *instr = weft_llvm_instr(printer, at);
-    int id = storage(printer, at);
+    int id = weft_llvm_storage(printer, at, weft_koperand(printer->kernel, instr, 0),
+                               weft_koperand(printer->kernel, instr, 1));
     if (id < 0) return;
     if (instr->op == WEFT_K_get) {
         weft_llvm_bind(printer, at,
-                       weft_llvm_define(printer, "load %s, ptr %%v%d", weft_llvm_type_of(printer, at).text, id));
+                       weft_llvm_define(printer, "load %s, %s %%v%d", weft_llvm_type_of(printer, at).text,
+                                        printer->dialect->stack, id));
         return;
     }
     weft_kval value = weft_koperand(printer->kernel, instr, 2);
     weft_llvm_name type = weft_llvm_type_of(printer, value), name = weft_llvm_value(printer, value);
-    weft_llvm_line(printer, "store %s %s, ptr %%v%d", type.text, name.text, id);
+    weft_llvm_line(printer, "store %s %s, %s %%v%d", type.text, name.text, printer->dialect->stack, id);
 }
 
 bool weft_llvm_print_memory(weft_llvm_printer *printer, int32_t at) {

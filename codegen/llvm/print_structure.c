@@ -27,7 +27,7 @@ static void print_loop(weft_llvm_printer *printer, int32_t at, weft_llvm_name lo
     weft_llvm_name type = weft_llvm_type_of(printer, at);
     int head = weft_llvm_label(printer), before = printer->label, after = weft_llvm_label(printer), latch = head,
         variable = printer->next++, next = printer->next++;
-    bool nested = opens_block(printer, at + 1, end);
+    bool nested = printer->dialect->branches || opens_block(printer, at + 1, end);
     if (nested) latch = weft_llvm_label(printer);
     int enters = weft_llvm_define(printer, "icmp slt %s %s, %s", type.text, lo.text, hi.text);
     weft_llvm_line(printer, "br i1 %%t%d, label %%l%d, label %%l%d", enters, head, after);

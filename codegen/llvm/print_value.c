@@ -332,7 +332,6 @@ bool weft_llvm_print_value(weft_llvm_printer *printer, int32_t at) {
     weft_dtype elem = (weft_dtype)instr->type.elem;
     switch ((int)instr->op) {
     case WEFT_K_constant: print_constant(printer, at); return true;
-    case WEFT_K_thread: weft_llvm_bind_integer(printer, at, 0); return true;
     case WEFT_K_iota: print_iota(printer, at); return true;
     case WEFT_K_splat:
     case WEFT_K_extract:
