@@ -7,6 +7,7 @@
 #include "codegen/builders/builder.h"
 #include "codegen/target.h"
 #include "compile/lower.h"
+#include "compile/relower.h"
 #include "ir/print.h"
 #include "passes/pass.h"
 
@@ -179,13 +180,22 @@ static weft_status inspect_artifact(cli_arguments *arguments) {
     return status;
 }
 
+/* Of an artifact the program that would run here is shown; with an option that asks for the graph, or for another
+   target, the graph inside it. */
+static bool wants_graph(cli_arguments *arguments) {
+    return cli_text(arguments, "after", NULL) || cli_text(arguments, "kernel", NULL) || cli_flag(arguments, "wir") ||
+           cli_text(arguments, "target", NULL);
+}
+
 int cli_run_inspect(cli_arguments *arguments) {
-    if (cli_is_artifact(arguments->positional[0])) {
+    bool artifact = cli_is_artifact(arguments->positional[0]);
+    if (artifact && !wants_graph(arguments)) {
         weft_status status = inspect_artifact(arguments);
         return status ? cli_fail(status) : 0;
     }
     weft_graph *graph = NULL;
-    weft_status status = cli_open_graph(arguments, arguments->positional[0], 0, NULL, &graph);
+    weft_status status = artifact ? weft_graph_read_artifact(arguments->context, arguments->positional[0], &graph)
+                                  : cli_open_graph(arguments, arguments->positional[0], 0, NULL, &graph);
     if (!status) status = inspect_graph(arguments, graph);
     weft_graph_release(graph);
     return status ? cli_fail(status) : 0;

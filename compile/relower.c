@@ -114,18 +114,24 @@ static weft_status read_graph(weft_context *context, const weft_file *file, weft
     return status;
 }
 
+weft_status weft_graph_read_artifact(weft_context *context, const char *path, weft_graph **out_graph) {
+    weft_file file;
+    *out_graph = NULL;
+    WEFT_TRY(weft_file_map(path, &file), "reading %s", path);
+    weft_status status = read_graph(context, &file, out_graph);
+    weft_file_unmap(&file);
+    return status;
+}
+
 weft_status weft_compile_artifact(weft_context *context, const char *path, const weft_compile_options *options,
                                   weft_program **out_program) {
     WEFT_NEED(out_program, "out_program");
     *out_program = NULL;
     WEFT_NEED(context, "the context");
     WEFT_NEED(path, "the path");
-    weft_file file;
     weft_graph *graph = NULL;
-    WEFT_TRY(weft_file_map(path, &file), "compiling %s", path);
-    weft_status status = read_graph(context, &file, &graph);
+    weft_status status = weft_graph_read_artifact(context, path, &graph);
     if (!status) status = weft_compile(graph, options, out_program);
     weft_graph_release(graph);
-    weft_file_unmap(&file);
     return weft_status_annotate(status, __FILE__, __LINE__, "compiling %s", path);
 }

@@ -10,5 +10,7 @@
 
 /* Appends the graph's text; its constants are added and stay the graph's. */
 weft_status weft_graph_text_make(weft_graph *graph, weft_constants *constants, weft_text *text) WEFT_MUST_USE;
+/* The graph inside an artifact. */
+weft_status weft_graph_read_artifact(weft_context *context, const char *path, weft_graph **out_graph) WEFT_MUST_USE;
 
 #endif

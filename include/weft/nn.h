@@ -23,8 +23,12 @@ typedef struct weft_parameters_options {
     weft_safetensors *weights; /* initial values by name instead; a missing or unfitting one is a problem. Borrowed */
     bool constant;             /* constants instead of states: inference */
     bool decay_vectors;        /* decay_scale is 1 for all; default: 0 for those of rank below 2 (biases, norms) */
+    /* Mixed precision: BF16 or F16. The model gets parameters of rank 2 and more in this dtype, from a second state
+       NAME/rounded that the optimizer writes together with the parameter; gradients, moments and the parameter itself
+       stay in `dtype`. Default: `dtype` */
+    weft_dtype compute;
 } weft_parameters_options;
-#define WEFT_PARAMETERS_OPTIONS_INIT {sizeof(weft_parameters_options), 0, (weft_dtype)0, 0, false, false}
+#define WEFT_PARAMETERS_OPTIONS_INIT {sizeof(weft_parameters_options), 0, (weft_dtype)0, 0, false, false, (weft_dtype)0}
 /* options may be NULL. The graph must outlive the parameters. */
 WEFT_API weft_status weft_parameters_create(weft_context *context, weft_graph *g,
                                             const weft_parameters_options *options,
@@ -32,21 +36,24 @@ WEFT_API weft_status weft_parameters_create(weft_context *context, weft_graph *g
 WEFT_API void weft_parameters_release(weft_parameters *parameters);
 
 typedef enum weft_init_kind { WEFT_INIT_ZEROS, WEFT_INIT_ONES, WEFT_INIT_NORMAL, WEFT_INIT_UNIFORM } weft_init_kind;
-/* Declares one and returns its value. scale: standard deviation (normal), half width (uniform in [-scale, scale)). */
+/* Declares one and returns what the model computes with: its value, in mixed precision the copy in 16 bits. scale:
+ * standard deviation (normal), half width (uniform in [-scale, scale)). */
 WEFT_API weft_value *weft_parameters_add(weft_parameters *parameters, const char *name, weft_init_kind init,
                                          double scale, int rank, const int64_t *shape);
 WEFT_API weft_graph *weft_parameters_graph(const weft_parameters *parameters);
 WEFT_API int weft_parameters_count(const weft_parameters *parameters);
 /* For weft_optim_update and its relatives; borrowed, valid until the next weft_parameters_add. */
 WEFT_API weft_parameter *weft_parameters_list(weft_parameters *parameters);
-/* Sets the gradient of every parameter. */
+/* Sets the gradient of every parameter, in the parameter's dtype, whichever of value and copy the loss depends on. */
 WEFT_API void weft_parameters_gradient(weft_parameters *parameters, weft_value *loss);
 
-/* x [..., I] times weight [O, I] transposed, plus bias [O] (NULL = none). */
+/* x [..., I] times weight [O, I] transposed, plus bias [O] (NULL = none). x and bias are converted to the weight's
+   dtype where they have another one: mixed precision. */
 WEFT_API weft_value *weft_nn_linear(weft_graph *g, weft_value *x, weft_value *weight, weft_value *bias);
 
 /* The exact gelu (weft_gelu, approximate false) for training: its derivative is one factor that the forward pass keeps,
-   Phi(x) + x phi(x), instead of the pieces that a derivative through its definition needs. */
+   Phi(x) + x phi(x), instead of the pieces that a derivative through its definition needs. 16-bit floats are computed
+   in f32; the factor is rounded to x's dtype. */
 WEFT_API weft_value *weft_nn_gelu(weft_graph *g, weft_value *x);
 
 /* x / (1 - rate) where a bit drawn for the element says so, with probability 1 - rate, else 0 (Srivastava et al. 2014).
@@ -90,16 +97,35 @@ typedef struct weft_nn_vit_options {
 WEFT_API weft_value *weft_nn_vit(weft_graph *g, weft_safetensors *weights, const weft_nn_vit_options *options,
                                  weft_value *images);
 
+/* A vision transformer with parameters of its own, for training: weights by the same names, initial values normal with
+   deviation 0.02 (cut at nothing), biases zero, class token and positions normal with 0.02. In mixed precision
+   products, attention and gelu are in 16 bits, norms, residual stream and logits in the parameters' dtype. */
+typedef struct weft_nn_vit_model {
+    size_t struct_bytes;
+    int layers, heads;
+    int64_t width, patch, classes; /* classes 0: normalised tokens instead of logits */
+    double epsilon;                /* default 1e-6 */
+    bool mean_pool;                /* no class token: classify the mean of the tokens */
+} weft_nn_vit_model;
+#define WEFT_NN_VIT_MODEL_INIT {sizeof(weft_nn_vit_model), 0, 0, 0, 0, 0, 0.0, false}
+/* images [B, C, height, width] of the parameters' dtype, extents that are numbers -> logits [B, classes] or tokens. */
+WEFT_API weft_value *weft_nn_vit_train(weft_parameters *parameters, const weft_nn_vit_model *model, weft_value *images);
+
 /* A GPT: tokens [B, T] i64 -> logits [B, T, vocabulary]. Pre-norm blocks, learned positions, one projection for query,
    key and value, exact GELU, output weights tied to the embedding. Names and initial values as nanoGPT:
-   transformer.wte.weight, transformer.h.N.attn.c_attn.weight ([3 D, D]), ... Source: Radford et al. 2019. */
+   transformer.wte.weight, transformer.h.N.attn.c_attn.weight ([3 D, D]), ... In mixed precision
+   (weft_parameters_options) products, attention and gelu are in 16 bits; embeddings, the residual stream and norms in
+   the parameters' dtype, logits are converted to it. Source: Radford et al. 2019. */
 typedef struct weft_nn_gpt_options {
     size_t struct_bytes;
     int layers, heads;
     int64_t width, vocabulary, context;
-    bool bias; /* of linear layers and norms */
+    bool bias;        /* of linear layers and norms */
+    double dropout;   /* of the embedding and of what blocks add to the stream; not of attention's weights */
+    weft_value *step; /* with dropout: weft_optim_step */
+    uint32_t seed;    /* of dropout */
 } weft_nn_gpt_options;
-#define WEFT_NN_GPT_OPTIONS_INIT {sizeof(weft_nn_gpt_options), 0, 0, 0, 0, 0, false}
+#define WEFT_NN_GPT_OPTIONS_INIT {sizeof(weft_nn_gpt_options), 0, 0, 0, 0, 0, false, 0.0, 0, 0}
 WEFT_API weft_value *weft_nn_gpt(weft_parameters *parameters, const weft_nn_gpt_options *options, weft_value *tokens);
 
 #ifdef __cplusplus

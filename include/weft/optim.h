@@ -34,6 +34,8 @@ typedef struct weft_parameter {
     weft_value *curvature; /* Sophia only: gradient of the loss with labels drawn from the model */
     weft_value *updated;   /* set by weft_optim_update: what it holds after the step */
     double rate_scale, decay_scale; /* times rate and decay: groups are parameters with the same scales */
+    weft_value *rounded; /* what the model computes with instead: a read of the state NAME/rounded, a copy of the value
+                            in 16 bits that is written where the value is; NULL = none */
 } weft_parameter;
 
 /* id, name, beta1, beta2, beta3, epsilon, decoupled. decoupled: decay shrinks the parameter by rate * decay; else

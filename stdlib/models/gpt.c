@@ -1,6 +1,9 @@
 /* GPT (Radford et al. 2019) with the names and initial values of nanoGPT: normal with deviation 0.02, projections onto
-   the residual stream 0.02 / sqrt(2 layers). B batch, T tokens, D width, H heads, V vocabulary. */
+   the residual stream 0.02 / sqrt(2 layers). B batch, T tokens, D width, H heads, V vocabulary.
+   Mixed precision: weft/nn.h. */
 #include "weft/nn.h"
+
+#include "stdlib/nn/mixed.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,6 +13,8 @@ typedef struct gpt {
     weft_parameters *p;
     const weft_nn_gpt_options *o;
     int layer;
+    uint32_t site;    /* of the next dropout */
+    weft_dtype dtype; /* of the residual stream: the parameters' */
 } gpt;
 
 static const double deviation = 0.02;
@@ -32,6 +37,10 @@ static weft_value *norm(const gpt *m, const char *name, weft_value *x) {
     weft_value *scale = parameter(m, weight, WEFT_INIT_ONES, 0, 1, shape);
     weft_value *shift = m->o->bias ? parameter(m, bias, WEFT_INIT_ZEROS, 0, 1, shape) : NULL;
     return weft_layer_norm(m->g, x, scale, shift, 1, last, 1e-5);
+}
+
+static weft_value *dropout(gpt *m, weft_value *x) {
+    return weft_nn_dropout(m->g, x, m->o->dropout, m->o->step, m->o->seed, m->site++);
 }
 
 static weft_value *linear(const gpt *m, const char *name, weft_value *x, int64_t outputs, int64_t inputs,
@@ -64,27 +73,41 @@ static weft_value *attention(const gpt *m, weft_value *x, double residual_scale)
     return linear(m, "attn.c_proj", mixed, width, width, residual_scale);
 }
 
-static weft_value *block(const gpt *m, weft_value *x) {
+static weft_value *block(gpt *m, weft_value *x) {
     int64_t width = m->o->width;
     double residual_scale = deviation / sqrt(2.0 * m->o->layers);
-    x = weft_add(m->g, x, attention(m, norm(m, "ln_1", x), residual_scale));
+    weft_value *mixed = attention(m, norm(m, "ln_1", x), residual_scale);
+    x = weft_add(m->g, x, dropout(m, weft_nn_as(m->g, mixed, m->dtype)));
     weft_value *wide = linear(m, "mlp.c_fc", norm(m, "ln_2", x), 4 * width, width, deviation);
     weft_value *narrow = linear(m, "mlp.c_proj", weft_nn_gelu(m->g, wide), width, 4 * width, residual_scale);
-    return weft_add(m->g, x, narrow);
+    return weft_add(m->g, x, dropout(m, weft_nn_as(m->g, narrow, m->dtype)));
+}
+
+/* An embedding is read from the parameter itself, not from its copy in 16 bits. */
+static weft_value *table(const gpt *m, const char *name, int64_t rows, weft_value **out_rounded) {
+    int count = weft_parameters_count(m->p);
+    weft_value *rounded = parameter(m, name, WEFT_INIT_NORMAL, deviation, 2, (int64_t[]){rows, m->o->width});
+    if (out_rounded) *out_rounded = rounded;
+    return weft_parameters_count(m->p) > count ? weft_parameters_list(m->p)[count].value : rounded;
 }
 
 weft_value *weft_nn_gpt(weft_parameters *parameters, const weft_nn_gpt_options *options, weft_value *tokens) {
     if (!parameters) return NULL; /* there is no graph for a problem; what takes the result has one */
     static const weft_nn_gpt_options none = WEFT_NN_GPT_OPTIONS_INIT;
     if (!options) options = &none;
-    gpt m = {weft_parameters_graph(parameters), parameters, options, -1};
-    weft_value *table =
-        parameter(&m, "wte.weight", WEFT_INIT_NORMAL, deviation, 2, (int64_t[]){options->vocabulary, options->width});
-    weft_value *positions =
-        parameter(&m, "wpe.weight", WEFT_INIT_NORMAL, deviation, 2, (int64_t[]){options->context, options->width});
-    weft_value *x = weft_add(m.g, weft_embedding(m.g, table, tokens),
+    weft_nn_gpt_options own = *options;
+    gpt m = {weft_parameters_graph(parameters), parameters, &own, -1, 0, WEFT_INVALID};
+    if (own.dropout > 0 && !own.step) {
+        weft_graph_report(m.g, WEFT_STATUS(WEFT_INVALID_ARGUMENT, "dropout needs the number of the step"));
+        own.dropout = 0;
+    }
+    weft_value *head, *words = table(&m, "wte.weight", options->vocabulary, &head);
+    weft_value *positions = table(&m, "wpe.weight", options->context, NULL);
+    m.dtype = weft_value_dtype(words);
+    weft_value *x = weft_add(m.g, weft_embedding(m.g, words, tokens),
                              weft_slice_axis(m.g, positions, 0, 0, weft_value_dim(tokens, 1)));
+    x = dropout(&m, x);
     for (m.layer = 0; m.layer < options->layers; m.layer++) x = block(&m, x);
     m.layer = -1;
-    return weft_nn_linear(m.g, norm(&m, "ln_f", x), table, NULL);
+    return weft_nn_as(m.g, weft_nn_linear(m.g, norm(&m, "ln_f", x), head, NULL), m.dtype);
 }

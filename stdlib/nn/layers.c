@@ -2,25 +2,34 @@
 #include "weft/nn.h"
 #include "weft/transform.h"
 
+#include "stdlib/nn/mixed.h"
+
 weft_value *weft_nn_linear(weft_graph *g, weft_value *x, weft_value *weight, weft_value *bias) {
     int64_t swap[2] = {1, 0};
-    weft_value *y = weft_matmul(g, x, weft_transpose(g, weight, swap));
-    return bias ? weft_add(g, y, bias) : y;
+    weft_dtype dtype = weft_value_dtype(weight);
+    weft_value *y = weft_matmul(g, weft_nn_as(g, x, dtype), weft_transpose(g, weight, swap));
+    return bias ? weft_add(g, y, weft_nn_as(g, bias, dtype)) : y;
+}
+
+/* 16-bit floats are widened: what follows rounds once, at its end. */
+static weft_value *wide(weft_graph *g, weft_value *x) {
+    weft_dtype dtype = weft_value_dtype(x);
+    return dtype == WEFT_BF16 || dtype == WEFT_F16 ? weft_convert(g, x, WEFT_F32) : x;
 }
 
 static void gelu(void *self, weft_graph *g, weft_value *const *arguments, weft_value **results) {
     (void)self;
-    results[0] = weft_gelu(g, arguments[0], false);
+    results[0] = weft_nn_as(g, weft_gelu(g, wide(g, arguments[0]), false), weft_value_dtype(arguments[0]));
 }
 
 /* arguments: x and its tangent. Phi and phi: distribution and density of the standard normal. */
 static void gelu_tangent(void *self, weft_graph *g, weft_value *const *arguments, weft_value **results) {
     (void)self;
-    weft_value *x = arguments[0], *scaled = weft_mul_number(g, x, 0.70710678118654752440); /* x / sqrt(2) */
+    weft_value *x = wide(g, arguments[0]), *scaled = weft_mul_number(g, x, 0.70710678118654752440); /* x / sqrt(2) */
     weft_value *distribution = weft_mul_number(g, weft_add_number(g, weft_erf(g, scaled), 1), 0.5);
     weft_value *density = weft_mul_number(g, weft_exp(g, weft_neg(g, weft_square(g, scaled))), 0.39894228040143267794);
     weft_value *factor = weft_add(g, distribution, weft_mul(g, x, density));
-    results[0] = weft_mul(g, arguments[1], factor);
+    results[0] = weft_mul(g, arguments[1], weft_nn_as(g, factor, weft_value_dtype(arguments[0])));
 }
 
 weft_value *weft_nn_gelu(weft_graph *g, weft_value *x) {

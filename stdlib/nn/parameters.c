@@ -5,11 +5,13 @@
 
 #include "base/arena.h"
 #include "base/context.h"
+#include "base/dtype.h"
 #include "base/need.h"
 #include "stdlib/random.h"
 #include "weft/transform.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 struct weft_parameters {
@@ -33,6 +35,7 @@ weft_status weft_parameters_create(weft_context *context, weft_graph *g, const w
     p->graph = g, p->context = context;
     WEFT_OPTIONS_READ(p->options, options);
     if (p->options.dtype == WEFT_INVALID) p->options.dtype = WEFT_F32;
+    if (p->options.compute == WEFT_INVALID) p->options.compute = p->options.dtype;
     weft_arena_init(context->allocator, &p->arena);
     weft_context_retain(context);
     *out_parameters = p;
@@ -102,10 +105,33 @@ static weft_status read_tensor(const weft_parameters *p, const char *name, int r
 
 /* -- declaration */
 
+/* State NAME/rounded, which starts as the parameter does. */
+static weft_status add_rounded(weft_parameters *p, weft_parameter *entry) {
+    char name[256];
+    weft_tensor *initial, *rounded;
+    int length = snprintf(name, sizeof name, "%s/rounded", entry->name);
+    if (length < 0 || (size_t)length >= sizeof name)
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "the name of parameter %.40s... is too long", entry->name);
+    initial = entry->initial;
+    WEFT_TRY(weft_tensor_create(p->context, p->options.compute, weft_tensor_rank(initial), weft_tensor_shape(initial),
+                                &rounded),
+             "parameter %s", entry->name);
+    for (int64_t i = 0; i < weft_tensor_element_count(initial); i++)
+        weft_element_set_double(p->options.compute, weft_tensor_data(rounded), i,
+                                weft_element_double(p->options.dtype, weft_tensor_data(initial), i));
+    weft_graph_state(p->graph, name, rounded);
+    weft_tensor_release(rounded);
+    entry->rounded = weft_state_read(p->graph, name);
+    return NULL;
+}
+
 static weft_status add(weft_parameters *p, const char *name, weft_init_kind init, double scale, int rank,
                        const int64_t *shape) {
     if (p->options.dtype != WEFT_F32 && p->options.dtype != WEFT_F64)
         return WEFT_STATUS(WEFT_UNSUPPORTED, "parameters are f32 or f64, not %s", weft_dtype_name(p->options.dtype));
+    if (p->options.compute != p->options.dtype && p->options.compute != WEFT_BF16 && p->options.compute != WEFT_F16)
+        return WEFT_STATUS(WEFT_UNSUPPORTED, "mixed precision is bf16 or f16, not %s",
+                           weft_dtype_name(p->options.compute));
     if (!WEFT_ARRAY_RESERVE(p->context->allocator, p->list, p->capacity, (size_t)p->count + 1))
         return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for parameter %s", name);
     weft_parameter entry = {.rate_scale = 1, .decay_scale = rank > 1 || p->options.decay_vectors ? 1 : 0};
@@ -120,6 +146,11 @@ static weft_status add(weft_parameters *p, const char *name, weft_init_kind init
         weft_graph_state(p->graph, name, entry.initial);
         entry.value = weft_state_read(p->graph, name);
     }
+    bool rounds = p->options.compute != p->options.dtype && rank > 1;
+    if (rounds && p->options.constant)
+        entry.rounded = weft_convert(p->graph, entry.value, p->options.compute);
+    else if (rounds)
+        WEFT_TRY(add_rounded(p, &entry), "adding a parameter");
     p->list[p->count++] = entry;
     return NULL;
 }
@@ -127,7 +158,8 @@ static weft_status add(weft_parameters *p, const char *name, weft_init_kind init
 weft_value *weft_parameters_add(weft_parameters *p, const char *name, weft_init_kind init, double scale, int rank,
                                 const int64_t *shape) {
     weft_status status = add(p, name, init, scale, rank, shape);
-    if (!status) return p->list[p->count - 1].value;
+    const weft_parameter *last = p->count ? &p->list[p->count - 1] : NULL;
+    if (!status) return last->rounded ? last->rounded : last->value;
     weft_graph_report(p->graph, status);
     return weft_full(p->graph, WEFT_F32, rank, shape,
                      0); /* the problem is recorded: the shape lets the rest be checked */
@@ -140,15 +172,25 @@ weft_parameter *weft_parameters_list(weft_parameters *p) { return p ? p->list : 
 void weft_parameters_gradient(weft_parameters *p, weft_value *loss) {
     if (!p) return;
     size_t bytes;
-    weft_value **values = weft_size_multiply((size_t)p->count * 2 + 1, sizeof(weft_value *), &bytes)
+    weft_value **values = weft_size_multiply((size_t)p->count * 4 + 1, sizeof(weft_value *), &bytes)
                               ? weft_allocate(p->context->allocator, bytes)
                               : NULL;
     if (!values) {
         weft_graph_report(p->graph, WEFT_STATUS(WEFT_OUT_OF_MEMORY, "gradients of %d parameters", p->count));
         return;
     }
-    for (int i = 0; i < p->count; i++) values[i] = p->list[i].value;
-    weft_gradient(p->graph, loss, NULL, p->count, values, values + p->count);
-    for (int i = 0; i < p->count; i++) p->list[i].gradient = values[p->count + i];
+    int count = 0; /* values first, then copies */
+    for (int i = 0; i < p->count; i++) values[count++] = p->list[i].value;
+    for (int i = 0; i < p->count; i++)
+        if (p->list[i].rounded) values[count++] = p->list[i].rounded;
+    weft_value **gradients = values + count;
+    weft_gradient(p->graph, loss, NULL, count, values, gradients);
+    for (int i = 0, copy = p->count; i < p->count; i++) {
+        weft_parameter *entry = &p->list[i];
+        entry->gradient = gradients[i];
+        if (!entry->rounded) continue;
+        weft_value *other = weft_convert(p->graph, gradients[copy++], p->options.dtype);
+        entry->gradient = weft_add(p->graph, gradients[i], other); /* mostly one of them is zero */
+    }
     weft_free(p->context->allocator, values, bytes);
 }

@@ -153,6 +153,8 @@ static weft_value *look_ahead(weft_optim_pass *pass, weft_value *fast) {
 void weft_optim_finish(weft_optim_pass *pass, weft_value *updated) {
     if (pass->o->lookahead > 0) updated = look_ahead(pass, updated);
     weft_optim_updates_add(pass->updates, pass->p->name, updated);
+    if (pass->p->rounded)
+        weft_optim_state_set(pass, "rounded", weft_convert(pass->g, updated, weft_value_dtype(pass->p->rounded)));
     pass->p->updated = updated;
 }
 
