@@ -192,7 +192,8 @@ static weft_status share_memory(weft_bench *b, const weft_node *node) {
     return NULL;
 }
 
-/* choice: which of the builder's proposals; past the last = UNSUPPORTED */
+/* choice: which of the builder's proposals; past the last = OUT_OF_RANGE. Thousands: bits of schedule.way that differ.
+ */
 static weft_status build_fusion(weft_bench *b, const weft_node *fusion, int choice, int number) {
     const char *anchor = weft_node_string(fusion, WEFT_ATTR_anchor, ""), *reason = "";
     const weft_builder *builder = weft_builder_find(anchor, b->graph, fusion, &b->capability, &reason);
@@ -205,16 +206,20 @@ static weft_status build_fusion(weft_bench *b, const weft_node *fusion, int choi
                                   .thread_count = bench.capability->multiprocessors};
     weft_schedule schedules[16];
     int count = builder->propose(&request, 16, schedules);
+    int way = choice / 1000;
+    choice %= 1000;
     if (choice >= count) return WEFT_STATUS(WEFT_OUT_OF_RANGE, "%s proposes %d schedules", builder->name, count);
+    schedules[choice].way ^= way;
     request.schedule = &schedules[choice];
     weft_kernel_plan plan;
     WEFT_TRY(builder->build(&request, &plan), "building %s", anchor);
     size_t used = strlen(b->text);
     snprintf(b->text + used, sizeof b->text - used,
-             "%s%s %dx%d threads %d stages %d consumers %d cluster %d tail %d split %d promote %d", used ? "; " : "",
-             request.schedule->builder ? request.schedule->builder : anchor, request.schedule->tile_m,
+             "%s%s %dx%d threads %d stages %d consumers %d cluster %d tail %d split %d promote %d way %d",
+             used ? "; " : "", request.schedule->builder ? request.schedule->builder : anchor, request.schedule->tile_m,
              request.schedule->tile_n, request.schedule->threads, request.schedule->stages, request.schedule->consumers,
-             request.schedule->cluster, request.schedule->tail, request.schedule->split, request.schedule->promote);
+             request.schedule->cluster, request.schedule->tail, request.schedule->split, request.schedule->promote,
+             request.schedule->way);
     return bind_plan(b, fusion, &plan);
 }
 

@@ -3,7 +3,7 @@
 Both sides run in this process, on PyTorch's stream, on the same random tensors. Timing is by rounds: every round runs each
 candidate once behind a flush of the L2 cache and a device sleep that lets the host run ahead, so that all candidates see
 the same clocks and none is charged for its launch; the median counts.
-usage: gpu_peers.py LIBRARY OUT.json [part ...]     parts: test gemm fused tf32 fp8 mma ragged attention attention-bwd decode row flat mlp depthwise
+usage: gpu_peers.py LIBRARY OUT.json [part ...]     parts: test gemm fused tf32 fp8 mma ragged attention attention-bwd attention-ways decode row flat mlp depthwise
 """
 import ctypes, json, math, os, sys, time
 import torch
@@ -562,10 +562,14 @@ def backward_verdicts(label, inputs, outs, causal, places, wide):
 BACKWARD_WAYS = ("fixed order", "any order", "two kernels", "sums", "owned sums")  # the builder's proposals
 
 
+def way_name(choice):
+    return BACKWARD_WAYS[choice % 1000] + (f" way {choice // 1000}" if choice >= 1000 else "")
+
+
 def test_backward(numbers, choice, name="attention_backward"):
     b, h, hkv, t, s, d, causal, dtype = numbers
     inputs, outs = backward_tensors(*numbers)
-    label = f"{name} {numbers} {BACKWARD_WAYS[choice]}"
+    label = f"{name} {numbers} {way_name(choice)}"
     kernel = Kernel(name, numbers, choice)
     given, results_of = inputs, outs
     if name == "attention_gradient":
@@ -578,7 +582,7 @@ def test_backward(numbers, choice, name="attention_backward"):
     kernel(given, results_of)
     torch.cuda.synchronize()
     same = [torch.equal(x.view(torch.uint8), y.view(torch.uint8)) for x, y in zip(first, results_of)]
-    wanted_same = same[-2:] if choice in (1, 3) else same  # dk and dv are in a fixed order always
+    wanted_same = same[-2:] if choice % 1000 in (1, 3) else same  # dk and dv are in a fixed order always
     if not all(wanted_same):
         failures.append(f"{label}: two runs differ: {same}")
     error = backward_verdicts(label, inputs, outs, causal, [(n, m) for n in range(b) for m in range(hkv)], torch.float64)
@@ -662,6 +666,40 @@ def part_attention_bwd():
         for kernel in kernels:
             kernel.release()
         del inputs, outs, runs
+        torch.cuda.empty_cache()
+
+
+# (b, h, s, d, causal): proposals and, in thousands, ways of the kernel of keys (attention_backward_hopper.h)
+WAYS = [((4, 16, 4096, 64, 0), [3, 1003, 2003, 4003, 8003, 5003, 6003, 17003, 21003, 2, 1002, 2002, 16002]),
+        ((32, 12, 1024, 64, 1), [3, 4003, 4, 4004, 5004, 6004]),
+        ((2, 16, 8192, 128, 1), [3, 1003, 2003, 17003]),
+        ((4, 16, 4096, 64, 1), [3, 1003, 2003, 5003, 2, 1002])]
+
+
+def part_attention_ways():
+    """Ways of the backward kernel of keys, each tested small, then timed beside the others."""
+    torch.manual_seed(4)
+    begun = time.time()
+    for (b, h, s, d, causal), choices in WAYS:
+        if time.time() - begun > 80:
+            print(f"attention-ways {b}x{h}x{s}x{d}: not measured, the time is up", flush=True)
+            continue
+        for choice in choices:
+            test_backward((1, 2, 1, 300, 333, d, causal, 0), choice)
+        numbers = (b, h, h, s, s, d, causal, 0)
+        inputs, outs = backward_tensors(*numbers)
+        kernels = {way_name(choice): Kernel("attention_backward", numbers, choice) for choice in choices}
+        times = rounds({name: lambda k=k: k(inputs, outs) for name, k in kernels.items()}, 11, 2)
+        label = f"{b}x{h}x{s}x{d} {'causal' if causal else 'full'}"
+        for name, kernel in kernels.items():
+            kernel(inputs, outs)
+            error = backward_verdicts(f"attention-ways {label} {name}", inputs, outs, causal, [(b - 1, h - 1)], torch.float32)
+            split = kernel_times(lambda: kernel(inputs, outs))
+            rate = 10.0 * b * h * s * s * d * (0.5 if causal else 1) / times[name] * 1e-12
+            print(f"attention-ways {label} {name}: {times[name] * 1e6:.1f} us, {rate:.0f} TFLOP/s, error {error:.1e}; us: {split}", flush=True)
+            results.append({"part": "attention-ways", "case": f"{label} {name}", "seconds": times[name], "kernels": split, "error": error})
+            kernel.release()
+        del inputs, outs
         torch.cuda.empty_cache()
 
 

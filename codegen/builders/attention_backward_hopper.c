@@ -105,6 +105,8 @@ weft_kval weft_backward_statistics_map(weft_backward *b, const char *name) {
     map->extent[0] = b->queries, map->extent[1] = b->heads;
     map->stride_bytes[1] = weft_dim_multiply(b->k->dims, b->rows, 4);
     map->box[0] = b->bm, map->box[1] = 1;
+    if (b->way & WEFT_BACKWARD_PLAIN_STATISTICS)
+        map->rank = 1, map->extent[0] = weft_dim_multiply(b->k->dims, b->rows, b->heads);
     return weft_kernel_buffer(b->k, WEFT_ARGUMENT_TENSOR_MAP, b->plan->map_count++, WEFT_F32, false, name);
 }
 
@@ -156,6 +158,7 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
                        .width = weft_attention_width(q),
                        .columns = (int)q->dims[3],
                        .bm = request->schedule->tile_m,
+                       .way = request->schedule->way,
                        .causal = weft_node_int(node, WEFT_ATTR_causal, 0) != 0,
                        .sums = request->schedule->split != TWO_KERNELS,
                        .owned = request->schedule->split == OWNED_SUMS};
@@ -163,6 +166,8 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
         request->schedule->tile_n != WEFT_BACKWARD_KEYS || request->schedule->stages != 2)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-backward-hopper: schedule %dx%d",
                            request->schedule->tile_m, request->schedule->tile_n);
+    if ((b.way & WEFT_BACKWARD_TWO_KEYS && b.width != 64) || (b.way & WEFT_BACKWARD_PLAIN_STATISTICS && !b.sums))
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-backward-hopper: way %d", b.way);
     if (b.owned && b.width != 64)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-backward-hopper: owned sums of %d columns", b.width);
     b.scale = scale == 0 ? 1 / sqrt((double)b.columns) : scale;

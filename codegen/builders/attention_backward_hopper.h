@@ -23,6 +23,17 @@ enum {
     WEFT_BACKWARD_TAKE_64 = 232
 };
 
+/* schedule.way: how the kernel of keys keeps the tensor cores busy. Turns: consumers issue their products one after the
+   other, the scores alone or everything, so that one makes weights while the other multiplies. Two keys: keys and
+   values of the next tile are loaded beside those in use. */
+enum {
+    WEFT_BACKWARD_TURNS_SCORES = 1,
+    WEFT_BACKWARD_TURNS_ALL = 2,
+    WEFT_BACKWARD_TWO_KEYS = 4,
+    WEFT_BACKWARD_PLAIN_STATISTICS = 8, /* padded statistics as one row */
+    WEFT_BACKWARD_EARLY_DV = 16         /* dV is issued before dS is made */
+};
+
 /* Operands and results of attention_backward. */
 enum { WEFT_BACKWARD_Q, WEFT_BACKWARD_K, WEFT_BACKWARD_V, WEFT_BACKWARD_O, WEFT_BACKWARD_LSE, WEFT_BACKWARD_DO };
 enum { WEFT_BACKWARD_DQ, WEFT_BACKWARD_DK, WEFT_BACKWARD_DV };
@@ -38,7 +49,7 @@ typedef struct weft_backward {
     weft_dim queries, keys, heads, key_heads, group; /* heads, key_heads: of all batches together */
     weft_dim tiles, rows;                            /* of bm queries of a head; rows = bm * tiles */
     int width, columns; /* columns: D; width: 64 or 128 columns that a tile has, zeros past D */
-    int bm;
+    int bm, way;
     bool causal;
     bool sums;    /* dQ is added up by the kernel of keys */
     bool owned;   /* by one block for each key head, so in a fixed order; its last addition is the result */

@@ -10,8 +10,9 @@
 
    Step words: the producer writes first query, flags, padded row and row in memory of each step into a ring of four, so
    that consumers hold no coordinates. Named barriers: 1 + 2 b + w consumer w has written its dS of buffer b; 5 + 2 b +
-   w it has read the other's; 9 + w its own 128 threads. Tiles are taken from a counter, heads that share the L2 side by
-   side, the longest first; an owner takes heads. Read next: attention_backward_hopper_queries.c. */
+   w it has read the other's; 9 + w its own 128 threads; 11 + w its turn at the tensor cores. Tiles are taken from a
+   counter, heads that share the L2 side by side, the longest first; an owner takes heads. Read next:
+   attention_backward_hopper_queries.c. */
 #include "codegen/builders/attention_backward_hopper.h"
 
 #include <math.h>
@@ -20,7 +21,7 @@ enum { STAGES = 2, STEP_WORDS = 4, STEPS = 4 };
 enum { STEP_QUERY, STEP_FLAGS, STEP_ROW, STEP_LINE };
 enum { FLAG_MASKED = 1, FLAG_FIRST = 2, FLAG_LAST = 4 }; /* first, last: block of keys that adds to these queries */
 enum { TILE_STEPS, TILE_KEY, TILE_HEAD, TILE_ZERO };
-enum { DS_WRITTEN = 1, DS_READ = 5, OWN_THREADS = 9 };
+enum { DS_WRITTEN = 1, DS_READ = 5, OWN_THREADS = 9, TURN = 11 };
 
 typedef struct key_kernel {
     weft_backward *b;
@@ -30,7 +31,7 @@ typedef struct key_kernel {
     weft_kval q_full, q_empty, do_full, do_empty, kv_full, kv_empty, tile_full, tile_empty;
     weft_kval t, s, key_heads, group, tiles_q, together; /* lengths */
     weft_kval last_block;                                /* of keys; the producer's */
-    int kv_bytes, kv_box, q_bytes, q_box, ds_bytes, out_bytes;
+    int kv_bytes, kv_box, kv_buffers, q_bytes, q_box, ds_bytes, out_bytes;
     int statistics; /* f32 of a stage: bm, and what keeps stages at multiples of 128 bytes */
 } key_kernel;
 
@@ -59,6 +60,11 @@ static weft_kval parity_of(const key_kernel *e, weft_kval n) {
 }
 static weft_kval other(const key_kernel *e, weft_kval parity) {
     return weft_k_xor(e->k, parity, weft_k_integer(e->k, WEFT_U32, 1));
+}
+/* Buffer of the keys and values of tile n (modulo 4) of the block, and the parity of that use. */
+static weft_kval kv_slot(const key_kernel *e, weft_kval n) { return e->kv_buffers == 2 ? bits(e, n, 1) : number(e, 0); }
+static weft_kval kv_parity(const key_kernel *e, weft_kval n) {
+    return e->kv_buffers == 2 ? parity_of(e, n) : weft_k_convert(e->k, bits(e, n, 1), WEFT_U32);
 }
 
 /* -- producer */
@@ -107,11 +113,14 @@ static void load_boxes(const key_kernel *e, weft_kval memory, weft_kval at, int 
 
 /* Rows of queries or of dO and their statistic. */
 static void load_rows(const key_kernel *e, weft_kval memory, weft_kval map, weft_kval statistics, weft_kval map_row,
-                      weft_kval full, weft_kval slot, weft_kval q0, weft_kval head) {
+                      weft_kval full, weft_kval slot, weft_kval q0, weft_kval head, weft_kval row) {
+    bool plain = e->b->way & WEFT_BACKWARD_PLAIN_STATISTICS;
     weft_mbarrier_emit(e->k, WEFT_K_mbarrier_expect, full, slot, e->q_bytes + 4 * e->b->bm);
     load_boxes(e, memory, times(e, slot, e->q_bytes), e->q_box, map, full, slot, q0, head);
-    weft_k_effect(e->k, WEFT_K_tensor_load, 7,
-                  (weft_kval[]){statistics, times(e, slot, 4 * e->statistics), map_row, full, slot, q0, head}, 0, 0);
+    weft_k_effect(
+        e->k, WEFT_K_tensor_load, plain ? 6 : 7,
+        (weft_kval[]){statistics, times(e, slot, 4 * e->statistics), map_row, full, slot, plain ? row : q0, head}, 0,
+        0);
 }
 
 static void produce_step(const key_kernel *e, const key_tile *tile, weft_kval n, weft_kval query_tile, weft_kval head) {
@@ -127,8 +136,9 @@ static void produce_step(const key_kernel *e, const key_tile *tile, weft_kval n,
     }
     set_word(e, e->steps, record, STEP_QUERY, q0);
     weft_kval flags = weft_k_select(k, masked, number(e, FLAG_MASKED), number(e, 0));
+    weft_kval row = WEFT_KNONE;
     if (b->sums) {
-        weft_kval row = times(e, weft_k_add(k, weft_k_mul(k, head, e->tiles_q), query_tile), b->bm);
+        row = times(e, weft_k_add(k, weft_k_mul(k, head, e->tiles_q), query_tile), b->bm);
         set_word(e, e->steps, record, STEP_ROW, row);
     }
     if (b->owned) {
@@ -144,9 +154,9 @@ static void produce_step(const key_kernel *e, const key_tile *tile, weft_kval n,
         set_word(e, e->steps, record, STEP_LINE, weft_k_add(k, weft_k_mul(k, head, e->t), q0));
     }
     set_word(e, e->steps, record, STEP_FLAGS, flags);
-    load_rows(e, e->q_memory, e->map_q, e->lse_memory, e->map_lse, e->q_full, slot, q0, head);
+    load_rows(e, e->q_memory, e->map_q, e->lse_memory, e->map_lse, e->q_full, slot, q0, head, row);
     weft_mbarrier_wait(k, e->do_empty, slot, parity);
-    load_rows(e, e->do_memory, e->map_do, e->delta_memory, e->map_delta, e->do_full, slot, q0, head);
+    load_rows(e, e->do_memory, e->map_do, e->delta_memory, e->map_delta, e->do_full, slot, q0, head, row);
 }
 
 static weft_kval take_number(const key_kernel *e) {
@@ -166,7 +176,8 @@ static void emit_producer(key_kernel *e) {
     weft_kval own_head = WEFT_KNONE, own_block = WEFT_KNONE;
     if (e->b->owned) own_head = weft_k_var(k, zero), own_block = weft_k_var(k, blocks);
     weft_k_while(k);
-    weft_kval record = weft_k_get(k, phase), parity = other(e, weft_k_convert(k, record, WEFT_U32)), t, more;
+    weft_kval tile_number = weft_k_get(k, phase), record = bits(e, tile_number, 1),
+              parity = other(e, weft_k_convert(k, record, WEFT_U32)), t, more;
     if (e->b->owned) {
         weft_k_if(k, weft_k_eq(k, weft_k_get(k, own_block), blocks));
         weft_k_set(k, own_head, take_number(e));
@@ -192,10 +203,11 @@ static void emit_producer(key_kernel *e) {
     set_word(e, e->tiles, record, TILE_HEAD, tile.head);
     set_word(e, e->tiles, record, TILE_ZERO, zero);
     arrive(e, e->tile_full, zero);
-    weft_mbarrier_wait(k, e->kv_empty, zero, parity);
-    weft_mbarrier_emit(k, WEFT_K_mbarrier_expect, e->kv_full, zero, 2 * e->kv_bytes);
-    load_boxes(e, e->k_memory, zero, e->kv_box, e->map_k, e->kv_full, zero, tile.key, tile.head);
-    load_boxes(e, e->v_memory, zero, e->kv_box, e->map_v, e->kv_full, zero, tile.key, tile.head);
+    weft_kval slot = kv_slot(e, tile_number), at = times(e, slot, e->kv_bytes);
+    weft_mbarrier_wait(k, e->kv_empty, slot, other(e, kv_parity(e, tile_number)));
+    weft_mbarrier_emit(k, WEFT_K_mbarrier_expect, e->kv_full, slot, 2 * e->kv_bytes);
+    load_boxes(e, e->k_memory, at, e->kv_box, e->map_k, e->kv_full, slot, tile.key, tile.head);
+    load_boxes(e, e->v_memory, at, e->kv_box, e->map_v, e->kv_full, slot, tile.key, tile.head);
     weft_k_set(k, head, weft_k_mul(k, tile.head, e->group));
     weft_k_set(k, query_tile, start);
     weft_kval from = weft_k_get(k, steps), n = weft_k_for(k, from, weft_k_add(k, from, count), one, 0);
@@ -207,7 +219,7 @@ static void emit_producer(key_kernel *e) {
     weft_k_set(k, head, weft_k_add(k, weft_k_get(k, head), weft_k_select(k, again, one, zero)));
     weft_k_end(k);
     weft_k_set(k, steps, weft_k_add(k, from, count));
-    weft_k_set(k, phase, weft_k_xor(k, record, one));
+    weft_k_set(k, phase, bits(e, plus(e, tile_number, 1), 3));
     weft_k_end(k);
 }
 
@@ -218,8 +230,9 @@ typedef struct consumer {
     weft_kernel *k;
     weft_kval number, lane, warp, thread; /* thread: of the warpgroup */
     weft_kval dk, dv;
-    weft_kval phase; /* of tiles; a value */
-    weft_kval k_rows, v_rows, k_columns, ds_row, ds_part, out_at;
+    weft_kval phase;                     /* of tiles; a value */
+    weft_kval k_rows, v_rows, k_columns; /* of the tile */
+    weft_kval ds_row, ds_part, out_at;
 } consumer;
 
 static weft_kval get(const consumer *c, weft_kval regs, int i) {
@@ -340,7 +353,7 @@ static void issue_queries(const consumer *c, weft_kval dq, weft_kval slot) {
     weft_wgmma_across(c->k, weft_backward_unit(e->b, 64), WEFT_BACKWARD_KEYS, dq, ds, c->k_columns);
 }
 
-/* Four sums of a lane at element `at`: stored, added by an atomic, or read. */
+/* Four sums of a lane at element `at`: stored, or added by an atomic. */
 static void put_four(const consumer *c, weft_kval dq, int i, weft_kval at, bool adds) {
     weft_kernel *k = c->k;
     weft_kval four = weft_k_constant_lanes(k, WEFT_F32, 0, 4);
@@ -353,10 +366,15 @@ static void put_four(const consumer *c, weft_kval dq, int i, weft_kval at, bool 
     if (!k->failed) k->instrs[k->instr_count - 1].align_bytes = 16;
 }
 
-static void take_four(const consumer *c, weft_kval dq, int i, weft_kval at) {
+/* Zeros where not `reads`. */
+static weft_kval read_four(const consumer *c, weft_kval at, weft_kval reads) {
+    weft_kval four = weft_k_load(c->k, c->e->sums, at, 4, reads, WEFT_KNONE);
+    if (!c->k->failed) c->k->instrs[four].align_bytes = 16;
+    return four;
+}
+
+static void take_four(const consumer *c, weft_kval dq, int i, weft_kval four) {
     weft_kernel *k = c->k;
-    weft_kval four = weft_k_load(k, c->e->sums, at, 4, WEFT_KNONE, WEFT_KNONE);
-    if (!k->failed) k->instrs[four].align_bytes = 16;
     for (int x = 0; x < 4; x++) set(c, dq, 4 * i + x, weft_k_add(k, get(c, dq, 4 * i + x), weft_k_extract(k, four, x)));
 }
 
@@ -391,17 +409,24 @@ static void store_queries(const consumer *c, weft_kval dq, weft_kval record) {
     }
 }
 
-/* An owner's sums: nobody else adds to these places, and each place is one lane's. */
-static void add_owned(const consumer *c, weft_kval dq, weft_kval record, weft_kval at) {
+static void wait_queries(const consumer *c, weft_kval dq, weft_kval record, int in_flight) {
+    wait_tiles(c, 1, &dq, in_flight);
+    named(c->e, WEFT_K_named_arrive, barrier_id(c, DS_READ, bits(c->e, record, 1), c->number), 256);
+}
+
+/* An owner's sums: nobody else adds to these places, and each place is one lane's. The last addition reads the sums
+   while their tile is still multiplied. */
+static void add_owned(const consumer *c, weft_kval dq, weft_kval record, weft_kval at, int in_flight) {
     const key_kernel *e = c->e;
     weft_kernel *k = c->k;
-    weft_kval flags = word(e, e->steps, record, STEP_FLAGS), zero = number(e, 0);
+    weft_kval flags = word(e, e->steps, record, STEP_FLAGS), zero = number(e, 0), had[8];
     weft_kval first = weft_k_ne(k, bits(e, flags, FLAG_FIRST), zero),
-              last = weft_k_ne(k, bits(e, flags, FLAG_LAST), zero);
+              last = weft_k_ne(k, bits(e, flags, FLAG_LAST), zero),
+              reads = weft_k_eq(k, bits(e, flags, FLAG_FIRST | FLAG_LAST), number(e, FLAG_LAST));
+    for (int i = 0; i < 8; i++) had[i] = read_four(c, plus(e, at, 512 * i), reads);
+    wait_queries(c, dq, record, in_flight);
     weft_k_if(k, last);
-    weft_k_if(k, weft_k_eq(k, first, weft_k_integer(k, WEFT_BOOL, 0)));
-    for (int i = 0; i < 8; i++) take_four(c, dq, i, plus(e, at, 512 * i));
-    weft_k_end(k);
+    for (int i = 0; i < 8; i++) take_four(c, dq, i, had[i]);
     store_queries(c, dq, record);
     weft_k_else(k);
     weft_k_if(k, first);
@@ -416,17 +441,19 @@ static void add_owned(const consumer *c, weft_kval dq, weft_kval record, weft_kv
 static void add_queries(const consumer *c, weft_kval dq, weft_kval n, int in_flight) {
     const key_kernel *e = c->e;
     weft_kernel *k = c->k;
-    wait_tiles(c, 1, &dq, in_flight);
-    named(e, WEFT_K_named_arrive, barrier_id(c, DS_READ, bits(e, n, 1), c->number), 256);
     weft_kval record = bits(e, n, STEPS - 1), row = word(e, e->steps, record, STEP_ROW);
     weft_kval at =
         weft_k_add(k, times(e, row, e->b->width), weft_k_add(k, times(e, c->number, 4096), times(e, c->thread, 4)));
     if (e->b->owned) {
-        add_owned(c, dq, record, at);
+        add_owned(c, dq, record, at, in_flight);
         return;
     }
+    wait_queries(c, dq, record, in_flight);
     for (int i = 0; i < 8; i++) put_four(c, dq, i, plus(e, at, 512 * i), true);
 }
+
+static void take_turn(const consumer *c) { named(c->e, WEFT_K_named_sync, plus(c->e, c->number, TURN), 256); }
+static void pass_turn(const consumer *c) { named(c->e, WEFT_K_named_arrive, plus(c->e, not_own(c), TURN), 256); }
 
 static void emit_step(const consumer *c, weft_kval n, bool first) {
     const key_kernel *e = c->e;
@@ -438,23 +465,33 @@ static void emit_step(const consumer *c, weft_kval n, bool first) {
               dq = b->sums && !first ? weft_k_regs(k, WEFT_F32, 1, 32) : WEFT_KNONE;
     weft_kval q = weft_wgmma_operand(k, e->q_memory, q_at, 16), g = weft_wgmma_operand(k, e->do_memory, q_at, 16);
     int64_t inner = weft_backward_unit(b, b->bm), outer = weft_backward_unit(b, b->width);
+    bool scores = b->way & WEFT_BACKWARD_TURNS_SCORES, all = b->way & WEFT_BACKWARD_TURNS_ALL,
+         early = b->way & WEFT_BACKWARD_EARLY_DV;
     weft_mbarrier_wait(k, e->q_full, slot, parity);
+    if (scores || (all && first)) take_turn(c);
     effect(e, WEFT_K_mma_fence, 0);
     weft_wgmma_inner(k, inner, b->width, s, c->k_rows, e->kv_box, q, e->q_box);
     weft_mbarrier_wait(k, e->do_full, slot, parity);
     effect(e, WEFT_K_mma_fence, 0); /* again: a spin loop ended the block in which the first fence counts */
     weft_wgmma_inner(k, inner, b->width, dp, c->v_rows, e->kv_box, g, e->q_box);
+    if (scores || all) pass_turn(c);
     wait_tiles(c, 1, &s, 1);
     mask(c, s, bits(e, n, STEPS - 1));
     make_weights(c, s, p, slot);
-    wait_tiles(c, 1, &dp, 0);
+    weft_kval do_rows = weft_wgmma_operand(k, e->do_memory, q_at, e->q_box);
+    if (early) {
+        effect(e, WEFT_K_mma_fence, 0);
+        weft_wgmma_outer(k, outer, b->bm, c->dv, p, do_rows, first);
+    }
+    wait_tiles(c, 1, &dp, early);
     make_slopes(c, p, dp, ds, slot);
     if (b->sums) share_slopes(c, ds, slot, first);
+    if (all) take_turn(c);
     effect(e, WEFT_K_mma_fence, 0);
     if (b->sums && !first) issue_queries(c, dq, weft_k_xor(k, slot, number(e, 1)));
     weft_wgmma_outer(k, outer, b->bm, c->dk, ds, weft_wgmma_operand(k, e->q_memory, q_at, e->q_box), first);
-    weft_wgmma_outer(k, outer, b->bm, c->dv, p, weft_wgmma_operand(k, e->do_memory, q_at, e->q_box), first);
-    if (b->sums && !first) add_queries(c, dq, plus(e, n, -1), 2);
+    if (!early) weft_wgmma_outer(k, outer, b->bm, c->dv, p, do_rows, first);
+    if (b->sums && !first) add_queries(c, dq, plus(e, n, -1), early ? 1 : 2);
     wait_tiles(c, 2, (weft_kval[]){c->dv, c->dk}, 0);
     effect(e, WEFT_K_warp_sync, 0); /* every lane has read its statistics */
     weft_k_if(k, weft_k_eq(k, c->lane, number(e, 0)));
@@ -498,6 +535,19 @@ static void send(const consumer *c, weft_kval sums, weft_kval map, double factor
     weft_k_end(k);
 }
 
+/* Operands of the keys and values in buffer `slot`. */
+static void take_keys(consumer *c, weft_kval slot) {
+    const key_kernel *e = c->e;
+    weft_kval at = times(e, slot, e->kv_bytes),
+              rows = weft_k_add(c->k, at, times(e, c->number, WEFT_BACKWARD_ROWS * 128));
+    c->k_rows = weft_wgmma_operand(c->k, e->k_memory, rows, 16);
+    c->v_rows = weft_wgmma_operand(c->k, e->v_memory, rows, 16);
+    if (!e->b->sums) return;
+    /* dQ: consumers share the columns of a wide head, else the queries */
+    if (e->b->width == 128) at = weft_k_add(c->k, at, times(e, c->number, e->kv_box));
+    c->k_columns = weft_wgmma_operand(c->k, e->k_memory, at, e->kv_box);
+}
+
 static consumer make_consumer(const key_kernel *e, weft_kval thread) {
     weft_kernel *k = e->k;
     consumer c = {.e = e, .k = k};
@@ -508,14 +558,8 @@ static consumer make_consumer(const key_kernel *e, weft_kval thread) {
     c.warp = weft_k_rem(k, weft_k_div(k, thread, number(e, 32)), number(e, 4));
     c.thread = weft_k_rem(k, thread, number(e, 128));
     weft_kval rows = times(e, c.number, WEFT_BACKWARD_ROWS * 128);
-    c.k_rows = weft_wgmma_operand(k, e->k_memory, rows, 16);
-    c.v_rows = weft_wgmma_operand(k, e->v_memory, rows, 16);
-    bool wide = e->b->width == 128; /* dQ: consumers share the columns, else the queries */
-    if (e->b->sums) {
-        c.k_columns =
-            weft_wgmma_operand(k, e->k_memory, wide ? times(e, c.number, e->kv_box) : number(e, 0), e->kv_box);
-        c.ds_part = wide ? number(e, 0) : times(e, c.number, WEFT_BACKWARD_KEYS * 128);
-    }
+    if (e->b->sums) c.ds_part = e->b->width == 128 ? number(e, 0) : times(e, c.number, WEFT_BACKWARD_KEYS * 128);
+    if (e->kv_buffers == 1) take_keys(&c, number(e, 0));
     weft_kval row = weft_k_add(k, times(e, c.warp, 16), weft_k_rem(k, c.lane, number(e, 16)));
     c.ds_row = weft_k_add(k, rows, times(e, row, 128));
     c.out_at = times(e, c.number, (int64_t)e->out_bytes / WEFT_BACKWARD_CONSUMERS);
@@ -532,34 +576,42 @@ static void emit_consumer(const key_kernel *e, weft_kval thread) {
     if (b->sums)
         for (int buffer = 0; buffer < 2; buffer++)
             named(e, WEFT_K_named_arrive, barrier_id(&c, DS_READ, number(e, buffer), c.number), 256);
+    if (b->way & (WEFT_BACKWARD_TURNS_SCORES | WEFT_BACKWARD_TURNS_ALL)) { /* consumer 0 has the first turn */
+        weft_k_if(k, weft_k_eq(k, c.number, one));
+        pass_turn(&c);
+        weft_k_end(k);
+    }
     weft_k_while(k);
-    c.phase = weft_k_get(k, phase);
+    weft_kval tile_number = weft_k_get(k, phase), slot = kv_slot(e, tile_number);
+    c.phase = bits(e, tile_number, 1);
     weft_mbarrier_wait(k, e->tile_full, zero, weft_k_convert(k, c.phase, WEFT_U32));
     weft_kval steps = word(e, e->tiles, c.phase, TILE_STEPS);
     arrive(e, e->tile_empty, zero);
     weft_k_test(k, weft_k_ne(k, steps, zero));
-    weft_mbarrier_wait(k, e->kv_full, zero, weft_k_convert(k, c.phase, WEFT_U32));
+    weft_mbarrier_wait(k, e->kv_full, slot, kv_parity(e, tile_number));
+    if (e->kv_buffers == 2) take_keys(&c, slot);
     weft_kval from = weft_k_get(k, done), end = weft_k_add(k, from, steps);
     emit_step(&c, from, true);
     weft_kval n = weft_k_for(k, weft_k_add(k, from, one), end, one, 0);
     emit_step(&c, n, false);
     weft_k_end(k);
     weft_k_set(k, done, end);
+    if (b->way & WEFT_BACKWARD_TURNS_ALL) pass_turn(&c);
     if (b->sums) { /* dQ of the last step */
-        weft_kval last = plus(e, end, -1), slot = bits(e, last, 1), dq = weft_k_regs(k, WEFT_F32, 1, 32);
-        named(e, WEFT_K_named_sync, barrier_id(&c, DS_WRITTEN, slot, not_own(&c)), 256);
+        weft_kval last = plus(e, end, -1), buffer = bits(e, last, 1), dq = weft_k_regs(k, WEFT_F32, 1, 32);
+        named(e, WEFT_K_named_sync, barrier_id(&c, DS_WRITTEN, buffer, not_own(&c)), 256);
         effect(e, WEFT_K_mma_fence, 0);
-        issue_queries(&c, dq, slot);
+        issue_queries(&c, dq, buffer);
         add_queries(&c, dq, last, 0);
     }
     weft_k_if(k, weft_k_eq(k, c.lane, zero));
-    arrive(e, e->kv_empty, zero);
+    arrive(e, e->kv_empty, slot);
     weft_k_end(k);
     weft_kval key = weft_k_add(k, word(e, e->tiles, c.phase, TILE_KEY), times(e, c.number, WEFT_BACKWARD_ROWS)),
               head = word(e, e->tiles, c.phase, TILE_HEAD);
     send(&c, c.dv, e->map_dv, 1, key, head);
     send(&c, c.dk, e->map_dk, b->scale, key, head);
-    weft_k_set(k, phase, weft_k_xor(k, c.phase, one));
+    weft_k_set(k, phase, bits(e, plus(e, tile_number, 1), 3));
     weft_k_end(k);
     weft_k_if(k, weft_k_eq(k, c.thread, zero));
     weft_k_effect(k, WEFT_K_bulk_wait, 0, NULL, 0, 1);
@@ -594,8 +646,8 @@ static void make_arguments(key_kernel *e) {
 
 static void make_memory(key_kernel *e) {
     weft_kernel *k = e->k;
-    e->k_memory = weft_k_shared(k, WEFT_U8, e->kv_bytes);
-    e->v_memory = weft_k_shared(k, WEFT_U8, e->kv_bytes);
+    e->k_memory = weft_k_shared(k, WEFT_U8, (weft_dim)e->kv_buffers * e->kv_bytes);
+    e->v_memory = weft_k_shared(k, WEFT_U8, (weft_dim)e->kv_buffers * e->kv_bytes);
     e->q_memory = weft_k_shared(k, WEFT_U8, (weft_dim)STAGES * e->q_bytes);
     e->do_memory = weft_k_shared(k, WEFT_U8, (weft_dim)STAGES * e->q_bytes);
     e->ds_memory = e->b->sums ? weft_k_shared(k, WEFT_U8, (weft_dim)2 * e->ds_bytes) : WEFT_KNONE;
@@ -606,7 +658,7 @@ static void make_memory(key_kernel *e) {
     e->tiles = weft_k_shared(k, WEFT_I32, 2 * STEP_WORDS);
     e->q_full = weft_mbarrier_create(k, STAGES), e->q_empty = weft_mbarrier_create(k, STAGES);
     e->do_full = weft_mbarrier_create(k, STAGES), e->do_empty = weft_mbarrier_create(k, STAGES);
-    e->kv_full = weft_mbarrier_create(k, 1), e->kv_empty = weft_mbarrier_create(k, 1);
+    e->kv_full = weft_mbarrier_create(k, e->kv_buffers), e->kv_empty = weft_mbarrier_create(k, e->kv_buffers);
     e->tile_full = weft_mbarrier_create(k, 1), e->tile_empty = weft_mbarrier_create(k, 1);
 }
 
@@ -621,7 +673,7 @@ static void init_barriers(const key_kernel *e, weft_kval thread) {
         init(e, e->q_full, s, 1), init(e, e->q_empty, s, warps);
         init(e, e->do_full, s, 1), init(e, e->do_empty, s, warps);
     }
-    init(e, e->kv_full, 0, 1), init(e, e->kv_empty, 0, warps);
+    for (int s = 0; s < e->kv_buffers; s++) init(e, e->kv_full, s, 1), init(e, e->kv_empty, s, warps);
     init(e, e->tile_full, 0, 1), init(e, e->tile_empty, 0, 32 * warps);
     effect(e, WEFT_K_mbarrier_init_fence, 0);
     weft_k_end(e->k);
@@ -635,6 +687,7 @@ void weft_backward_keys(weft_backward *b) {
     key_kernel e = {.b = b, .k = k};
     e.kv_box = WEFT_BACKWARD_KEYS * 128, e.kv_bytes = halves * e.kv_box;
     e.q_box = b->bm * 128, e.q_bytes = halves * e.q_box;
+    e.kv_buffers = b->way & WEFT_BACKWARD_TWO_KEYS ? 2 : 1;
     e.statistics = (b->bm + 31) / 32 * 32;
     e.ds_bytes = b->bm / 64 * WEFT_BACKWARD_KEYS * 128;
     e.out_bytes = WEFT_BACKWARD_CONSUMERS * halves * WEFT_BACKWARD_ROWS * 128;

@@ -23,6 +23,7 @@ typedef struct weft_schedule {
     int pack_a;           /* CPU matmul: copy A */
     int tail;             /* matmul-hopper: columns of narrow tiles at the right edge */
     int promote;          /* elements of k that the matrix unit sums before they are added in f32; 0 = all */
+    int way;              /* attention_backward: bits of attention_backward_hopper.h */
     int numerics;         /* key: instruction family, order over K, split */
 } weft_schedule;
 

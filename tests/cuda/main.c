@@ -128,7 +128,7 @@ static const case_row rows[] = {
     {"attention_backward", 8, {2, 16, 4, 300, 333, 64, 0, 1}},
 };
 static const char *const archs[] = {"sm_80", "sm_90a", "sm_120a"};
-enum { ROWS = sizeof rows / sizeof *rows, ARCHS = sizeof archs / sizeof *archs, KERNELS_MAX = 32 };
+enum { ROWS = sizeof rows / sizeof *rows, ARCHS = sizeof archs / sizeof *archs, KERNELS_MAX = 32, WAY = 1000 };
 
 typedef struct compiled {
     weft_graph *graph;
@@ -138,9 +138,11 @@ typedef struct compiled {
     weft_kernel_plan plan; /* of the last group */
 } compiled;
 
-/* false: no builder takes a group on this architecture (the reason is printed). */
+/* Choices are proposals of the builder, and WAY times the bits of schedule.way that differ. false: no builder takes a
+   group on this architecture (the reason is printed). */
 static bool build_choice(compiled *c, const weft_capability *capability, int choice, bool *out_more) {
-    int number = 0;
+    int number = 0, way = choice / WAY;
+    choice %= WAY;
     c->count = 0;
     for (const weft_node *node = c->graph->body->block->first; node; node = node->next) {
         if (node->op != WEFT_OP_fusion) continue;
@@ -159,6 +161,7 @@ static bool build_choice(compiled *c, const weft_capability *capability, int cho
         weft_schedule schedules[16];
         int proposed = builder->propose(&request, 16, schedules);
         ck_assert_int_ge(proposed, 1);
+        schedules[choice < proposed ? choice : proposed - 1].way ^= way;
         request.schedule = &schedules[choice < proposed ? choice : proposed - 1];
         *out_more = choice + 1 < proposed;
         check_status(builder->build(&request, &c->plan));
@@ -328,7 +331,18 @@ static const small_row small_rows[] = {
     {"sm_90a", {"matmul", 6, {70, 67, 141, 0, 2, 3}}, 0.02, 0, 2},
     {"sm_90a", {"matmul", 6, {67, 75, 129, 2, 2, 3}}, 0.02, 2, 2},
 };
-enum { SMALL_ROWS = sizeof small_rows / sizeof *small_rows };
+/* Ways of keeping the tensor cores busy beside the builder's own; choices: the one choice. */
+static const small_row way_rows[] = {
+    {"sm_90a", {"attention_backward", 8, {1, 2, 1, 70, 133, 64, 1, 0}}, 0.08, 2, 5001},
+    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 150, 100, 128, 1, 0}}, 0.08, 1, 1001},
+    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 70, 280, 64, 0, 0}}, 0.08, 2, 14001},
+    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 130, 140, 128, 0, 1}}, 0.08, 2, 17001},
+    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 70, 70, 72, 0, 0}}, 0.08, 2, 2001},
+    {"sm_90a", {"attention_backward", 8, {1, 2, 1, 70, 90, 40, 1, 1}}, 0.08, 1, 21001},
+    {"sm_90a", {"attention_backward", 8, {1, 4, 2, 140, 270, 64, 1, 0}}, 0.08, 1, 6004},
+    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 290, 140, 64, 1, 0}}, 0.08, 1, 5004},
+};
+enum { SMALL_ROWS = sizeof small_rows / sizeof *small_rows, WAY_ROWS = sizeof way_rows / sizeof *way_rows };
 
 static weft_tensor *random_tensor(weft_context *context, const weft_value *value, uint64_t *state) {
     int64_t shape[WEFT_MAX_RANK];
@@ -396,12 +410,11 @@ static void compare(const char *name, int choice, int output, const weft_tensor 
     }
 }
 
-START_TEST(simulated_kernels_agree_with_the_interpreter) {
-    const case_row *row = &small_rows[_i].row;
-    weft_capability card = weft_bench_capability(weft_capability_find("cuda", small_rows[_i].arch), row->name,
-                                                 row->numbers),
+static void simulate_row(const small_row *small, int first, int last) {
+    const case_row *row = &small->row;
+    weft_capability card = weft_bench_capability(weft_capability_find("cuda", small->arch), row->name, row->numbers),
                     *capability = &card;
-    if (small_rows[_i].multiprocessors) card.multiprocessors = small_rows[_i].multiprocessors;
+    if (small->multiprocessors) card.multiprocessors = small->multiprocessors;
     weft_context *context;
     check_status(weft_context_create(NULL, &context));
     compiled c = {0};
@@ -418,17 +431,27 @@ START_TEST(simulated_kernels_agree_with_the_interpreter) {
     check_status(weft_pipeline_run(&pass, weft_pipeline_standard));
     ck_assert_int_eq(c.graph->body->block->first->op, WEFT_OP_fusion);
     bool more = true;
-    for (int choice = 0; more && choice < (small_rows[_i].choices ? small_rows[_i].choices : 2); choice++) {
+    for (int choice = first; choice <= last && (more || choice == first); choice++) {
         ck_assert(build_choice(&c, capability, choice, &more));
         for (int i = 0; i < outputs; i++) memset(got[i]->data, 0xff, got[i]->bytes);
         simulate_plan(&c, tensors, inputs, got, (uint64_t)choice + 1, context);
-        for (int i = 0; i < outputs; i++) compare(row->name, choice, i, want[i], got[i], small_rows[_i].tolerance);
+        for (int i = 0; i < outputs; i++) compare(row->name, choice, i, want[i], got[i], small->tolerance);
     }
     for (int i = 0; i < inputs; i++) weft_tensor_release(tensors[i]);
     for (int i = 0; i < outputs; i++) weft_tensor_release(want[i]), weft_tensor_release(got[i]);
     weft_arena_deinit(&c.arena);
     weft_graph_release(c.graph);
     weft_context_release(context);
+}
+
+START_TEST(simulated_kernels_agree_with_the_interpreter) {
+    int choices = small_rows[_i].choices ? small_rows[_i].choices : 2;
+    simulate_row(&small_rows[_i], 0, choices - 1);
+}
+END_TEST
+
+START_TEST(simulated_ways_agree_with_the_interpreter) {
+    simulate_row(&way_rows[_i], way_rows[_i].choices, way_rows[_i].choices);
 }
 END_TEST
 
@@ -486,7 +509,7 @@ START_TEST(a_missing_card_is_a_status) {
 }
 END_TEST
 
-/* test-cuda [compile|simulated FIRST LAST]: only these rows of one table. */
+/* test-cuda [compile|simulated|ways FIRST LAST]: only these rows of one table. */
 static void add_rows(TCase *tcase, const TTest *test, int count, const char *name, int argc, char **argv) {
     bool only = argc == 4;
     if (only && strcmp(argv[1], name) != 0) return;
@@ -507,6 +530,7 @@ int main(int argc, char **argv) {
     TCase *simulated = tcase_create("simulated");
     tcase_set_timeout(simulated, 240);
     add_rows(simulated, simulated_kernels_agree_with_the_interpreter, SMALL_ROWS, "simulated", argc, argv);
+    add_rows(simulated, simulated_ways_agree_with_the_interpreter, WAY_ROWS, "ways", argc, argv);
     suite_add_tcase(suite, simulated);
     suite_add_tcase(suite, layouts);
     suite_add_tcase(suite, compile);
