@@ -42,7 +42,7 @@ typedef struct weft_parameter {
    decay * value joins the gradient (novograd, schedule_free_adamw: the normalised gradient).
    beta1 beta2 beta3:  sgd: momentum. adam family: of m, v and (ademamix) the slow m. schedule_free: of y and v. lion:
    of the direction and of m. sophia: of m and h. novograd: of m and of the norm. muon, lars: momentum. adabound: of m,
-   v. */
+   v. soap: of m, v and the factors. galore: of m and v. */
 #define WEFT_OPTIMIZERS(X)                                                                                             \
     X(SGD, sgd, 0.0, 0.0, 0.0, 0.0, false)                                                                             \
     X(ADAM, adam, 0.9, 0.999, 0.0, 1e-8, false)                                                                        \
@@ -57,6 +57,9 @@ typedef struct weft_parameter {
     X(LION, lion, 0.9, 0.99, 0.0, 0.0, true)                                                                           \
     X(SOPHIA, sophia, 0.965, 0.99, 0.0, 1e-15, true)                                                                   \
     X(SHAMPOO, shampoo, 0.0, 0.0, 0.0, 1e-6, false)                                                                    \
+    X(SOAP, soap, 0.95, 0.95, 0.95, 1e-8, true)                                                                        \
+    X(GALORE, galore, 0.9, 0.999, 0.0, 1e-6, true)                                                                     \
+    X(LBFGS, lbfgs, 0.0, 0.0, 0.0, 0.0, false)                                                                         \
     X(MUON, muon, 0.95, 0.0, 0.0, 1e-7, true)
 
 typedef enum weft_optim_method {
@@ -76,15 +79,19 @@ typedef struct weft_optim_options {
     bool decoupled;
     bool nesterov; /* sgd, muon (default there) */
     bool amsgrad;  /* adam, adamw: divides by the largest v so far (Reddi et al. 2018) */
-    double alpha;  /* ademamix: weight of the slow average, 2. lookahead: share of the step to the fast weights, 0.5 */
+    double alpha;  /* ademamix: weight of the slow average, 2. lookahead: share of the step to the fast weights, 0.5.
+                      galore: times the step of matrices, 0.25 */
     int64_t alpha_warmup, beta3_warmup; /* ademamix: steps of its two warm-ups; 0 = none */
     int64_t lookahead;                  /* > 0: every that many steps back to the slow weights; ranger: 6 */
     double trust;                       /* lars: 1e-3; sophia: rho, 0.04 */
     double curvature_scale;             /* sophia: times the square of the curvature gradient (the batch size), 1 */
     double final_rate, gamma;           /* adabound: 0.1, 1e-3 */
-    int64_t period;                     /* sophia, shampoo: steps between curvatures or roots, 10 */
-    double polynomial;                  /* schedule_free_adamw: exponent of the step in the averaging weight, 0 */
-    int64_t warmup;                     /* schedule_free_adamw: steps of linear warm-up, 0 */
+    int64_t period;    /* steps between curvatures (sophia), roots (shampoo), bases (soap): 10; galore: 200 */
+    double polynomial; /* schedule_free_adamw: exponent of the step in the averaging weight, 0 */
+    int64_t warmup;    /* schedule_free_adamw: steps of linear warm-up, 0 */
+    int64_t rank;      /* galore: dimensions that are kept, 128 */
+    int64_t size_max;  /* soap: sides of matrices longer than that keep their basis, 10000 */
+    int64_t history;   /* lbfgs: pairs that are remembered, 10; at most 100 */
 } weft_optim_options;
 
 /* The method's defaults; rate, decay and step are NULL. */
@@ -97,9 +104,9 @@ WEFT_API weft_optim_method weft_optim_find(const char *name);
 WEFT_API weft_value *weft_optim_step(weft_graph *g);
 
 /* Appends the update of every parameter: declares moments, writes states, sets `updated`. Once per parameter and graph;
-   different methods may share a graph (muon for matrices, adamw for the rest), schedule_free_adamw once. Muon takes
-   matrices, and higher ranks as [first, all others]. Under schedule_free_adamw a parameter holds the point y of its
-   gradient; the average to evaluate is y + (1 - 1 / beta1) (z - y), z in NAME/z. */
+   different methods may share a graph (muon for matrices, adamw for the rest), schedule_free_adamw and lbfgs once. Muon
+   takes matrices, and higher ranks as [first, all others]. Under schedule_free_adamw a parameter holds the point y of
+   its gradient; the average to evaluate is y + (1 - 1 / beta1) (z - y), z in NAME/z. */
 WEFT_API void weft_optim_update(weft_graph *g, const weft_optim_options *options, int count,
                                 weft_parameter *parameters);
 

@@ -35,6 +35,8 @@ typedef struct weft_optim_pass {
     weft_value *rate, *decay; /* with the parameter's scales, in its dtype; decay NULL = none */
     weft_value *step;         /* in its dtype */
     weft_value *shared[2];    /* what a method keeps from the first parameter to the last; NULL at first */
+    weft_parameter *all;      /* of this update, p among them */
+    int count;
 } weft_optim_pass;
 
 typedef void (*weft_optim_hook)(weft_optim_pass *pass);
@@ -46,6 +48,10 @@ WEFT_OPTIMIZERS(X)
 weft_value *weft_optim_state(weft_optim_pass *pass, const char *suffix, bool copied);
 /* A state of NAME/suffix without axes. */
 weft_value *weft_optim_scalar_state(weft_optim_pass *pass, const char *suffix);
+/* A state of NAME/suffix of its own shape, zeros at first. */
+weft_value *weft_optim_shaped_state(weft_optim_pass *pass, const char *suffix, int rank, const int64_t *shape);
+/* rate and decay for pass->p. */
+void weft_optim_pass_rates(weft_optim_pass *pass);
 /* NAME/suffix; false and a problem when it does not fit. */
 bool weft_optim_state_name(weft_optim_pass *pass, const char *suffix, char *name, size_t capacity);
 void weft_optim_state_set(weft_optim_pass *pass, const char *suffix, weft_value *value);

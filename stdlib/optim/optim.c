@@ -32,13 +32,18 @@ weft_optim_options weft_optim_defaults(weft_optim_method method) {
                             .epsilon = row->epsilon,
                             .decoupled = row->decoupled,
                             .nesterov = method == WEFT_OPTIM_MUON,
-                            .alpha = method == WEFT_OPTIM_ADEMAMIX ? 2 : 0.5,
+                            .alpha = method == WEFT_OPTIM_ADEMAMIX ? 2
+                                     : method == WEFT_OPTIM_GALORE ? 0.25
+                                                                   : 0.5,
                             .lookahead = method == WEFT_OPTIM_RANGER ? 6 : 0,
                             .trust = method == WEFT_OPTIM_SOPHIA ? 0.04 : 1e-3,
                             .curvature_scale = 1,
                             .final_rate = 0.1,
                             .gamma = 1e-3,
-                            .period = 10};
+                            .period = method == WEFT_OPTIM_GALORE ? 200 : 10,
+                            .rank = 128,
+                            .size_max = 10000,
+                            .history = 10};
     return o;
 }
 
@@ -84,6 +89,16 @@ weft_value *weft_optim_scalar_state(weft_optim_pass *pass, const char *suffix) {
     char name[256];
     if (!state_name(pass->g, pass->p->name, suffix, name, sizeof name)) return pass->rate;
     weft_graph_state_zeros(pass->g, name, pass->dtype, 0, NULL);
+    return weft_state_read(pass->g, name);
+}
+
+weft_value *weft_optim_shaped_state(weft_optim_pass *pass, const char *suffix, int rank, const int64_t *shape) {
+    char name[256];
+    weft_dim dims[WEFT_MAX_RANK];
+    for (int i = 0; i < rank && i < WEFT_MAX_RANK; i++) dims[i] = shape[i];
+    if (!state_name(pass->g, pass->p->name, suffix, name, sizeof name))
+        return weft_broadcast_to(pass->g, pass->rate, rank, dims);
+    weft_graph_state_zeros(pass->g, name, pass->dtype, rank, shape);
     return weft_state_read(pass->g, name);
 }
 
@@ -209,10 +224,17 @@ static weft_value *scaled(weft_graph *g, weft_value *scalar, double scale, weft_
     return scale == 1 ? value : weft_mul_number(g, value, scale);
 }
 
+void weft_optim_pass_rates(weft_optim_pass *pass) {
+    const weft_optim_options *o = pass->o;
+    const weft_parameter *p = pass->p;
+    pass->rate = scaled(pass->g, o->rate, p->rate_scale, pass->dtype);
+    pass->decay = o->decay && p->decay_scale != 0 ? scaled(pass->g, o->decay, p->decay_scale, pass->dtype) : NULL;
+}
+
 void weft_optim_update(weft_graph *g, const weft_optim_options *options, int count, weft_parameter *parameters) {
     if (!may_begin(g, options, count, parameters)) return;
     weft_optim_updates updates;
-    weft_optim_pass pass = {.g = g, .o = options, .updates = &updates};
+    weft_optim_pass pass = {.g = g, .o = options, .updates = &updates, .all = parameters, .count = count};
     weft_optim_updates_begin(g, &updates);
     for (int i = 0; i < count; i++) {
         weft_parameter *p = &parameters[i];
@@ -220,9 +242,7 @@ void weft_optim_update(weft_graph *g, const weft_optim_options *options, int cou
         if (!may_update(g, options, p)) continue;
         pass.p = p;
         pass.dtype = weft_value_dtype(p->value);
-        pass.rate = scaled(g, options->rate, p->rate_scale, pass.dtype);
-        pass.decay =
-            options->decay && p->decay_scale != 0 ? scaled(g, options->decay, p->decay_scale, pass.dtype) : NULL;
+        weft_optim_pass_rates(&pass);
         pass.step = weft_convert(g, options->step, pass.dtype);
         methods[options->method].hook(&pass);
     }

@@ -74,13 +74,8 @@ static void keep_roots(void *self, weft_graph *g, weft_value *const *arguments, 
     results[1] = r->kept[1];
 }
 
-/* A square state of its own shape. */
 static weft_value *square_state(weft_optim_pass *pass, const char *suffix, weft_dim n) {
-    char name[256];
-    int64_t shape[2] = {n, n};
-    if (!weft_optim_state_name(pass, suffix, name, sizeof name)) return identity_of(pass->g, n, pass->dtype);
-    weft_graph_state_zeros(pass->g, name, pass->dtype, 2, shape);
-    return weft_state_read(pass->g, name);
+    return weft_optim_shaped_state(pass, suffix, 2, (int64_t[]){n, n});
 }
 
 static weft_value *precondition(weft_optim_pass *pass, weft_value *gradient) {

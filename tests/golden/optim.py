@@ -1,5 +1,7 @@
 """20 steps of every optimizer on mean((tanh(x w + b) - y)^2), a new x in every step; the values of every schedule.
 
+Cases with a square matrix read the first 3 columns of x and the first 3 rows of w.
+
 Tensors: x [20, 8, 5], y [8, 3], w0, b0; CASE/w [20, 5, 3] and CASE/b [20, 3] after each step; schedule/NAME [50].
 The cases have the names of the table in tests/optim/optim.c, which states the same options.
 """
@@ -20,12 +22,12 @@ out = {"x": X, "y": Y, "w0": W0, "b0": B0}
 
 
 def loss_of(w, b, step):
-    return ((torch.tanh(X[step] @ w + b) - Y) ** 2).mean()
+    return ((torch.tanh(X[step][:, :len(w)] @ w + b) - Y) ** 2).mean()
 
 
-def run(name, make, before_step=None, after_step=None, read=None):
+def run(name, make, before_step=None, after_step=None, square=False, closure=False):
     """make(parameters) -> optimizer; hooks see (optimizer, parameters, step)."""
-    w, b = W0.clone().requires_grad_(), B0.clone().requires_grad_()
+    w, b = (W0[:3] if square else W0).clone().requires_grad_(), B0.clone().requires_grad_()
     optimizer = make([w, b])
     ws, bs = [], []
     for step in range(STEPS):
@@ -33,7 +35,7 @@ def run(name, make, before_step=None, after_step=None, read=None):
         loss_of(w, b, step).backward()
         if before_step:
             before_step(optimizer, [w, b], step)
-        optimizer.step()
+        optimizer.step(*[lambda: loss_of(w, b, step)] if closure else [])
         if after_step:
             after_step(optimizer, [w, b], step)
         ws.append(w.detach().clone().numpy())
@@ -202,6 +204,68 @@ def shampoo(period):
     return rule
 
 
+def soap(square):
+    """Vyas et al. 2024 as the authors' program has it; turns what is no longer than 4 (5 by 3: the second side)."""
+    b1, b2, beta, period = 0.9, 0.95, 0.95, 3
+
+    def turn(x, qs, back=False):
+        left, right = qs
+        if left is not None:
+            x = (left if back else left.T) @ x
+        if right is not None:
+            x = x @ (right.T if back else right)
+        return x
+
+    def rule(p, state, group, t):
+        g, matrix = p.grad, p.dim() > 1
+        factors = [g @ g.T if square else None, g.T @ g] if matrix else []
+        if not state:
+            state["m"], state["v"], state["t"] = torch.zeros_like(p), torch.zeros_like(p), 0
+            state["factors"] = [None if f is None else (1 - beta) * f for f in factors]
+            state["q"] = [None if f is None else torch.linalg.eigh(f)[1].flip(1) for f in state["factors"]] or [None, None]
+            return
+        state["t"] += 1
+        k = state["t"]
+        turned = turn(g, state["q"])
+        state["m"] = b1 * state["m"] + (1 - b1) * g
+        state["v"] = b2 * state["v"] + (1 - b2) * turned ** 2
+        step = turn(turn(state["m"], state["q"]) / (state["v"].sqrt() + 1e-8), state["q"], back=True)
+        p.sub_(group["lr"] * (1 - b2 ** k) ** 0.5 / (1 - b1 ** k) * step)
+        p.mul_(1 - group["lr"] * group["decay"])
+        state["factors"] = [None if f is None else beta * old + (1 - beta) * f
+                            for old, f in zip(state["factors"], factors)]
+        if k % period or not matrix:
+            return
+        for i, (f, q) in enumerate(zip(state["factors"], state["q"])):
+            if f is not None:
+                order = torch.argsort(torch.diag(q.T @ f @ q), descending=True)
+                state["v"] = state["v"].index_select(i, order)
+                state["q"][i] = torch.linalg.qr(f @ q[:, order])[0]
+    return rule
+
+
+def galore(p, state, group, t):
+    """Zhao et al. 2024: rank 2, every 4 steps, scale 0.5; signs so that a vector's sum is not negative."""
+    g = p.grad
+    if p.dim() > 1:
+        if (t - 1) % 4 == 0:
+            v = torch.linalg.svd(g, full_matrices=False)[2][:2].T
+            state["basis"] = v * torch.where(v.sum(0) < 0, -1.0, 1.0)
+        g = g @ state["basis"]
+    state["m"] = 0.9 * state.get("m", 0) + 0.1 * g
+    state["v"] = 0.999 * state.get("v", 0) + 0.001 * g ** 2
+    step = state["m"] / (state["v"].sqrt() + 1e-6)
+    if p.dim() > 1:
+        step = 0.5 * step @ state["basis"].T
+    p.sub_(group["lr"] * (1 - 0.999 ** t) ** 0.5 / (1 - 0.9 ** t) * step)
+    p.mul_(1 - group["lr"] * group["decay"])
+
+
+run("soap", lambda p: Written(p, soap(False), lr=0.02, decay=0.1))
+run("soap_square", lambda p: Written(p, soap(True), lr=0.02, decay=0.1), square=True)
+run("galore", lambda p: Written(p, galore, lr=0.02, decay=0.1))
+run("lbfgs", lambda p: torch.optim.LBFGS(p, lr=0.5, max_iter=1, history_size=3), closure=True)
+run("lbfgs_square", lambda p: torch.optim.LBFGS(p, lr=0.2, max_iter=1, history_size=10), closure=True, square=True)
 run("shampoo", lambda p: Written(p, shampoo(1), lr=0.1))
 run("shampoo_period", lambda p: Written(p, shampoo(4), lr=0.1))
 run("ademamix_warm", lambda p: Written(p, ademamix_warm, lr=0.02))

@@ -14,6 +14,7 @@ typedef struct optim_case {
     double bias_decay_scale; /* of b; w has 1 */
     double clip_norm, clip_value;
     double tolerance; /* in f32; 0 = 1e-5 */
+    bool square;      /* the first 3 rows of w and columns of x */
 } optim_case;
 
 static void momentum(weft_optim_options *o) { o->beta1 = 0.9; }
@@ -27,32 +28,40 @@ static void lars(weft_optim_options *o) { o->trust = 0.01; }
 static void sophia(weft_optim_options *o) { o->period = 3, o->curvature_scale = 8; }
 static void shampoo(weft_optim_options *o) { o->epsilon = 1e-3, o->period = 1; }
 static void shampoo_period(weft_optim_options *o) { o->epsilon = 1e-3, o->period = 4; }
+static void soap(weft_optim_options *o) { o->beta1 = 0.9, o->period = 3, o->size_max = 4; }
+static void galore(weft_optim_options *o) { o->rank = 2, o->period = 4, o->alpha = 0.5; }
+static void history(weft_optim_options *o) { o->history = 3; }
 static void lookahead(weft_optim_options *o) { o->lookahead = 4; }
 
 static const optim_case cases[] = {
-    {"sgd", WEFT_OPTIM_SGD, 0.1, 0, NULL, 1, 0, 0, 0},
-    {"sgd_momentum", WEFT_OPTIM_SGD, 0.1, 0.01, momentum, 1, 0, 0, 0},
-    {"sgd_nesterov", WEFT_OPTIM_SGD, 0.1, 0.01, nesterov, 1, 0, 0, 0},
-    {"adam", WEFT_OPTIM_ADAM, 0.02, 0.01, NULL, 1, 0, 0, 0},
-    {"adam_amsgrad", WEFT_OPTIM_ADAM, 0.02, 0, amsgrad, 1, 0, 0, 0},
-    {"adamw", WEFT_OPTIM_ADAMW, 0.02, 0.1, NULL, 1, 0, 0, 0},
-    {"adamw_groups", WEFT_OPTIM_ADAMW, 0.02, 0.1, beta95, 0, 0, 0, 0},
-    {"lion", WEFT_OPTIM_LION, 0.01, 0.1, NULL, 1, 0, 0, 1e-4},
-    {"radam", WEFT_OPTIM_RADAM, 0.05, 0.01, NULL, 1, 0, 0, 0},
-    {"ranger", WEFT_OPTIM_RANGER, 0.05, 0.1, NULL, 1, 0, 0, 0},
-    {"adabound", WEFT_OPTIM_ADABOUND, 0.02, 0.01, NULL, 1, 0, 0, 0},
-    {"ademamix", WEFT_OPTIM_ADEMAMIX, 0.02, 0.1, NULL, 1, 0, 0, 0},
-    {"ademamix_warm", WEFT_OPTIM_ADEMAMIX, 0.02, 0, ademamix_warm, 1, 0, 0, 0},
-    {"schedule_free_adamw", WEFT_OPTIM_SCHEDULE_FREE_ADAMW, 0.05, 0.1, schedule_free, 1, 0, 0, 0},
-    {"novograd", WEFT_OPTIM_NOVOGRAD, 0.02, 0.01, NULL, 1, 0, 0, 0},
-    {"lars", WEFT_OPTIM_LARS, 0.5, 0.01, lars, 1, 0, 0, 0},
-    {"sophia", WEFT_OPTIM_SOPHIA, 0.02, 0.1, sophia, 1, 0, 0, 1e-4},
-    {"muon", WEFT_OPTIM_MUON, 0.05, 0.1, NULL, 1, 0, 0, 1e-4},
-    {"shampoo", WEFT_OPTIM_SHAMPOO, 0.1, 0, shampoo, 1, 0, 0, 1e-4},
-    {"shampoo_period", WEFT_OPTIM_SHAMPOO, 0.1, 0, shampoo_period, 1, 0, 0, 1e-4},
-    {"lookahead", WEFT_OPTIM_SGD, 0.1, 0, lookahead, 1, 0, 0, 0},
-    {"clip", WEFT_OPTIM_SGD, 0.3, 0, NULL, 1, 0.2, 0, 0},
-    {"clip_value", WEFT_OPTIM_SGD, 0.3, 0, NULL, 1, 0, 0.05, 0},
+    {"sgd", WEFT_OPTIM_SGD, 0.1, 0, NULL, 1, 0, 0, 0, false},
+    {"sgd_momentum", WEFT_OPTIM_SGD, 0.1, 0.01, momentum, 1, 0, 0, 0, false},
+    {"sgd_nesterov", WEFT_OPTIM_SGD, 0.1, 0.01, nesterov, 1, 0, 0, 0, false},
+    {"adam", WEFT_OPTIM_ADAM, 0.02, 0.01, NULL, 1, 0, 0, 0, false},
+    {"adam_amsgrad", WEFT_OPTIM_ADAM, 0.02, 0, amsgrad, 1, 0, 0, 0, false},
+    {"adamw", WEFT_OPTIM_ADAMW, 0.02, 0.1, NULL, 1, 0, 0, 0, false},
+    {"adamw_groups", WEFT_OPTIM_ADAMW, 0.02, 0.1, beta95, 0, 0, 0, 0, false},
+    {"lion", WEFT_OPTIM_LION, 0.01, 0.1, NULL, 1, 0, 0, 1e-4, false},
+    {"radam", WEFT_OPTIM_RADAM, 0.05, 0.01, NULL, 1, 0, 0, 0, false},
+    {"ranger", WEFT_OPTIM_RANGER, 0.05, 0.1, NULL, 1, 0, 0, 0, false},
+    {"adabound", WEFT_OPTIM_ADABOUND, 0.02, 0.01, NULL, 1, 0, 0, 0, false},
+    {"ademamix", WEFT_OPTIM_ADEMAMIX, 0.02, 0.1, NULL, 1, 0, 0, 0, false},
+    {"ademamix_warm", WEFT_OPTIM_ADEMAMIX, 0.02, 0, ademamix_warm, 1, 0, 0, 0, false},
+    {"schedule_free_adamw", WEFT_OPTIM_SCHEDULE_FREE_ADAMW, 0.05, 0.1, schedule_free, 1, 0, 0, 0, false},
+    {"novograd", WEFT_OPTIM_NOVOGRAD, 0.02, 0.01, NULL, 1, 0, 0, 0, false},
+    {"lars", WEFT_OPTIM_LARS, 0.5, 0.01, lars, 1, 0, 0, 0, false},
+    {"sophia", WEFT_OPTIM_SOPHIA, 0.02, 0.1, sophia, 1, 0, 0, 1e-4, false},
+    {"muon", WEFT_OPTIM_MUON, 0.05, 0.1, NULL, 1, 0, 0, 1e-4, false},
+    {"shampoo", WEFT_OPTIM_SHAMPOO, 0.1, 0, shampoo, 1, 0, 0, 1e-4, false},
+    {"shampoo_period", WEFT_OPTIM_SHAMPOO, 0.1, 0, shampoo_period, 1, 0, 0, 1e-4, false},
+    {"soap", WEFT_OPTIM_SOAP, 0.02, 0.1, soap, 1, 0, 0, 1e-4, false},
+    {"soap_square", WEFT_OPTIM_SOAP, 0.02, 0.1, soap, 1, 0, 0, 1e-4, true},
+    {"galore", WEFT_OPTIM_GALORE, 0.02, 0.1, galore, 1, 0, 0, 1e-4, false},
+    {"lbfgs", WEFT_OPTIM_LBFGS, 0.5, 0, history, 1, 0, 0, 1e-4, false},
+    {"lbfgs_square", WEFT_OPTIM_LBFGS, 0.2, 0, NULL, 1, 0, 0, 1e-4, true},
+    {"lookahead", WEFT_OPTIM_SGD, 0.1, 0, lookahead, 1, 0, 0, 0, false},
+    {"clip", WEFT_OPTIM_SGD, 0.3, 0, NULL, 1, 0.2, 0, 0, false},
+    {"clip_value", WEFT_OPTIM_SGD, 0.3, 0, NULL, 1, 0, 0.05, 0, false},
 };
 
 enum { PARAMETERS = 2, CASES = sizeof cases / sizeof *cases };
@@ -68,18 +77,28 @@ typedef struct fixture {
     weft_value *step;
 } fixture;
 
+static void take_rows(weft_context *context, weft_tensor **t, int64_t rows) {
+    weft_tensor *first;
+    int64_t shape[2] = {rows, weft_tensor_shape(*t)[1]};
+    require(weft_tensor_create_copy(context, weft_tensor_dtype(*t), 2, shape, weft_tensor_data(*t), &first));
+    weft_tensor_release(*t);
+    *t = first;
+}
+
 /* The golden network: mean((tanh(x w + b) - y)^2), parameters as states, gradients by p. */
-static void begin(fixture *f, weft_dtype dtype) {
+static void begin(fixture *f, weft_dtype dtype, bool square) {
     *f = (fixture){.dtype = dtype};
     require(weft_context_create(NULL, &f->context));
     f->file = golden_open(f->context, "optim.safetensors");
     f->x = golden_tensor(f->context, f->file, "x", dtype);
     f->y = golden_tensor(f->context, f->file, "y", dtype);
     f->initial[0] = golden_tensor(f->context, f->file, "w0", dtype);
+    if (square) take_rows(f->context, &f->initial[0], 3);
     f->initial[1] = golden_tensor(f->context, f->file, "b0", dtype);
     require(weft_graph_create(f->context, "step", &f->g));
     weft_value *x = weft_graph_input(f->g, "x", dtype, 2, (weft_dim[]){8, 5}), *values[PARAMETERS],
                *gradients[PARAMETERS], *curvatures[PARAMETERS];
+    if (square) x = weft_slice_axis(f->g, x, 1, 0, 3);
     for (int i = 0; i < PARAMETERS; i++) {
         weft_graph_state(f->g, names[i], f->initial[i]);
         values[i] = weft_state_read(f->g, names[i]);
@@ -162,7 +181,7 @@ static void update(fixture *f, const optim_case *c) {
 
 static void run_case(const optim_case *c, weft_dtype dtype) {
     fixture f;
-    begin(&f, dtype);
+    begin(&f, dtype, c->square);
     update(&f, c);
     double tolerance = dtype == WEFT_F64 ? 1e-9 : c->tolerance > 0 ? c->tolerance : 1e-5;
     compare_steps(&f, c->name, "", tolerance);
@@ -177,8 +196,8 @@ END_TEST
 
 static void run_average(bool corrected, weft_dtype dtype) {
     fixture f;
-    begin(&f, dtype);
-    update(&f, &(optim_case){"adamw", WEFT_OPTIM_ADAMW, 0.02, 0.1, NULL, 1, 0, 0, 0});
+    begin(&f, dtype, false);
+    update(&f, &(optim_case){"adamw", WEFT_OPTIM_ADAMW, 0.02, 0.1, NULL, 1, 0, 0, 0, false});
     weft_optim_ema_options o = WEFT_OPTIM_EMA_OPTIONS_INIT;
     weft_value *averages[PARAMETERS];
     o.momentum = weft_scalar(f.g, dtype, 0.9), o.corrected = corrected, o.step = f.step;
@@ -207,7 +226,7 @@ END_TEST
 /* A parameter without a gradient, a method without a rate, a parameter of 16 bits: problems of the graph. */
 START_TEST(test_problems) {
     fixture f;
-    begin(&f, WEFT_F64);
+    begin(&f, WEFT_F64, false);
     weft_optim_options o = weft_optim_defaults(WEFT_OPTIM_SGD);
     o.step = f.step;
     weft_optim_update(f.g, &o, PARAMETERS, f.p);
