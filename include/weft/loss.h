@@ -63,6 +63,27 @@ WEFT_API weft_value *weft_loss_vicreg(weft_graph *g, weft_value *a, weft_value *
    (Zbontar et al. 2021). A sum over features. */
 WEFT_API weft_value *weft_loss_barlow_twins(weft_graph *g, weft_value *a, weft_value *b, double lambda);
 
+/* -- from a teacher to a student: no gradient goes to what is a constant or was stopped (weft_stop_gradient) */
+
+/* Features [N, S] against [N, T], through regressor [T, S] when there is one: the mean square (Romero et al. 2015). */
+WEFT_API weft_value *weft_loss_hint(weft_graph *g, weft_value *student, weft_value *teacher, weft_value *regressor);
+/* Activations [N, C, ...] of equal positions: squared distance of their attention maps, sums of squares over channels
+   scaled to length 1 (Zagoruyko, Komodakis 2017, equation 2, squared). */
+WEFT_API weft_value *weft_loss_attention_transfer(weft_graph *g, weft_value *student, weft_value *teacher);
+/* Embeddings [N, D], [N, E], all different. Distances of pairs over their mean; cosines of angles of triplets; smooth
+   L1 over all pairs and triplets (Park et al. 2019, equations 4 to 8). */
+WEFT_API weft_value *weft_loss_rkd_distance(weft_graph *g, weft_value *student, weft_value *teacher);
+WEFT_API weft_value *weft_loss_rkd_angle(weft_graph *g, weft_value *student, weft_value *teacher);
+
+/* -- routers: logits [tokens, experts] */
+
+/* experts times the sum over experts of (share of choices) (mean probability): 1 when balanced. chosen: i64 [tokens] or
+   [tokens, k] (Fedus, Zoph, Shazeer 2022, equations 4 to 6). Where tokens choose depth, logits of two are the routes.
+ */
+WEFT_API weft_value *weft_loss_expert_balance(weft_graph *g, weft_value *logits, weft_value *chosen);
+/* The mean of the squared log sum exp (Zoph et al. 2022). */
+WEFT_API weft_value *weft_loss_router_z(weft_graph *g, weft_value *logits);
+
 /* -- preferences: log-probabilities [N] of the chosen and the rejected answer under policy and reference */
 typedef enum weft_preference_kind {
     WEFT_PREFERENCE_DPO,    /* -log s(beta d); with smoothing e: (1 - e) of it and e of -log s(-beta d) */

@@ -105,6 +105,41 @@ case("vicreg", "x", vicreg)
 case("barlow_twins", "x", barlow)
 
 
+def attention(x):
+    return F.normalize(x.pow(2).sum(1).flatten(1), dim=1)
+
+
+def distances(x):
+    d = torch.stack([torch.stack([(a - b).norm() if i != j else torch.zeros(()) for j, b in enumerate(x)])
+                     for i, a in enumerate(x)])
+    return d / (d.sum() / (len(x) * (len(x) - 1)))
+
+
+def angles(x):
+    return torch.stack([torch.stack([torch.stack([
+        F.cosine_similarity(a - b, c - b, dim=0) if i != j and k != j else torch.zeros(())
+        for k, c in enumerate(x)]) for i, a in enumerate(x)]) for j, b in enumerate(x)])
+
+
+T["maps"], T["other_maps"] = torch.tensor(common.numbers(21, 3, 4, 2, 5)), torch.tensor(common.numbers(22, 3, 6, 2, 5))
+T["regressor"], T["chosen_experts"] = torch.tensor(common.numbers(23, 7, D)), torch.arange(2 * N).reshape(N, 2) * 5 % 7
+out.update({k: T[k].numpy() for k in ("maps", "other_maps", "regressor", "chosen_experts")})
+case("hint", "x", lambda x: F.mse_loss(x @ T["regressor"].T, T["logits"]))
+case("attention_transfer", "maps", lambda x: (attention(x) - attention(T["other_maps"])).pow(2).sum(1).mean())
+case("rkd_distance", "x", lambda x: F.smooth_l1_loss(distances(x), distances(T["logits"])))
+case("rkd_angle", "x", lambda x: F.smooth_l1_loss(angles(x), angles(T["logits"])))
+
+
+def balance(x):
+    """Fedus, Zoph, Shazeer 2022, for two experts a token."""
+    share = torch.bincount(T["chosen_experts"].flatten(), minlength=x.shape[1]) / T["chosen_experts"].numel()
+    return x.shape[1] * (share * x.softmax(1).mean(0)).sum()
+
+
+case("expert_balance", "logits", balance)
+case("router_z", "logits", lambda x: x.logsumexp(1).pow(2).mean())
+
+
 def preference(chosen, kind, beta, e):
     d = (chosen - T["reference_chosen"]) - (T["rejected"] - T["reference_rejected"])
     right, wrong = F.logsigmoid(beta * d), F.logsigmoid(-beta * d)

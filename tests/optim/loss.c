@@ -49,6 +49,14 @@ static weft_value *info_nce(weft_graph *g, weft_value **in) { return weft_loss_i
 static weft_value *sup_con(weft_graph *g, weft_value **in) { return weft_loss_sup_con(g, in[0], in[1], 0.2); }
 static weft_value *vicreg(weft_graph *g, weft_value **in) { return weft_loss_vicreg(g, in[0], in[1], 25, 25, 1); }
 static weft_value *barlow(weft_graph *g, weft_value **in) { return weft_loss_barlow_twins(g, in[0], in[1], 0.0051); }
+static weft_value *hint(weft_graph *g, weft_value **in) { return weft_loss_hint(g, in[0], in[1], in[2]); }
+static weft_value *attention_transfer(weft_graph *g, weft_value **in) {
+    return weft_loss_attention_transfer(g, in[0], in[1]);
+}
+static weft_value *rkd_distance(weft_graph *g, weft_value **in) { return weft_loss_rkd_distance(g, in[0], in[1]); }
+static weft_value *rkd_angle(weft_graph *g, weft_value **in) { return weft_loss_rkd_angle(g, in[0], in[1]); }
+static weft_value *balance(weft_graph *g, weft_value **in) { return weft_loss_expert_balance(g, in[0], in[1]); }
+static weft_value *router_z(weft_graph *g, weft_value **in) { return weft_loss_router_z(g, in[0]); }
 static weft_value *dpo(weft_graph *g, weft_value **in) {
     return weft_loss_preference(g, WEFT_PREFERENCE_DPO, in[0], in[1], in[2], in[3], 0.1, 0);
 }
@@ -82,6 +90,12 @@ static const loss_case cases[] = {
     {"sup_con", {"x", "classes"}, sup_con},
     {"vicreg", {"x", "y"}, vicreg},
     {"barlow_twins", {"x", "y"}, barlow},
+    {"hint", {"x", "logits", "regressor"}, hint},
+    {"attention_transfer", {"maps", "other_maps"}, attention_transfer},
+    {"rkd_distance", {"x", "logits"}, rkd_distance},
+    {"rkd_angle", {"x", "logits"}, rkd_angle},
+    {"expert_balance", {"logits", "chosen_experts"}, balance},
+    {"router_z", {"logits"}, router_z},
     {"dpo", PAIRS, dpo},
     {"cdpo", PAIRS, cdpo},
     {"robust_dpo", PAIRS, robust},
