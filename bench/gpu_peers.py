@@ -3,7 +3,7 @@
 Both sides run in this process, on PyTorch's stream, on the same random tensors. Timing is by rounds: every round runs each
 candidate once behind a flush of the L2 cache and a device sleep that lets the host run ahead, so that all candidates see
 the same clocks and none is charged for its launch; the median counts.
-usage: gpu_peers.py LIBRARY OUT.json [part ...]     parts: test gemm fused tf32 fp8 mma ragged attention attention-bwd attention-ways decode row flat mlp depthwise
+usage: gpu_peers.py LIBRARY OUT.json [part ...]     parts: test gemm fused tf32 fp8 mma ragged attention attention-bwd attention-ways decode row flat mlp depthwise adamw
 """
 import ctypes, json, math, os, sys, time
 import torch
@@ -827,13 +827,115 @@ def part_depthwise():
         best.release()
 
 
+class Step:
+    """AdamW over the tensors of a GPT, compiled as a program; parameters, moments and gradients are its states."""
+
+    def __init__(self, layers, width, vocabulary, positions):
+        library.weft_bench_step_error.restype = ctypes.c_char_p
+        library.weft_bench_step_create.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p]
+        library.weft_bench_step_write.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
+        library.weft_bench_step_read.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int64]
+        library.weft_bench_step_run.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+        library.weft_bench_step_release.argtypes = library.weft_bench_step_launches.argtypes = [ctypes.c_void_p]
+        self.handle = ctypes.c_void_p()
+        start = time.time()
+        self.must(library.weft_bench_step_create(b"cuda:0", layers, width, vocabulary, positions, ctypes.byref(self.handle)))
+        self.compile_seconds = time.time() - start
+
+    def must(self, code):
+        if code:
+            raise RuntimeError(library.weft_bench_step_error().decode())
+
+    def write(self, name, tensor):
+        host = tensor.detach().float().cpu().contiguous()
+        self.must(library.weft_bench_step_write(self.handle, name.encode(), host.data_ptr(), host.dim(), (ctypes.c_int64 * host.dim())(*host.shape)))
+
+    def read(self, name, like):
+        host = torch.empty(like.shape, dtype=torch.float32)
+        self.must(library.weft_bench_step_read(self.handle, name.encode(), host.data_ptr(), host.numel()))
+        return host
+
+    def __call__(self):
+        """On a stream of its own, so not before what the caller has under way is done."""
+        seconds = ctypes.c_double()
+        torch.cuda.synchronize()
+        self.must(library.weft_bench_step_run(self.handle, ctypes.byref(seconds)))
+        return seconds.value
+
+    def launches(self):
+        return library.weft_bench_step_launches(self.handle)
+
+    def release(self):
+        library.weft_bench_step_release(self.handle)
+
+
+def gpt_shapes(layers, width, vocabulary, positions):
+    shapes = {"wte": (vocabulary, width), "wpe": (positions, width)}
+    for i in range(layers):
+        for name, shape in (("norm1.weight", (width,)), ("norm1.bias", (width,)), ("qkv.weight", (3 * width, width)), ("qkv.bias", (3 * width,)), ("proj.weight", (width, width)),
+                            ("proj.bias", (width,)), ("norm2.weight", (width,)), ("norm2.bias", (width,)), ("fc1.weight", (4 * width, width)), ("fc1.bias", (4 * width,)),
+                            ("fc2.weight", (width, 4 * width)), ("fc2.bias", (width,))):
+            shapes[f"h{i}.{name}"] = shape
+    shapes.update({"norm.weight": (width,), "norm.bias": (width,)})
+    return shapes
+
+
+def adamw_pair(numbers):
+    """Both sides with the same random parameters and gradients."""
+    step, shapes = Step(*numbers), gpt_shapes(*numbers)
+    tensors = {}
+    for name, shape in shapes.items():
+        tensors[name] = torch.nn.Parameter(torch.randn(shape, device="cuda") * 0.02)
+        tensors[name].grad = torch.randn(shape, device="cuda") * 1e-3
+        step.write(name, tensors[name])
+        step.write(name + "/g", tensors[name].grad)
+    groups = [{"params": [t for t in tensors.values() if t.dim() == 2], "weight_decay": 0.1}, {"params": [t for t in tensors.values() if t.dim() == 1], "weight_decay": 0.0}]
+    return step, tensors, groups
+
+
+def part_adamw():
+    """The update alone, device time of one call; 28 bytes a parameter: gradient, value and two moments read, three written."""
+    torch.manual_seed(5)
+    step, tensors, groups = adamw_pair((2, 128, 1000, 64))
+    peer = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, fused=True)
+    for _ in range(3):
+        step()
+        peer.step()
+    for name, tensor in tensors.items():
+        verdict(f"adamw {name}", step.read(name, tensor), tensor.detach().cpu(), 1e-5)
+    step.release()
+    for label, numbers in (("GPT-2 124M", (12, 768, 50304, 1024)), ("GPT 8 layers of 256", (8, 256, 256, 256))):
+        step, tensors, groups = adamw_pair(numbers)
+        peers = {f"torch {name}": torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, capturable=True, **way)
+                 for name, way in (("fused", {"fused": True}), ("foreach", {"foreach": True}))}
+        graphs = {}
+        for name, peer in peers.items():
+            for _ in range(3):
+                peer.step()
+            torch.cuda.synchronize()
+            graphs[name + " graph"] = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graphs[name + " graph"]):
+                peer.step()
+        moved = 28 * sum(t.numel() for t in tensors.values())
+        for _ in range(3):
+            step()
+        ours, own = [], {"torch fused": peers["torch fused"].step, **{name: graph.replay for name, graph in graphs.items()}}
+        times = rounds({"weft": lambda: ours.append(step()), **own})
+        times["weft"] = sorted(ours[3:])[len(ours[3:]) // 2]  # of the device, by its own events
+        share = moved / times["weft"] / copy_rate()
+        record("adamw", label, lambda t: moved / t * 1e-9, times, f"{step.launches()} launches for {len(tensors)} tensors, {100 * share:.0f} % of copy", {"unit": "GB/s", "share_of_copy": share, "compile_s": step.compile_seconds})
+        step.release()
+        del tensors, groups, peers, graphs, own
+        torch.cuda.empty_cache()
+
+
 def geomean(part):
     ratios = [r["ratio"] for r in results if r["part"] == part and r.get("ratio")]
     return f"{math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}" if ratios else "none"
 
 
 def main():
-    parts = sys.argv[3:] or ["test", "gemm", "fused", "tf32", "fp8", "mma", "attention", "attention-bwd", "decode", "ragged", "flat", "row", "mlp", "depthwise", "thin", "convolution"]
+    parts = sys.argv[3:] or ["test", "gemm", "fused", "tf32", "fp8", "mma", "attention", "attention-bwd", "decode", "ragged", "flat", "row", "mlp", "depthwise", "adamw", "thin", "convolution"]
     torch.cuda.init()
     torch.zeros(1, device="cuda")
     if library.weft_bench_open(0):
@@ -856,7 +958,7 @@ def main():
     print(f"self-test: {tested} compared, {len(failures)} failed")
     for failure in failures:
         print("  FAILED", failure)
-    print("geomean vs best of torch: " + " ".join(f"{p} {geomean(p)}" for p in ("gemm", "fused", "ragged", "tf32", "fp8", "mma", "thin", "convolution", "attention", "attention-bwd", "attention-bwd-fixed", "decode", "row", "flat", "mlp", "depthwise")))
+    print("geomean vs best of torch: " + " ".join(f"{p} {geomean(p)}" for p in ("gemm", "fused", "ragged", "tf32", "fp8", "mma", "thin", "convolution", "attention", "attention-bwd", "attention-bwd-fixed", "decode", "row", "flat", "mlp", "depthwise", "adamw")))
     return 1 if failures else 0
 
 

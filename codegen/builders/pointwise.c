@@ -90,6 +90,20 @@ static void choose_space(pointwise *p) {
     }
 }
 
+/* GPUs: everything is computed before the first store. Results may lie where operands do (updates in place), so no load
+   can pass a store by itself, and each would wait for memory after the one before. */
+static void read_ahead(pointwise *p, const weft_lane_index *index, weft_lane_index at, int lanes, weft_kval mask) {
+    if (weft_capability_is_cpu(p->request->capability) || p->result_count < 2) return;
+    for (int i = 0; i < p->result_count; i++) {
+        const weft_value *value = weft_fusion_yield(p->request->fusion, p->results[i]);
+        if (weft_dtype_kind_of(value->type.dtype) == WEFT_KIND_COMPLEX) continue;
+        if (p->flat)
+            (void)weft_index_value_flat(&p->c, value, at, lanes, mask);
+        else
+            (void)weft_index_value(&p->c, value, index, lanes, mask);
+    }
+}
+
 /* All results at columns column .. column + lanes - 1 of one row. */
 static void emit_point(pointwise *p, const weft_lane_index *row, weft_kval column, int64_t divisor, int lanes,
                        weft_kval mask) {
@@ -105,6 +119,7 @@ static void emit_point(pointwise *p, const weft_lane_index *row, weft_kval colum
         before.divisor = weft_dim_divisor(p->request->graph->dims, p->columns);
         position = weft_lane_add(c, before, at, lanes);
     }
+    read_ahead(p, index, at, lanes, mask);
     for (int i = 0; i < p->result_count; i++) {
         if (p->flat)
             weft_index_emit_flat(c, p->results[i], at, lanes, mask);

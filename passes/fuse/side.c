@@ -1,22 +1,42 @@
-/* Pointwise groups side by side: an optimizer updates each tensor by a group of its own, and small ones cost a launch
-   more than their elements do. Groups whose values only update states join, whatever their shapes: the builder deals
-   the blocks of one launch to them. Large tensors stay alone: their launch costs nothing beside them, and joined they
-   would keep every gradient in memory until the last one is there. */
+/* Pointwise groups side by side: an optimizer updates each tensor by a group of its own, and a launch costs as much as
+   the elements of a small one; between two launches a GPU drains and fills again, so there even a tensor of a million
+   elements gains. Groups whose values only update states join, whatever their shapes: the builder deals the blocks of
+   one launch to them. What a launch holds is bounded: joined updates keep their gradients in memory until the last one
+   is there, and large tensors gain nothing. */
 #include "passes/fuse/fuse.h"
 
-enum { ELEMENTS_MAX = 1 << 18, BUFFERS_MAX = 64, NODES_MAX = 512, SPACES_MAX = 12 };
+enum { BUFFERS_MAX = 88, NODES_MAX = 512, SPACES_MAX = 12 };
+
+/* Elements of a tensor that joins, and of all together. */
+typedef struct limits {
+    int64_t tensor, total;
+    int buffers;
+} limits;
+
+static const limits on_cpu = {1 << 18, 1 << 21, BUFFERS_MAX}, on_gpu = {1 << 23, 1 << 23, BUFFERS_MAX};
 
 typedef struct bundle {
-    int root, buffers, groups;
+    int root, groups, written, read_count;
+    int64_t elements;
+    const weft_value *reads[BUFFERS_MAX];
 } bundle;
 
-static bool is_small(const weft_type *type) {
+/* Elements of a result; -1: not known, or more than may join. */
+static int64_t elements_of(const weft_type *type, int64_t most) {
     int64_t count = 1;
     for (int i = 0; i < type->rank; i++) {
-        if (type->dims[i] < 0 || type->dims[i] > ELEMENTS_MAX) return false;
+        if (type->dims[i] < 0 || type->dims[i] > most) return -1;
         count *= type->dims[i];
-        if (count > ELEMENTS_MAX) return false;
+        if (count > most) return -1;
     }
+    return count;
+}
+
+static bool note_read(bundle *b, const weft_value *value) {
+    for (int i = 0; i < b->read_count; i++)
+        if (b->reads[i] == value) return true;
+    if (b->read_count == BUFFERS_MAX) return false;
+    b->reads[b->read_count++] = value;
     return true;
 }
 
@@ -30,44 +50,59 @@ static bool only_updates(weft_fuse *fuse, const weft_value *value, int root) {
     return true;
 }
 
-/* Buffers of a group at most: what it reads, counted once a use, and what it writes. 0: the group may not join. */
-static int buffers_of(weft_fuse *fuse, int root) {
-    int count = 0, written = 0;
-    if (fuse->items[root].anchor >= 0 || fuse->items[root].chain) return 0;
+/* What a group reads and writes, as a bundle of its own; false: the group may not join. */
+static bool describe(weft_fuse *fuse, int root, const limits *most, bundle *out) {
+    out->root = root, out->groups = 1, out->written = out->read_count = 0, out->elements = 0;
+    if (fuse->items[root].anchor >= 0 || fuse->items[root].chain) return false;
     for (int i = root; i >= 0; i = fuse->items[i].next) {
         weft_node *node = fuse->items[i].node;
-        if (fuse->items[i].role != WEFT_FUSE_POINT || fuse->items[i].effect) return 0;
+        if (fuse->items[i].role != WEFT_FUSE_POINT || fuse->items[i].effect) return false;
         for (int r = 0; r < node->result_count; r++) {
-            if (!only_updates(fuse, &node->results[r], root)) return 0;
+            if (!only_updates(fuse, &node->results[r], root)) return false;
             if (!weft_fuse_used_outside(fuse, &node->results[r], root)) continue;
-            if (!is_small(&node->results[r].type)) return 0;
-            written++;
+            int64_t elements = elements_of(&node->results[r].type, most->tensor);
+            if (elements < 0) return false;
+            if (elements > out->elements) out->elements = elements;
+            out->written++;
         }
         for (int o = 0; o < node->operand_count; o++) {
             const weft_value *source = weft_fuse_source(node->operands[o]);
             const weft_fuse_item *item = source->node ? weft_fuse_item_of(fuse, source->node) : NULL;
             bool inside = item && (item->role == WEFT_FUSE_COPY || weft_fuse_root(fuse, item->order) == root);
-            count += !inside;
+            if (!inside && !note_read(out, source)) return false;
         }
     }
-    return written ? count + written : 0;
+    return out->written > 0;
+}
+
+/* The buffers of both together, and everything else that one launch has a limit for. */
+static bool fits(weft_fuse *fuse, const bundle *open, const bundle *next, const limits *most) {
+    int reads = open->read_count;
+    for (int i = 0; i < next->read_count; i++) {
+        bool shared = false;
+        for (int j = 0; j < open->read_count && !shared; j++) shared = open->reads[j] == next->reads[i];
+        reads += !shared;
+    }
+    return open->root >= 0 && reads + open->written + next->written <= most->buffers && open->groups < SPACES_MAX &&
+           open->elements + next->elements <= most->total &&
+           fuse->items[open->root].size + fuse->items[next->root].size <= NODES_MAX &&
+           !weft_fuse_reaches_around(fuse, open->root, next->root) &&
+           !weft_fuse_reaches_around(fuse, next->root, open->root);
 }
 
 void weft_fuse_side_by_side(weft_fuse *fuse) {
-    int most = fuse->capability && fuse->capability->bindings_max ? fuse->capability->bindings_max : BUFFERS_MAX;
-    bundle open = {-1, 0, 0};
+    const weft_capability *capability = fuse->capability;
+    limits most = capability && capability->threads_max > 1 ? on_gpu : on_cpu;
+    if (capability && capability->bindings_max) most.buffers = capability->bindings_max;
+    bundle open = {.root = -1}, next;
     for (int i = 0; i < fuse->count; i++) {
-        int root = weft_fuse_root(fuse, i), buffers = root == i ? buffers_of(fuse, root) : 0;
-        if (!buffers) continue;
-        bool fits = open.root >= 0 && open.buffers + buffers <= most && open.groups < SPACES_MAX &&
-                    fuse->items[open.root].size + fuse->items[root].size <= NODES_MAX &&
-                    !weft_fuse_reaches_around(fuse, open.root, root) &&
-                    !weft_fuse_reaches_around(fuse, root, open.root);
-        if (!fits) {
-            open = (bundle){root, buffers, 1};
+        if (weft_fuse_root(fuse, i) != i || !describe(fuse, i, &most, &next)) continue;
+        if (!fits(fuse, &open, &next, &most)) {
+            open = next;
             continue;
         }
-        weft_fuse_merge(fuse, open.root, root);
-        open = (bundle){root, open.buffers + buffers, open.groups + 1};
+        weft_fuse_merge(fuse, open.root, next.root);
+        for (int r = 0; r < next.read_count; r++) (void)note_read(&open, next.reads[r]);
+        open.root = next.root, open.groups++, open.written += next.written, open.elements += next.elements;
     }
 }

@@ -1,6 +1,7 @@
 /* What must be one group whatever the extents are, and attention cut into pieces of its keys. */
 #include <check.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "passes/attention.h"
@@ -51,6 +52,48 @@ START_TEST(unit_axes) {
         ok(weft_pipeline_run(&pass, weft_pipeline_standard));
         ck_assert_int_eq(count(WEFT_OP_fusion), 1);
     }
+}
+END_TEST
+
+/* Updates of a transformer's tensors: 12 of a layer are one launch on a GPU, matrices among them; a table beyond the
+   limit stays alone; on a CPU only small ones join. Nothing but equal bundles follows, so that they share a kernel. */
+enum { UPDATES = 37 };
+typedef struct update {
+    char parameter[8], moment[8], gradient[8];
+    weft_value *values[2];
+} update;
+
+static void add_update(update *u, int number, int64_t rows, int64_t columns) {
+    int64_t shape[2] = {rows, columns};
+    snprintf(u->parameter, sizeof u->parameter, "p%d", number);
+    snprintf(u->moment, sizeof u->moment, "m%d", number);
+    snprintf(u->gradient, sizeof u->gradient, "g%d", number);
+    weft_graph_state_zeros(g, u->parameter, WEFT_F32, 2, shape);
+    weft_graph_state_zeros(g, u->moment, WEFT_F32, 2, shape);
+    weft_value *p = weft_state_read(g, u->parameter), *m = weft_state_read(g, u->moment);
+    u->values[1] = weft_add(g, weft_mul_number(g, m, 0.9), weft_graph_input(g, u->gradient, WEFT_F32, 2, shape));
+    u->values[0] = weft_sub(g, p, weft_mul_number(g, u->values[1], 0.1));
+}
+
+START_TEST(updates_share_launches) {
+    static const struct {
+        const char *target, *arch;
+        int fusions;
+    } rows[] = {{"cuda", "sm_90a", 4}, {"cpu", "x86-64-v3", 15}};
+    static const int64_t layer[12][2] = {{1, 768}, {1, 768}, {768, 2304}, {1, 2304}, {768, 768},  {1, 768},
+                                         {1, 768}, {1, 768}, {768, 3072}, {1, 3072}, {3072, 768}, {1, 768}};
+    update updates[UPDATES];
+    add_update(&updates[0], 0, 50304, 768);
+    for (int i = 1; i < UPDATES; i++) add_update(&updates[i], i, layer[(i - 1) % 12][0], layer[(i - 1) % 12][1]);
+    for (int i = 0; i < UPDATES; i++) {
+        weft_state_update(g, updates[i].parameter, updates[i].values[0]);
+        weft_state_update(g, updates[i].moment, updates[i].values[1]);
+    }
+    ok(weft_graph_verify(g));
+    weft_pass_context pass = {
+        .graph = g, .options = "", .capability = weft_capability_find(rows[_i].target, rows[_i].arch)};
+    ok(weft_pipeline_run(&pass, weft_pipeline_standard));
+    ck_assert_int_eq(count(WEFT_OP_fusion), rows[_i].fusions);
 }
 END_TEST
 
@@ -171,6 +214,7 @@ Suite *groups_suite(void) {
     tcase_add_loop_test(tests, unit_axes, 0, 8);
     tcase_add_loop_test(tests, heads_in_tokens, 0, 2);
     tcase_add_loop_test(tests, scan_over_one_slice, 0, 2);
+    tcase_add_loop_test(tests, updates_share_launches, 0, 2);
     tcase_add_loop_test(tests, pieces_of_keys, 0, (int)(sizeof decodes / sizeof *decodes));
     suite_add_tcase(suite, tests);
     return suite;
