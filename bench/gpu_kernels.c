@@ -17,15 +17,15 @@
 #include "runtime/drivers/cuda/cuda.h"
 #include "tests/cuda/cases.h"
 
-enum { LAUNCHES_MAX = 64, COPIES_MAX = 4, BUFFERS_MAX = 32 };
+enum { LAUNCHES_MAX = 64, COPIES_MAX = 4, BUFFERS_MAX = 32, MAPS_MAX = 32 };
 
 typedef struct bound_launch {
     weft_launch launch;
     void **slots[BUFFERS_MAX]; /* where each buffer's address is found at launch */
     void *buffers[BUFFERS_MAX];
     int64_t extents[BUFFERS_MAX];
-    weft_launch_map maps[8];
-    int map_buffers[8];
+    weft_launch_map maps[MAPS_MAX];
+    int map_buffers[MAPS_MAX];
 } bound_launch;
 
 typedef struct bound_copy {
@@ -50,7 +50,7 @@ typedef struct weft_bench {
     size_t owned_bytes[LAUNCHES_MAX];
     int owned_count, port_count; /* the first port_count are inputs and outputs, lent by the caller */
     double compile_seconds;
-    char text[1024];
+    char text[4096];
 } weft_bench;
 
 static struct {
@@ -109,7 +109,10 @@ static weft_status evaluate(weft_bench *b, weft_dim dim, int64_t *out_value) {
 
 static weft_status bind_map(weft_bench *b, bound_launch *bound, const weft_tensor_map *from, int index) {
     weft_launch_map *to = &bound->maps[index];
-    *to = (weft_launch_map){.dtype = from->dtype, .rank = from->rank, .swizzle_bytes = from->swizzle_bytes};
+    *to = (weft_launch_map){.dtype = from->dtype,
+                            .rank = from->rank,
+                            .offset_bytes = from->offset_bytes,
+                            .swizzle_bytes = from->swizzle_bytes};
     for (int i = 0; i < from->rank; i++) {
         to->box[i] = from->box[i];
         WEFT_TRY(evaluate(b, from->extent[i], &to->extent[i]), "tensor map");
@@ -213,13 +216,12 @@ static weft_status build_fusion(weft_bench *b, const weft_node *fusion, int choi
     request.schedule = &schedules[choice];
     weft_kernel_plan plan;
     WEFT_TRY(builder->build(&request, &plan), "building %s", anchor);
+    weft_text text;
+    weft_text_init(bench.context->allocator, &text);
+    weft_schedule_print(request.schedule, &text);
     size_t used = strlen(b->text);
-    snprintf(b->text + used, sizeof b->text - used,
-             "%s%s %dx%d threads %d stages %d consumers %d cluster %d tail %d split %d promote %d way %d",
-             used ? "; " : "", request.schedule->builder ? request.schedule->builder : anchor, request.schedule->tile_m,
-             request.schedule->tile_n, request.schedule->threads, request.schedule->stages, request.schedule->consumers,
-             request.schedule->cluster, request.schedule->tail, request.schedule->split, request.schedule->promote,
-             request.schedule->way);
+    snprintf(b->text + used, sizeof b->text - used, "%s%s %s", used ? "; " : "", anchor, weft_text_string(&text));
+    weft_text_deinit(&text);
     return bind_plan(b, fusion, &plan);
 }
 

@@ -82,14 +82,14 @@ int64_t weft_hopper_shared_bytes(int bm, int bn, int stages, int consumers, int 
 enum { SPLIT_MAX = 8 };
 
 typedef struct tile_choice {
-    int consumers, bn, cluster, tail, split;
+    int consumers, bn, cluster, tail, split, in_place;
     double efficiency; /* of the tensor pipe in a long main loop: operand reads from shared memory bound narrow tiles */
 } tile_choice;
 
 static const tile_choice choices[] = {
-    {2, 256, 2, 0, 1, 0.97}, {2, 256, 1, 0, 1, 0.96}, {2, 192, 2, 0, 1, 0.94},
-    {2, 128, 2, 0, 1, 0.90}, {2, 128, 1, 0, 1, 0.88}, {1, 256, 1, 0, 1, 0.80},
-    {1, 128, 1, 0, 1, 0.70}, {2, 64, 2, 0, 1, 0.72},  {1, 64, 1, 0, 1, 0.50}}; /* equal cost: the first */
+    {2, 256, 2, 0, 1, 0, 0.97}, {2, 256, 1, 0, 1, 0, 0.96}, {2, 192, 2, 0, 1, 0, 0.94},
+    {2, 128, 2, 0, 1, 0, 0.90}, {2, 128, 1, 0, 1, 0, 0.88}, {1, 256, 1, 0, 1, 0, 0.80},
+    {1, 128, 1, 0, 1, 0, 0.70}, {2, 64, 2, 0, 1, 0, 0.72},  {1, 64, 1, 0, 1, 0, 0.50}}; /* equal cost: the first */
 enum { CHOICES = sizeof choices / sizeof *choices, PROMOTED_COLUMNS_MAX = 192 /* two sets of sums in registers */ };
 
 static int64_t sample_extent(const weft_graph *graph, weft_dim extent) {
@@ -124,19 +124,27 @@ static double tail_waves(const tile_choice *choice, int64_t tiles, int64_t block
     return busy == 0 ? rounds : rounds > 1 ? rounds - 1 : 0;
 }
 
-/* Columns of narrow tiles that such a choice is worth: up to 64 behind whole tiles. */
-static int tail_of(const weft_build_request *request, const weft_product *product, int bn) {
+/* Columns of narrow tiles that such a choice is worth: up to 64 behind whole tiles. sets: of columns (dealt ones). */
+static int tail_of(const weft_build_request *request, const weft_product *product, int bn, int sets) {
     const weft_value *yield = weft_fusion_yield(request->fusion, 0);
     if (!weft_dim_is_number(product->n)) return 0;
     int64_t n = product->n, rest = n % bn;
     if (n < bn || rest < 1 || rest > 64 || weft_product_companion(request->fusion, product, yield->type.dtype) >= 0)
         return 0;
-    return (int)(rest + 15) / 16 * 16;
+    int unit = sets > 2 ? 8 * sets : 16;
+    return (int)(rest + unit - 1) / unit * unit;
 }
+
+/* See costs_of. */
+typedef struct operand_costs {
+    double copies; /* cycles */
+    int boxes_a, boxes_b;
+    bool straddles;
+} operand_costs;
 
 /* Cycles of the whole grid: waves of tiles, each a main loop and what of its epilogue is not hidden. */
 static double cost_of(const weft_capability *capability, const tile_choice *choice, int64_t m, int64_t n, int64_t k,
-                      int64_t batch, int bk, bool straddles) {
+                      int64_t batch, int bk, const operand_costs *operands) {
     int64_t bm = 64 * choice->consumers,
             rows = (m + bm * choice->cluster - 1) / (bm * choice->cluster) * choice->cluster;
     int64_t tiles = rows * ((n + choice->bn - 1) / choice->bn) * batch,
@@ -149,11 +157,12 @@ static double cost_of(const weft_capability *capability, const tile_choice *choi
     /* a block alone reads its operands at no more than its share of memory: counts when there are few rows */
     double inlet = (double)((bm < m ? bm : m) + choice->bn) * (double)HOPPER_ROW_BYTES / 64;
     /* rows that do not start at lines of the L2 cost it two for each 128 bytes: blocks that share B bear it */
-    if (straddles && choice->cluster == 1 && bm < m) inlet *= 1.3;
-    double step = tensor > inlet ? tensor : inlet;
+    if (operands->straddles && choice->cluster == 1 && bm < m) inlet *= 1.3;
+    double step = tensor > inlet ? tensor : inlet, boxes = operands->boxes_a + operands->boxes_b / choice->cluster;
+    if (boxes * 24 > step) step = boxes * 24; /* cycles that a tensor copy takes the block's unit */
     /* parts of k: a launch, their sums written and read */
     double sums = choice->split == 1 ? 0 : 3500 + (double)(choice->split * m * n * batch) * 8 / 2400;
-    return waves * steps * step + 600 * waves + 2200 + sums;
+    return waves * steps * step + 600 * waves + 2200 + sums + operands->copies;
 }
 
 /* Parts of k for a grid that leaves blocks idle: as many as fit one round, none shorter than 8 steps. */
@@ -166,39 +175,61 @@ static int split_of(const weft_capability *capability, const tile_choice *choice
     return split > SPLIT_MAX ? SPLIT_MAX : split < 1 ? 1 : (int)split;
 }
 
-/* Is an operand read in place whose rows are not whole lines? */
-static bool straddles(const weft_graph *graph, const weft_product *product) {
-    const weft_product_side *sides[2] = {&product->a, &product->b};
-    int64_t bytes = weft_dtype_bits(product->dtype) / 8;
-    bool found = false;
+/* What a way of reading the operands costs: a stage's tensor copies, rows across lines of the L2, copies in front. */
+static operand_costs costs_of(const weft_hopper *h, int64_t m, int64_t n, int64_t k, int64_t batch) {
+    const weft_product_side *sides[2] = {&h->product.a, &h->product.b};
+    operand_costs costs = {0};
     for (int i = 0; i < 2; i++) {
-        int64_t known = weft_dim_divisor(graph->dims, sides[i]->pitch) * bytes;
-        found |= known % 16 == 0 && known % 128 != 0;
+        int sets = i ? h->sets_b : h->sets_a, across = sides[i]->k_contiguous ? 1 : i ? h->bn / 64 : h->bm / 64;
+        *(i ? &costs.boxes_b : &costs.boxes_a) = sets * across;
+        int64_t known = weft_dim_divisor(h->request->graph->dims, sides[i]->pitch) * h->element_bytes;
+        bool read = sets > 1 || known % 16 == 0;
+        costs.straddles |= read && known % 128 != 0;
+        if (!read && !weft_hopper_is_constant(h, sides[i]))
+            costs.copies += (double)((i ? n : m) * k * batch * h->element_bytes) * 2 / 2400 +
+                            (costs.copies == 0 ? 3500 : 0); /* one launch */
     }
-    return found;
+    return costs;
+}
+
+/* Narrow tiles, parts of k and ways to read the operands of a choice; false: not worth proposing. variant: bit 0 = k
+   split, bit 1 = operands read in place. */
+static bool vary(weft_hopper *h, tile_choice *choice, int variant, int64_t m, int64_t n, int64_t k, int64_t batch,
+                 bool known) {
+    const weft_build_request *request = h->request;
+    h->bm = 64 * choice->consumers, h->bn = choice->bn, h->cluster = choice->cluster;
+    if (h->promote && choice->bn > PROMOTED_COLUMNS_MAX) return false;
+    choice->in_place = variant / 2;
+    weft_hopper_find_sets(h, choice->in_place);
+    if (choice->in_place && h->sets_a == 1 && h->sets_b == 1) return false;
+    if (variant % 2 == 0) {
+        int sets = weft_hopper_columns_dealt(h) ? h->sets_b : 1;
+        choice->tail = h->promote && choice->bn > 128 ? 0 : tail_of(request, &h->product, choice->bn, sets);
+        return true; /* promoted: registers */
+    }
+    if (known) choice->split = split_of(request->capability, choice, m, n, k, batch, h->bk);
+    return choice->split > 1;
 }
 
 static int propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {
-    weft_product product;
+    weft_hopper h = {.request = request};
     const char *reason;
-    if (!weft_product_find(request->graph, request->fusion, &product, &reason)) return 0;
-    int64_t m = sample_extent(request->graph, product.m), n = sample_extent(request->graph, product.n);
-    int64_t k = sample_extent(request->graph, product.k), batch = sample_extent(request->graph, product.batch);
-    int order[2 * CHOICES], count = 0, bk = HOPPER_ROW_BYTES * 8 / weft_dtype_bits(product.dtype);
-    double cost[2 * CHOICES];
-    tile_choice own[2 * CHOICES];
-    bool known = weft_dim_is_number(product.m) && weft_dim_is_number(product.n) && weft_dim_is_number(product.k) &&
-                 weft_dim_is_number(product.batch);
-    bool promote = product.dtype == WEFT_F8E4M3FN && !request->capability->relax_f8;
-    for (int i = 0; i < 2 * CHOICES; i++) { /* with k whole, and split */
+    if (!weft_product_find(request->graph, request->fusion, &h.product, &reason)) return 0;
+    const weft_product *p = &h.product;
+    int64_t m = sample_extent(request->graph, p->m), n = sample_extent(request->graph, p->n);
+    int64_t k = sample_extent(request->graph, p->k), batch = sample_extent(request->graph, p->batch);
+    int order[4 * CHOICES], count = 0;
+    double cost[4 * CHOICES];
+    tile_choice own[4 * CHOICES];
+    bool known = weft_dim_is_number(p->m) && weft_dim_is_number(p->n) && weft_dim_is_number(p->k) &&
+                 weft_dim_is_number(p->batch);
+    h.element_bytes = weft_dtype_bits(p->dtype) / 8, h.bk = HOPPER_ROW_BYTES / h.element_bytes;
+    h.promote = p->dtype == WEFT_F8E4M3FN && !request->capability->relax_f8;
+    for (int i = 0; i < 4 * CHOICES; i++) {
         own[i] = choices[i % CHOICES];
-        if (promote && own[i].bn > PROMOTED_COLUMNS_MAX) continue;
-        if (i < CHOICES)
-            own[i].tail = promote && own[i].bn > 128 ? 0 : tail_of(request, &product, own[i].bn); /* registers */
-        else if (known)
-            own[i].split = split_of(request->capability, &own[i], m, n, k, batch, bk);
-        if (i >= CHOICES && own[i].split == 1) continue;
-        cost[i] = cost_of(request->capability, &own[i], m, n, k, batch, bk, straddles(request->graph, &product));
+        if (!vary(&h, &own[i], i / CHOICES, m, n, k, batch, known)) continue;
+        operand_costs costs = costs_of(&h, m, n, k, batch);
+        cost[i] = cost_of(request->capability, &own[i], m, n, k, batch, h.bk, &costs);
         int at = count++;
         for (; at > 0 && cost[order[at - 1]] > cost[i]; at--) order[at] = order[at - 1];
         order[at] = i;
@@ -209,7 +240,7 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
         out_schedules[i] = (weft_schedule){.builder = "matmul-hopper",
                                            .tile_m = 64 * choice->consumers,
                                            .tile_n = choice->bn,
-                                           .tile_k = bk,
+                                           .tile_k = h.bk,
                                            .threads = 128 * (1 + choice->consumers),
                                            .stages = stages_of(request->capability, choice),
                                            .consumers = choice->consumers,
@@ -217,7 +248,8 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
                                            .raster = 8,
                                            .split = choice->split,
                                            .tail = choice->tail,
-                                           .promote = promote ? bk : 0};
+                                           .in_place = choice->in_place,
+                                           .promote = h.promote ? h.bk : 0};
     }
     return count;
 }
@@ -239,7 +271,7 @@ static weft_status check_schedule(const weft_hopper *h) {
         h->stages < 2 || h->group < 1 || h->split < 1 || h->split > SPLIT_MAX ||
         (h->split > 1 && (h->tail || !splits(h))) || (h->cluster != 1 && h->cluster != 2) ||
         (h->promote && h->bn > PROMOTED_COLUMNS_MAX) ||
-        (h->tail && h->tail != tail_of(h->request, &h->product, h->bn)) ||
+        (h->tail && h->tail != tail_of(h->request, &h->product, h->bn, weft_hopper_columns_dealt(h) ? h->sets_b : 1)) ||
         (h->request->schedule->promote && h->request->schedule->promote != h->bk))
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "matmul-hopper: schedule %dx%d, %d consumers, cluster %d, %d stages",
                            h->bm, h->bn, h->consumers, h->cluster, h->stages);
@@ -250,93 +282,16 @@ static weft_status check_schedule(const weft_hopper *h) {
     return NULL;
 }
 
-static int buffer_position(const weft_kernel *k, weft_argument_source source, int index) {
-    int position = 0;
-    for (size_t i = 0; i < k->argument_count; i++) {
-        if (k->arguments[i].source == source && k->arguments[i].index == index) return position;
-        position += k->arguments[i].source == WEFT_ARGUMENT_OPERAND || k->arguments[i].source == WEFT_ARGUMENT_RESULT ||
-                    k->arguments[i].source == WEFT_ARGUMENT_TEMP;
-    }
-    return -1;
-}
-
-/* A buffer argument for an operand that the epilogue does not read. */
-static void need_buffer(weft_hopper *h, int operand, int packed, const char *name) {
-    if (packed >= 0)
-        (void)weft_kernel_buffer(h->k, WEFT_ARGUMENT_TEMP, packed, h->product.dtype, false, name);
-    else if (h->index->operands[operand] == WEFT_KNONE)
-        h->index->operands[operand] =
-            weft_kernel_buffer(h->k, WEFT_ARGUMENT_OPERAND, operand, h->product.dtype, false, name);
-}
-
-/* Map of [batch, rows, columns] in memory, columns contiguous, rows a multiple of 16 bytes apart. */
-static weft_tensor_map make_map(const weft_hopper *h, weft_argument_source source, int index, weft_dtype dtype,
-                                weft_dim rows, weft_dim columns, int box_rows) {
-    weft_dim_table *dims = h->k->dims;
-    weft_tensor_map map = {.buffer = buffer_position(h->k, source, index),
-                           .dtype = dtype,
-                           .rank = h->product.batch == 1 ? 2 : 3,
-                           .swizzle_bytes = 128};
-    map.extent[0] = columns, map.extent[1] = rows, map.extent[2] = h->product.batch;
-    int bytes = weft_dtype_bits(dtype) / 8;
-    map.stride_bytes[1] =
-        weft_dim_multiply(dims, source == WEFT_ARGUMENT_TEMP ? weft_hopper_padded(h, columns) : columns, bytes);
-    map.stride_bytes[2] = weft_dim_multiply(dims, map.stride_bytes[1], rows);
-    map.box[0] = HOPPER_ROW_BYTES / bytes, map.box[1] = box_rows, map.box[2] = 1;
-    return map;
-}
-
-/* free: m or n. box: rows of a box when K runs along rows. */
-static weft_tensor_map side_map(const weft_hopper *h, const weft_product_side *side, int packed, weft_dim free, int box,
-                                int box_k) {
-    weft_argument_source source = packed < 0 ? WEFT_ARGUMENT_OPERAND : WEFT_ARGUMENT_TEMP;
-    int index = packed < 0 ? side->operand : packed;
-    return side->k_contiguous ? make_map(h, source, index, h->product.dtype, free, h->product.k, box)
-                              : make_map(h, source, index, h->product.dtype, h->product.k, free, box_k);
-}
-
-static weft_kval map_value(weft_hopper *h, int index, weft_dtype dtype, bool writes, const char *name) {
-    return weft_kernel_buffer(h->k, WEFT_ARGUMENT_TENSOR_MAP, index, dtype, writes, name);
-}
-
-static weft_status make_maps(weft_hopper *h, weft_kernel_plan *plan) {
-    plan->maps = weft_arena_allocate_array(h->request->arena, 5, sizeof *plan->maps);
-    if (!plan->maps) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "matmul-hopper");
-    const weft_product *p = &h->product;
-    need_buffer(h, p->a.operand, h->packed_a, "a");
-    need_buffer(h, p->b.operand, h->packed_b, "b");
-    h->a_rows = divides(h->request->graph, p->m, (int64_t)h->bm * h->cluster) ? h->bm : 64;
-    if (p->a.k_contiguous && h->bm == 64 && h->cluster == 1 && weft_dim_is_number(p->m) && p->m < 64)
-        h->a_rows = (int)(p->m + 7) / 8 * 8;
-    h->a_loaded = (h->a_rows < 64 ? h->a_rows : h->bm) * HOPPER_ROW_BYTES;
-    plan->maps[0] = side_map(h, &p->a, h->packed_a, p->m, h->a_rows, h->bk);
-    plan->maps[1] = side_map(h, &p->b, h->packed_b, p->n, h->bn / h->cluster, h->bk / h->cluster);
-    h->map_a = map_value(h, 0, p->dtype, false, "map_a");
-    h->map_b = map_value(h, 1, p->dtype, false, "map_b");
-    plan->map_count = 2;
-    if (h->tail) {
-        plan->maps[2] = side_map(h, &p->b, h->packed_b, p->n, h->tail, h->bk);
-        h->map_tail = map_value(h, plan->map_count++, p->dtype, false, "map_tail");
-    }
-    if (h->store != HOPPER_STORE_TENSOR) return NULL;
-    plan->maps[plan->map_count] = make_map(h, WEFT_ARGUMENT_RESULT, 0, h->out_dtype, p->m, p->n, 64);
-    h->map_out = map_value(h, plan->map_count++, h->out_dtype, true, "map_out");
-    if (h->companion < 0) return NULL;
-    need_buffer(h, h->companion, -1, "c");
-    plan->maps[plan->map_count] = make_map(h, WEFT_ARGUMENT_OPERAND, h->companion, h->out_dtype, p->m, p->n, 64);
-    h->map_companion = map_value(h, plan->map_count++, h->out_dtype, false, "map_c");
-    return NULL;
-}
-
 static void choose_store(weft_hopper *h) {
     const weft_graph *graph = h->request->graph;
     const weft_value *yield = weft_fusion_yield(h->request->fusion, 0);
     h->out_dtype = yield->type.dtype;
     bool staged = (h->out_dtype == WEFT_BF16 || h->out_dtype == WEFT_F16) && h->request->fusion->result_count == 1;
-    h->store = h->split > 1                      ? HOPPER_STORE_PARTS
-               : !staged                         ? HOPPER_STORE_DIRECT
-               : divides(graph, h->product.n, 8) ? HOPPER_STORE_TENSOR
-                                                 : HOPPER_STORE_ROWS;
+    bool tensor = divides(graph, h->product.n, 8) && !weft_hopper_rows_dealt(h) && !weft_hopper_columns_dealt(h);
+    h->store = h->split > 1 ? HOPPER_STORE_PARTS
+               : !staged    ? HOPPER_STORE_DIRECT
+               : tensor     ? HOPPER_STORE_TENSOR
+                            : HOPPER_STORE_ROWS;
     h->companion =
         h->store == HOPPER_STORE_TENSOR ? weft_product_companion(h->request->fusion, &h->product, h->out_dtype) : -1;
     h->outs = outs_of(h->bn, HOPPER_OUTS_MAX);
@@ -374,6 +329,7 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
                            weft_dtype_name(h.product.dtype));
     h.element_bytes = weft_dtype_bits(h.product.dtype) / 8, h.bk = HOPPER_ROW_BYTES / h.element_bytes;
     h.promote = s->promote > 0, h.tail = s->tail;
+    weft_hopper_find_sets(&h, s->in_place);
     choose_store(&h);
     WEFT_TRY(check_schedule(&h), "building %s", request->name);
     h.a_bytes = h.bm * HOPPER_ROW_BYTES, h.b_bytes = h.bn * HOPPER_ROW_BYTES, h.stage_bytes = h.a_bytes + h.b_bytes;
@@ -390,7 +346,7 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
         out_plan->temps[h.parts] = (weft_plan_temp){.bytes = elements * 4};
         h.parts_buffer = weft_kernel_buffer(h.k, WEFT_ARGUMENT_TEMP, h.parts, WEFT_F32, true, "parts");
     }
-    weft_status status = make_maps(&h, out_plan);
+    weft_status status = weft_hopper_make_maps(&h, out_plan);
     if (!status) status = weft_hopper_emit(&h);
     weft_status finish = weft_index_finish(&index);
     if (status)

@@ -13,29 +13,47 @@ weft_dim weft_hopper_padded(const weft_hopper *h, weft_dim pitch) {
     return weft_dim_multiply(dims, weft_dim_divide_ceil(dims, pitch, h->bk), h->bk);
 }
 
-/* One thread, 16 bytes of neighbours: from rows of `pitch` elements to rows of the padded pitch, zeros in between. */
+enum { PACK_VECTORS = 4 /* of 16 bytes a thread */ };
+
+/* Blocks that copy the rows of a side. */
+static weft_dim row_blocks(const weft_hopper *h, const weft_product_side *side, weft_dim rows) {
+    weft_dim_table *dims = h->request->graph->dims;
+    weft_dim vectors = weft_dim_divide_ceil(dims, weft_hopper_padded(h, side->pitch), 16 / h->element_bytes);
+    return weft_dim_divide_ceil(dims, weft_dim_multiply(dims, rows, vectors), PACK_THREADS * PACK_VECTORS);
+}
+
+/* Block `block` of those: from rows of `pitch` elements to rows of the padded pitch, zeros in between. A thread has
+   several vectors of 16 bytes, all of them read before the first is stored. */
 static void emit_rows(const weft_hopper *h, weft_kernel *k, const weft_product_side *side, weft_kval from, weft_kval to,
-                      weft_dim rows) {
+                      weft_dim rows, weft_kval block) {
     weft_dim_table *dims = k->dims;
     int bytes = h->element_bytes, lanes = 16 / bytes;
     weft_dim vectors = weft_dim_divide_ceil(dims, weft_hopper_padded(h, side->pitch), lanes),
              total = weft_dim_multiply(dims, rows, vectors);
-    k->grid = weft_dim_divide_ceil(dims, total, PACK_THREADS);
-    weft_kval width = weft_k_index(k, lanes),
-              position = weft_k_add(k, weft_k_mul(k, weft_k_block(k), weft_k_index(k, PACK_THREADS)), weft_k_thread(k));
-    weft_k_if(k, weft_k_lt(k, position, weft_k_extent(k, total)));
-    weft_kval row = weft_k_div(k, position, weft_k_extent(k, vectors)),
-              column = weft_k_mul(k, weft_k_rem(k, position, weft_k_extent(k, vectors)), width);
-    weft_kval each = weft_k_add(k, weft_k_splat(k, column, lanes), weft_k_iota(k, k->capability->index_dtype, lanes));
-    weft_kval mask = weft_k_lt(k, each, weft_k_extent(k, side->pitch));
-    weft_kval value = weft_k_load(k, from, weft_k_add(k, weft_k_mul(k, row, weft_k_extent(k, side->pitch)), column),
-                                  lanes, mask, WEFT_KNONE);
+    weft_kval width = weft_k_index(k, lanes), per_row = weft_k_extent(k, vectors),
+              pitch = weft_k_extent(k, side->pitch);
+    weft_kval first = weft_k_mul(k, block, weft_k_index(k, PACK_THREADS * PACK_VECTORS)), end = weft_k_extent(k, total);
+    weft_kval position[PACK_VECTORS], value[PACK_VECTORS];
     int64_t known = weft_dim_divisor(dims, side->pitch);
     int run = known % 4 == 0 && lanes > 4 ? 4 : known % 2 == 0 ? 2 : 1;
-    if (!k->failed) k->instrs[value].align_bytes = run * bytes;
-    weft_k_store(k, to, weft_k_mul(k, position, width), WEFT_KNONE, value);
-    if (!k->failed) k->instrs[k->instr_count - 1].align_bytes = 16;
-    weft_k_end(k);
+    first = weft_k_add(k, first, weft_k_thread(k));
+    for (int i = 0; i < PACK_VECTORS; i++) {
+        position[i] = weft_k_add(k, first, weft_k_index(k, (int64_t)i * PACK_THREADS));
+        weft_kval row = weft_k_div(k, position[i], per_row),
+                  column = weft_k_mul(k, weft_k_rem(k, position[i], per_row), width);
+        weft_kval each =
+            weft_k_add(k, weft_k_splat(k, column, lanes), weft_k_iota(k, k->capability->index_dtype, lanes));
+        weft_kval here = weft_k_lt(k, position[i], end);
+        weft_kval mask = weft_k_and(k, weft_k_lt(k, each, pitch), weft_k_splat(k, here, lanes));
+        value[i] = weft_k_load(k, from, weft_k_add(k, weft_k_mul(k, row, pitch), column), lanes, mask, WEFT_KNONE);
+        if (!k->failed) k->instrs[value[i]].align_bytes = run * bytes;
+    }
+    for (int i = 0; i < PACK_VECTORS; i++) {
+        weft_k_if(k, weft_k_lt(k, position[i], end));
+        weft_k_store(k, to, weft_k_mul(k, position[i], width), WEFT_KNONE, value[i]);
+        if (!k->failed) k->instrs[k->instr_count - 1].align_bytes = 16;
+        weft_k_end(k);
+    }
 }
 
 /* A block turns a tile of 64 x 64 through shared memory: [batch, k, free] -> [batch, free, padded k]. */
@@ -76,27 +94,48 @@ static void emit_turn(const weft_hopper *h, weft_kernel *k, weft_kval from, weft
     }
 }
 
-static weft_status plan_copy(weft_hopper *h, weft_kernel_plan *plan, weft_product_side *side, int temp, weft_dim free,
-                             bool turn, const char *suffix) {
-    weft_dim_table *dims = h->request->graph->dims;
-    weft_product *p = &h->product;
-    weft_dim rows = weft_dim_multiply(dims, p->batch, side->k_contiguous || turn ? free : p->k);
-    weft_dim elements = weft_dim_multiply(dims, rows, weft_hopper_padded(h, turn ? p->k : side->pitch));
-    plan->temps[temp] = (weft_plan_temp){
-        .bytes = weft_dim_multiply(dims, elements, h->element_bytes), .persistent = true, .operand = side->operand};
+/* One operand's copy, while the plan is made. */
+typedef struct copy {
+    weft_product_side *side;
+    weft_dim free, rows;
+    int temp;
+    bool turn;
+    weft_kval from, to;
+} copy;
+
+static void add_buffers(const weft_hopper *h, weft_kernel *k, copy *c) {
+    c->from = weft_kernel_buffer(k, WEFT_ARGUMENT_OPERAND, c->side->operand, h->product.dtype, false, "rows");
+    c->to = weft_kernel_buffer(k, WEFT_ARGUMENT_TEMP, c->temp, h->product.dtype, true, "padded");
+}
+
+/* One launch for `count` copies: several only when none is turned. */
+static weft_status plan_copies(weft_hopper *h, weft_kernel_plan *plan, copy *copies, int count, int launch,
+                               const char *suffix) {
     weft_kernel *k = weft_plan_kernel(h->request, suffix);
     if (!k) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "building %s", h->request->name);
     k->threads = PACK_THREADS;
-    weft_kval from = weft_kernel_buffer(k, WEFT_ARGUMENT_OPERAND, side->operand, p->dtype, false, "rows");
-    weft_kval to = weft_kernel_buffer(k, WEFT_ARGUMENT_TEMP, temp, p->dtype, true, "padded");
-    if (turn)
-        emit_turn(h, k, from, to, free);
-    else
-        emit_rows(h, k, side, from, to, rows);
+    for (int i = 0; i < count; i++) add_buffers(h, k, &copies[i]);
+    weft_kval block = weft_k_block(k);
+    if (copies->turn) {
+        emit_turn(h, k, copies->from, copies->to, copies->free);
+    } else {
+        weft_dim first = row_blocks(h, copies->side, copies->rows);
+        k->grid = first;
+        if (count == 2) {
+            k->grid = weft_dim_add(k->dims, first, row_blocks(h, copies[1].side, copies[1].rows));
+            weft_k_if(k, weft_k_lt(k, block, weft_k_extent(k, first)));
+        }
+        emit_rows(h, k, copies->side, copies->from, copies->to, copies->rows, block);
+        if (count == 2) {
+            weft_k_else(k);
+            emit_rows(h, k, copies[1].side, copies[1].from, copies[1].to, copies[1].rows,
+                      weft_k_sub(k, block, weft_k_extent(k, first)));
+            weft_k_end(k);
+        }
+    }
     WEFT_TRY(weft_kernel_verify(k), "building %s", h->request->name);
-    WEFT_TRY(weft_plan_set(h->request, plan, temp, k), "building %s", h->request->name);
-    plan->launches[temp].packs = true;
-    if (turn) side->k_contiguous = true, side->pitch = p->k;
+    WEFT_TRY(weft_plan_set(h->request, plan, launch, k), "building %s", h->request->name);
+    plan->launches[launch].packs = true;
     return NULL;
 }
 
@@ -105,21 +144,46 @@ static bool divides(const weft_graph *graph, weft_dim extent, int64_t divisor) {
     return known == 0 || known % divisor == 0;
 }
 
+/* Can the copy of both be one launch? Not when one of them is done at load, the other at each call. */
+static bool join(const weft_hopper *h, const copy *copies) {
+    return !copies[0].turn && !copies[1].turn &&
+           weft_hopper_is_constant(h, copies[0].side) == weft_hopper_is_constant(h, copies[1].side);
+}
+
 weft_status weft_hopper_plan_packing(weft_hopper *h, weft_kernel_plan *plan) {
-    weft_product_side *sides[2] = {&h->product.a, &h->product.b};
+    weft_product *p = &h->product;
+    weft_product_side *sides[2] = {&p->a, &p->b};
+    weft_dim_table *dims = h->request->graph->dims;
     int *temps[2] = {&h->packed_a, &h->packed_b}, count = 0;
-    bool turn[2];
+    copy copies[2];
     for (int i = 0; i < 2; i++) {
-        turn[i] = !sides[i]->k_contiguous && h->element_bytes != 2;
-        *temps[i] = !turn[i] && divides(h->request->graph, sides[i]->pitch, 16 / h->element_bytes) ? -1 : count++;
+        bool turn = !sides[i]->k_contiguous && h->element_bytes != 2,
+             odd = (i ? h->sets_b : h->sets_a) == 1 &&
+                   !divides(h->request->graph, sides[i]->pitch, 16 / h->element_bytes);
+        *temps[i] = -1;
+        if (!turn && !odd) continue;
+        weft_dim free = i ? p->n : p->m, lines = sides[i]->k_contiguous || turn ? free : p->k;
+        copies[count] = (copy){.side = sides[i], .free = free, .temp = count, .turn = turn};
+        copies[count].rows = weft_dim_multiply(dims, p->batch, lines);
+        *temps[i] = count++;
     }
-    int sums = h->split > 1;
+    int sums = h->split > 1, launches = count == 2 && join(h, copies) ? 1 : count;
     h->parts = sums ? count : -1;
-    WEFT_TRY(weft_plan_init(h->request, count + 1 + sums, count + sums, plan), "building %s", h->request->name);
-    for (int i = 0; i < 2; i++)
-        if (*temps[i] >= 0)
-            WEFT_TRY(plan_copy(h, plan, sides[i], *temps[i], i == 0 ? h->product.m : h->product.n, turn[i],
-                               i == 0 ? "_rows_a" : "_rows_b"),
-                     "building %s", h->request->name);
+    WEFT_TRY(weft_plan_init(h->request, launches + 1 + sums, count + sums, plan), "building %s", h->request->name);
+    for (int i = 0; i < count; i++) {
+        weft_dim pitch = weft_hopper_padded(h, copies[i].turn ? p->k : copies[i].side->pitch);
+        plan->temps[i] = (weft_plan_temp){
+            .bytes = weft_dim_multiply(dims, weft_dim_multiply(dims, copies[i].rows, pitch), h->element_bytes),
+            .persistent = true,
+            .operand = copies[i].side->operand};
+    }
+    for (int i = 0; i < launches; i++)
+        WEFT_TRY(plan_copies(h, plan, &copies[i], launches < count ? 2 : 1, i,
+                             launches < count             ? "_rows"
+                             : copies[i].side == sides[0] ? "_rows_a"
+                                                          : "_rows_b"),
+                 "building %s", h->request->name);
+    for (int i = 0; i < count; i++)
+        if (copies[i].turn) copies[i].side->k_contiguous = true, copies[i].side->pitch = p->k;
     return NULL;
 }

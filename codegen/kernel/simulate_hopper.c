@@ -214,7 +214,7 @@ static bool move_box(weft_sim *sim, const transfer *t) {
         if (n && !weft_dim_evaluate(sim->kernel->dims, t->map->stride_bytes[n], sim->symbols, &stride[n])) return false;
     }
     for (int64_t e = 0; e < total; e++) {
-        int64_t rest = e, offset = 0;
+        int64_t rest = e, offset = t->map->offset_bytes;
         bool inside = true;
         for (int n = 0; n < t->map->rank; n++) {
             int64_t x = t->at[n] + rest % t->map->box[n];

@@ -18,7 +18,9 @@
     X(consumers)                                                                                                       \
     X(cluster)                                                                                                         \
     X(raster)                                                                                                          \
-    X(split) X(block_elements) X(panels_per_block) X(accumulator_sets) X(pack_a) X(tail) X(promote) X(way) X(numerics)
+    X(split)                                                                                                           \
+    X(block_elements)                                                                                                  \
+    X(panels_per_block) X(accumulator_sets) X(pack_a) X(tail) X(in_place) X(promote) X(way) X(numerics)
 
 typedef struct field {
     const char *name;

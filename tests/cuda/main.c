@@ -164,6 +164,13 @@ static bool build_choice(compiled *c, const weft_capability *capability, int cho
         schedules[choice < proposed ? choice : proposed - 1].way ^= way;
         request.schedule = &schedules[choice < proposed ? choice : proposed - 1];
         *out_more = choice + 1 < proposed;
+        if (getenv("WEFT_TEST_VERBOSE")) {
+            weft_text text;
+            weft_text_init(weft_dim_table_allocator(c->graph->dims), &text);
+            weft_schedule_print(request.schedule, &text);
+            printf("  choice %d: %s\n", choice, weft_text_string(&text));
+            weft_text_deinit(&text);
+        }
         check_status(builder->build(&request, &c->plan));
         for (int i = 0; i < c->plan.launch_count; i++)
             for (int v = 0; v < c->plan.launches[i].variant_count; v++) {
@@ -209,7 +216,8 @@ static int choices_of(const case_row *row, const weft_capability *capability, bo
     if (!strcmp(row->name, "cross_entropy") || !strcmp(row->name, "layer_norm")) return 6;
     if (strcmp(row->name, "matmul") != 0) return 1;
     if (row->numbers[5] >= 16) return 5;
-    return capability->hopper && (first || row->numbers[1] == 4104 || row->numbers[5] == 3) ? 9 : 1;
+    return capability->hopper && (first || row->numbers[1] == 4104 || row->numbers[5] == 3 || row->numbers[2] % 8) ? 9
+                                                                                                                   : 1;
 }
 
 START_TEST(kernels_compile_clean) {
@@ -330,6 +338,18 @@ static const small_row small_rows[] = {
     {"sm_90a", {"matmul", 6, {130, 264, 272, 1, 2, 11}}, 0.02, 2, 3},
     {"sm_90a", {"matmul", 6, {70, 67, 141, 0, 2, 3}}, 0.02, 0, 2},
     {"sm_90a", {"matmul", 6, {67, 75, 129, 2, 2, 3}}, 0.02, 2, 2},
+    /* rows at odd addresses, read where they lie in 2, 4 and 8 sets of rows, and copied */
+    {"sm_90a", {"matmul", 6, {300, 268, 140, 1, 0, 0}}, 0.01, 4, 4},
+    {"sm_90a", {"matmul", 6, {200, 577, 74, 1, 1, 1}}, 0.02, 3, 4},
+    {"sm_90a", {"matmul", 6, {261, 131, 73, 1, 1, 0}}, 0.02, 2, 4},
+    {"sm_90a", {"matmul", 6, {130, 136, 148, 1, 0, 0}}, 0.01, 4, 3},
+    {"sm_90a", {"matmul", 6, {140, 131, 101, 2, 1, 0}}, 0.02, 2, 4},
+    {"sm_90a", {"matmul", 6, {136, 134, 170, 2, 0, 1}}, 0.01, 2, 3},
+    {"sm_90a", {"matmul", 6, {139, 136, 77, 0, 0, 0}}, 0.01, 2, 3},
+    {"sm_90a", {"matmul", 6, {70, 300, 1290, 1, 0, 0}}, 0.01, 16, 4},
+    {"sm_90a", {"matmul", 6, {131, 70, 33, 1, 1, 10}}, 0.02, 2, 3},
+    {"sm_90a", {"matmul", 6, {131, 140, 268, 1, 2, 3}}, 0.02, 2, 3},
+    {"sm_90a", {"matmul_batched", 5, {3, 72, 130, 36, 1}}, 0.01, 4, 3},
 };
 /* Ways of keeping the tensor cores busy beside the builder's own; choices: the one choice. */
 static const small_row way_rows[] = {

@@ -14,7 +14,7 @@ typedef struct cuda_block {
     size_t bytes;
 } cuda_block;
 
-enum { CUDA_MAP_CACHE = 64, CUDA_LANDING_BYTES = 1 << 16 };
+enum { CUDA_MAP_CACHE = 256, CUDA_LANDING_BYTES = 1 << 16 };
 
 typedef struct cuda_map_entry {
     weft_launch_map key;
@@ -22,7 +22,7 @@ typedef struct cuda_map_entry {
     bool used;
 } cuda_map_entry;
 
-enum { CUDA_PARAMETERS_MAX = 96, CUDA_MAPS_MAX = 8 };
+enum { CUDA_PARAMETERS_MAX = 96, CUDA_MAPS_MAX = 32 };
 
 /* A launch with its parameters laid out for the driver; points into itself. */
 typedef struct cuda_prepared {
