@@ -188,6 +188,7 @@ void cli_config_release(cli_config *config) {
 static const cli_config_entry *ask(cli_config *config, const char *name, cli_config_kind kind, cli_config_kind also,
                                    const char *what) {
     cli_config_entry *entry = find(config, name);
+    if (config->asked_count < CLI_CONFIG_MAX) config->asked[config->asked_count++] = name;
     if (!entry) return NULL;
     entry->asked = true;
     if (entry->kind == kind || entry->kind == also) return entry;
@@ -226,13 +227,48 @@ bool cli_config_flag(cli_config *config, const char *name, bool fallback) {
     return entry ? entry->number != 0 : fallback;
 }
 
+/* Edits between two names: insertions, deletions, exchanges (Levenshtein 1966). */
+static int edits_between(const char *a, const char *b) {
+    int row[NAME_BYTES];
+    int length = (int)strlen(b);
+    if (length >= NAME_BYTES) return INT_MAX;
+    for (int j = 0; j <= length; j++) row[j] = j;
+    for (int i = 1; a[i - 1]; i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= length; j++) {
+            int exchanged = diagonal + (a[i - 1] != b[j - 1]), kept = row[j];
+            int shorter = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
+            row[j] = exchanged < shorter ? exchanged : shorter;
+            diagonal = kept;
+        }
+    }
+    return row[length];
+}
+
+/* The question that an unknown key was nearest to: the same key of another table, else few edits away; NULL = none. */
+static const char *nearest(const cli_config *config, const char *name) {
+    const char *found = NULL, *key = strrchr(name, '.');
+    int least = (int)strlen(name) / 3 + 1;
+    for (int i = 0; i < config->asked_count; i++) {
+        const char *other = config->asked[i], *other_key = strrchr(other, '.');
+        int edits = key && other_key && !strcmp(key, other_key) ? 1 : edits_between(name, other);
+        if (edits < least || (edits == least && !found)) least = edits, found = other;
+    }
+    return found;
+}
+
+static weft_status unknown(const cli_config *config, const cli_config_entry *entry) {
+    const char *hint = nearest(config, entry->name);
+    return WEFT_STATUS(WEFT_INVALID_DATA, "%s:%d: nothing is called %s here%s%s%s", config->path, entry->line,
+                       entry->name, hint ? "; did you mean " : "", hint ? hint : "", hint ? "?" : "");
+}
+
 weft_status cli_config_finish(cli_config *config) {
     weft_status problem = config->problem;
     config->problem = NULL;
     if (problem) return problem;
     for (int i = 0; i < config->count; i++)
-        if (!config->entries[i].asked)
-            return WEFT_STATUS(WEFT_INVALID_DATA, "%s:%d: nothing is called %s here", config->path,
-                               config->entries[i].line, config->entries[i].name);
+        if (!config->entries[i].asked) return unknown(config, &config->entries[i]);
     return NULL;
 }

@@ -27,18 +27,20 @@ typedef struct cli_config {
     int count;
     cli_config_entry entries[CLI_CONFIG_MAX];
     weft_status problem; /* the first wrong type */
+    int asked_count;
+    const char *asked[CLI_CONFIG_MAX]; /* names of all questions, for hints; borrowed */
 } cli_config;
 
 weft_status cli_config_read(const char *path, cli_config *out_config) WEFT_MUST_USE;
 void cli_config_release(cli_config *config);
-/* Values by "table.key"; fallback when the file has none. Texts are borrowed. */
+/* Values by "table.key"; fallback when the file has none. Texts are borrowed, and so are names until the end. */
 const char *cli_config_text(cli_config *config, const char *name, const char *fallback);
 double cli_config_number(cli_config *config, const char *name, double fallback);
 long long cli_config_integer(cli_config *config, const char *name, long long fallback);
 /* A whole number from least to INT_MAX. */
 long long cli_config_count(cli_config *config, const char *name, long long fallback, long long least);
 bool cli_config_flag(cli_config *config, const char *name, bool fallback);
-/* After the last question: wrong types, then keys that nobody asked for. */
+/* After the last question: wrong types, then keys that nobody asked for, each with the nearest one that was. */
 weft_status cli_config_finish(cli_config *config) WEFT_MUST_USE;
 
 #endif

@@ -53,6 +53,10 @@ static const struct {
     const char *from, *to, *message;
 } wrong[] = {
     {"steps = 6", "steps = 6\nspeed = 3", "wrong.toml:12: nothing is called train.speed"},
+    {"steps = 6", "stpes = 6", "wrong.toml:11: nothing is called train.stpes here; did you mean train.steps?"},
+    {"steps = 6", "steps = 6\nlayers = 3", "nothing is called train.layers here; did you mean model.layers?"},
+    {"steps = 6", "steps = 6\nxyzzyxyzzy = 3", "nothing is called train.xyzzyxyzzy here ("},
+    {"steps = 6", "steps = 6\nevaluation = \"some\"", "train.evaluation is \"in order\" or \"random\""},
     {"steps = 6", "steps = 6.5", "train.steps is not a whole number"},
     {"steps = 6", "steps = many", "wrong.toml:11: a value is no string, number, true or false"},
     {"steps = 6", "steps = 6 7", "something follows a value"},
