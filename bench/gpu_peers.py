@@ -330,7 +330,7 @@ def record(part, label, unit_of, times, text, extra=None):
 def brief(text):
     """Of a kernel's text: what its schedules differ in."""
     fields = dict(re.findall(r"(\w+)=(\d+)", text.split(";")[0]))
-    return f"{fields.get('tile_m')}x{fields.get('tile_n')}" + "".join(f" {x} {fields[x]}" for x in ("stages", "cluster", "split", "tail", "in_place", "tail_steps") if fields.get(x, "1") != "1" or x == "in_place" and x in fields)
+    return f"{fields.get('tile_m')}x{fields.get('tile_n')}" + "".join(f" {x} {fields[x]}" for x in ("stages", "cluster", "split", "tail", "in_place", "way") if fields.get(x, "1") != "1" or x == "in_place" and x in fields)
 
 
 def best_choice(name, numbers, inputs, out, limit):
@@ -410,11 +410,11 @@ def part_gemm():
 
 def part_mma():
     """The portable kernels, as sm_80 gets them, on this card."""
-    check_products(PORTABLE, 0, 4e-3, ODD_PRODUCTS[:4] + ((301, 523, 202, 0), (66, 68, 4100, 2)), 3)
+    check_products(PORTABLE, 0, 4e-3, ODD_PRODUCTS[:4] + ((301, 523, 202, 0), (66, 68, 4100, 2)), 7)
     check_products(PORTABLE + 1, 1, 4e-3, ODD_PRODUCTS[:3], 1)
     check_products(PORTABLE + RELAXED + 2, 0, 2e-3, ODD_PRODUCTS[:4], 1)
     for m, n, k, order in ((4096, 4096, 4096, 1), (4096, 4096, 4096, 0), (8192, 8192, 8192, 1), (2048, 2048, 2048, 1), (4095, 4097, 4100, 1)):
-        time_matmul("mma", m, n, k, order, 0, PORTABLE, 5)
+        time_matmul("mma", m, n, k, order, 0, PORTABLE, 7)
     torch.backends.cuda.matmul.allow_tf32 = True
     time_matmul("mma", 4096, 4096, 4096, 1, 0, PORTABLE + RELAXED + 2, 5, 2e-3)
     torch.backends.cuda.matmul.allow_tf32 = False

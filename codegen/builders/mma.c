@@ -60,10 +60,8 @@ typedef struct tile_choice {
     double efficiency;
 } tile_choice;
 
-static const tile_choice choices[] = {{128, 128, 128, 3, 0.95},
-                                      {128, 256, 256, 3, 1.0},
-                                      {128, 128, 256, 3, 0.85},
-                                      {64, 128, 128, 4, 0.75},
+static const tile_choice choices[] = {{128, 128, 128, 3, 0.95}, {128, 256, 256, 3, 1.0},  {128, 256, 256, 4, 0.99},
+                                      {256, 128, 256, 4, 0.98}, {128, 128, 256, 3, 0.85}, {64, 128, 128, 4, 0.75},
                                       {64, 64, 128, 4, 0.55}};
 enum { CHOICES = sizeof choices / sizeof *choices };
 
@@ -461,16 +459,17 @@ static weft_status take_schedule(mma *x, const weft_schedule *schedule) {
     weft_simt *s = x->s;
     s->bm = schedule->tile_m, s->bn = schedule->tile_n;
     x->threads = schedule->threads, x->stages = schedule->stages;
-    x->warps_n = x->threads / 64;
+    int warps_m = s->bm > 128 ? 4 : 2; /* a warp has 64 rows at most */
+    x->warps_n = x->threads / 32 / warps_m;
     x->bk = s->bk = ROW_BYTES / x->bytes;
-    bool good = (x->threads == 128 || x->threads == 256) && (s->bm == 64 || s->bm == 128) &&
+    bool good = (x->threads == 128 || x->threads == 256) && (s->bm == 64 || s->bm == 128 || s->bm == 256) &&
                 (s->bn == 64 || s->bn == 128 || s->bn == 256) && s->bn / x->warps_n % 16 == 0 && x->stages >= 2 &&
                 s->bm * 8 % x->threads == 0;
     tile_choice choice = {s->bm, s->bn, x->threads, x->stages, 1};
     if (!good || shared_bytes(&choice) > s->request->capability->shared_bytes)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%s: schedule %dx%d, %d threads, %d stages", s->request->name, s->bm,
                            s->bn, x->threads, x->stages);
-    x->wm = s->bm / 2, x->wn = s->bn / x->warps_n, x->mi = x->wm / 16, x->ni = x->wn / 8;
+    x->wm = s->bm / warps_m, x->wn = s->bn / x->warps_n, x->mi = x->wm / 16, x->ni = x->wn / 8;
     x->stage_bytes = (s->bm + s->bn) * ROW_BYTES;
     x->k->threads = x->threads;
     x->k->registers = 65536 / x->threads / (x->threads == 128 ? 2 : 1);

@@ -1,11 +1,11 @@
 /* The tile of warp-collective multiplications (mma.sync) for GPUs from sm_80 on: the problem of simt.h, sums in f32,
    operands of 16 bits, or f32 read as tf32.
 
-   Block: bm x bn outputs by 2 x 2 or 2 x 4 warps; k advances by 128 bytes of elements (bk). Shared memory is a ring of
-   stages; in each, a side lies in rows of 128 bytes whose 16-byte columns are swizzled by the row: rows of bk along k
-   (one per row of the problem), or, for sides whose memory runs along the rows, rows of 64 elements along them, one per
-   k, block after block of 64. A side is filled by asynchronous copies where its memory allows it, else element by
-   element through the problem's load. Fragments are read one step of k ahead of their use. Sums leave through shared
+   Block: bm x bn outputs by 2 x 2, 2 x 4 or 4 x 2 warps; k advances by 128 bytes of elements (bk). Shared memory is a
+   ring of stages; in each, a side lies in rows of 128 bytes whose 16-byte columns are swizzled by the row: rows of bk
+   along k (one per row of the problem), or, for sides whose memory runs along the rows, rows of 64 elements along them,
+   one per k, block after block of 64. A side is filled by asynchronous copies where its memory allows it, else element
+   by element through the problem's load. Fragments are read one step of k ahead of their use. Sums leave through shared
    memory, so that every store is a row of neighbours. Sums run over k in order, in the unit's own order within 16
    (tf32: 8). Read next: mma.c, matmul_mma.c, convolution_mma.c. Source: PTX ISA 8.x, 9.7.14. */
 #ifndef WEFT_CODEGEN_BUILDERS_MMA_H

@@ -215,7 +215,7 @@ static int choices_of(const case_row *row, const weft_capability *capability, bo
     if (!strcmp(row->name, "attention")) return capability->hopper ? 4 : 1;
     if (!strcmp(row->name, "cross_entropy") || !strcmp(row->name, "layer_norm")) return 6;
     if (strcmp(row->name, "matmul") != 0) return 1;
-    if (row->numbers[5] >= 16) return 5;
+    if (row->numbers[5] >= 16) return 7;
     return capability->hopper && (first || row->numbers[1] == 4104 || row->numbers[5] == 3 || row->numbers[2] % 8) ? 9
                                                                                                                    : 1;
 }
@@ -338,6 +338,8 @@ static const small_row small_rows[] = {
     {"sm_90a", {"matmul", 6, {130, 264, 272, 1, 2, 11}}, 0.02, 2, 3},
     {"sm_90a", {"matmul", 6, {70, 67, 141, 0, 2, 3}}, 0.02, 0, 2},
     {"sm_90a", {"matmul", 6, {67, 75, 129, 2, 2, 3}}, 0.02, 2, 2},
+    {"sm_90a", {"matmul", 6, {270, 140, 72, 1, 0, 16}}, 0.01, 0, 7},
+    {"sm_90a", {"matmul", 6, {130, 264, 40, 0, 1, 17}}, 0.02, 0, 7},
     /* rows at odd addresses, read where they lie in 2, 4 and 8 sets of rows, and copied */
     {"sm_90a", {"matmul", 6, {300, 268, 140, 1, 0, 0}}, 0.01, 4, 4},
     {"sm_90a", {"matmul", 6, {200, 577, 74, 1, 1, 1}}, 0.02, 3, 4},
