@@ -131,6 +131,54 @@ typedef struct weft_optim_ema_options {
 WEFT_API void weft_optim_ema(weft_graph *g, const weft_optim_ema_options *options, int count,
                              const weft_parameter *parameters, weft_value **out_averages);
 
+/* Averages with one weight over steps start, start + period, ... of the updated parameters, in states NAME/swa; with
+   columns, what a Gaussian around them needs too: NAME/swag_square, NAME/swag_deviations [columns, ...]. Batch
+   statistics of a model belong to other parameters: evaluate them anew. After weft_optim_update. */
+typedef struct weft_optim_swa_options {
+    size_t struct_bytes;
+    weft_value *step;      /* as weft_optim_step returns it; where samples are drawn: the state "optim/step" */
+    int64_t start, period; /* period 0 = 1 */
+    int64_t columns;       /* deviations that are kept, 0 = none */
+} weft_optim_swa_options;
+#define WEFT_OPTIM_SWA_OPTIONS_INIT {sizeof(weft_optim_swa_options), 0, 1, 1, 0}
+/* out_averages may be NULL. */
+WEFT_API void weft_optim_swa(weft_graph *g, const weft_optim_swa_options *options, int count,
+                             const weft_parameter *parameters, weft_value **out_averages);
+/* Parameters drawn from the Gaussian, with deviations times scale (1; 0 = the mean), from states of those names. key:
+   u64 [2]. */
+WEFT_API void weft_optim_swag_sample(weft_graph *g, const weft_optim_swa_options *options, weft_value *key,
+                                     double scale, int count, const weft_parameter *parameters,
+                                     weft_value **out_samples);
+
+/* Gradients over a batch in parts, one at a time: inputs have the parts along axis 0; body(slices) gives the sum (not
+   the mean) of losses and their number or weight, scalars. Sets every gradient to that of the mean over all weights and
+   returns this mean. out_squares, when not NULL: the mean over parts of the squared norm of a part's own mean gradient,
+   and the squared norm of the whole gradient: what the noise scale asks for. */
+WEFT_API weft_value *weft_optim_accumulate(weft_graph *g, int input_count, weft_value *const *inputs, weft_body body,
+                                           void *self, int count, weft_parameter *parameters, weft_value **out_squares);
+/* The gradient noise scale, tr(covariance of examples' gradients) / |gradient|^2: about how many examples a batch may
+   have before more of them stop paying. From squared norms of gradients over small and large batches (examples each);
+   both parts are averaged over steps with momentum, in states optim/noise and optim/signal. */
+WEFT_API weft_value *weft_optim_noise_scale(weft_graph *g, weft_value *small_square, weft_value *large_square,
+                                            double small_batch, double large_batch, double momentum);
+
+/* K-FAC: replaces the gradients of linear layers, before weft_optim_update with any method. Averages of the factors lie
+   in NAME/kfac_inputs and NAME/kfac_outputs of the weights. */
+typedef struct weft_optim_layer {
+    weft_parameter *weight, *bias; /* [O, I], [O]; bias NULL = none */
+    weft_value *input, *output;    /* [..., I], [..., O]: output = input weight^T + bias */
+    bool inputs_first;             /* the weight is [I, O] */
+} weft_optim_layer;
+typedef struct weft_optim_kfac_options {
+    size_t struct_bytes;
+    weft_value *step;
+    weft_value *loss; /* the mean over examples; with labels drawn from the model for the Fisher matrix itself */
+    double momentum, damping;
+} weft_optim_kfac_options;
+#define WEFT_OPTIM_KFAC_OPTIONS_INIT {sizeof(weft_optim_kfac_options), 0, 0, 0.95, 1e-3}
+WEFT_API void weft_optim_kfac(weft_graph *g, const weft_optim_kfac_options *options, int count,
+                              const weft_optim_layer *layers);
+
 /* Schedules: functions of the number of steps done so far. t = step - 1 is 0 in the first step; W = warmup, T = total,
    u = (t - W) / (T - W) cut to [0, 1]. While t < W: start + (base - start) t / W. After that:
    constant: base. linear: base + (final - base) u. cosine: final + (base - final) (1 + cos(pi u)) / 2.

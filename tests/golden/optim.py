@@ -306,6 +306,71 @@ def averages():
 averages()
 
 
+# -- averages with one weight from step 5 on, every 3 steps, by torch.optim.swa_utils; squares and deviations as SWAG takes them
+def equal_averages():
+    for key in ("w", "b"):
+        values = torch.tensor(out[f"adamw/{key}"])
+        averaged = torch.optim.swa_utils.AveragedModel(torch.nn.ParameterList([torch.nn.Parameter(values[0])]))
+        kept, squares, taken = [], [], []
+        for step in range(STEPS):
+            if step + 1 >= 5 and (step + 1 - 5) % 3 == 0:
+                averaged.update_parameters(torch.nn.ParameterList([torch.nn.Parameter(values[step])]))
+                taken.append(values[step])
+            mean = averaged.module[0].detach().clone() if taken else torch.zeros_like(values[0])
+            kept.append(mean.numpy())
+            squares.append(sum(v ** 2 for v in taken).numpy() / len(taken) if taken else torch.zeros_like(values[0]).numpy())
+        out[f"swa/{key}"], out[f"swag_square/{key}"] = numpy.stack(kept), numpy.stack(squares)
+
+
+equal_averages()
+
+
+def kfac(optimizer, parameters, step):
+    """Martens, Grosse 2015 on the one layer of the network, empirical Fisher, momentum 0.9, damping 0.01."""
+    w, b = parameters
+    x = X[step]
+    before = (x @ w + b).detach().requires_grad_()
+    ((torch.tanh(before) - Y) ** 2).mean().backward()
+    s, a = len(x) * before.grad, torch.cat([x, torch.ones(len(x), 1)], 1)
+    now = s.T @ s / len(x), a.T @ a / len(x)
+    optimizer.kept = now if step == 0 else tuple(0.9 * k + 0.1 * n for k, n in zip(optimizer.kept, now))
+    left, right = optimizer.kept
+    pi = ((right.trace() / len(right)) / (left.trace() / len(left))).sqrt()
+    joint = torch.cat([w.grad.T, b.grad[:, None]], 1)
+    joint = torch.linalg.solve(left + 0.1 / pi * torch.eye(len(left)), joint)
+    joint = torch.linalg.solve(right + 0.1 * pi * torch.eye(len(right)), joint.T).T
+    w.grad, b.grad = joint[:, :-1].T.clone(), joint[:, -1].clone()
+
+
+run("kfac", lambda p: torch.optim.SGD(p, lr=0.02), before_step=kfac)
+
+
+def accumulated():
+    """SGD on rows of x in 4 parts of 2, the second of which counts its first row only; |g|^2 of parts and whole, noise scale."""
+    w, b = W0.clone().requires_grad_(), B0.clone().requires_grad_()
+    weight = torch.tensor([1, 1, 1, 0, 1, 1, 1, 1.0])
+    kept, norms, noise, signal = {"w": [], "b": []}, [], 0.0, 0.0
+    for step in range(STEPS):
+        each = ((torch.tanh(X[step] @ w + b) - Y) ** 2).mean(1) * weight
+        small = 0.0
+        for i in range(4):
+            part = each[2 * i:2 * i + 2].sum() / weight[2 * i:2 * i + 2].sum()
+            small += sum((g ** 2).sum() for g in torch.autograd.grad(part, [w, b], retain_graph=True)).item() / 4
+        gradients = torch.autograd.grad(each.sum() / weight.sum(), [w, b])
+        large = sum((g ** 2).sum() for g in gradients).item()
+        noise = 0.9 * noise + 0.1 * (small - large) / (1 / 2 - 1 / 8)
+        signal = 0.9 * signal + 0.1 * (8 * large - 2 * small) / (8 - 2)
+        norms.append([small, large, noise / signal])
+        for key, p, g in zip(("w", "b"), (w, b), gradients):
+            p.data -= 0.1 * g
+            kept[key].append(p.detach().clone().numpy())
+    out["accumulated/w"], out["accumulated/b"] = numpy.stack(kept["w"]), numpy.stack(kept["b"])
+    out["accumulated/norms"] = numpy.array(norms)
+
+
+accumulated()
+
+
 # -- schedules, t = 0 .. 49
 def torch_schedule(make, base=0.1):
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=base)

@@ -2,9 +2,7 @@
    gradient, clipping, the update and averages in one program per case, parameters in its states. */
 #include <string.h>
 
-#include "tests/support/golden.h"
-#include "weft/optim.h"
-#include "weft/transform.h"
+#include "tests/optim/network.h"
 
 typedef struct optim_case {
     const char *name;
@@ -64,103 +62,7 @@ static const optim_case cases[] = {
     {"clip_value", WEFT_OPTIM_SGD, 0.3, 0, NULL, 1, 0, 0.05, 0, false},
 };
 
-enum { PARAMETERS = 2, CASES = sizeof cases / sizeof *cases };
-static const char *const names[PARAMETERS] = {"w", "b"};
-
-typedef struct fixture {
-    weft_context *context;
-    weft_safetensors *file;
-    weft_dtype dtype;
-    weft_tensor *x, *y, *initial[PARAMETERS];
-    weft_graph *g;
-    weft_parameter p[PARAMETERS];
-    weft_value *step;
-} fixture;
-
-static void take_rows(weft_context *context, weft_tensor **t, int64_t rows) {
-    weft_tensor *first;
-    int64_t shape[2] = {rows, weft_tensor_shape(*t)[1]};
-    require(weft_tensor_create_copy(context, weft_tensor_dtype(*t), 2, shape, weft_tensor_data(*t), &first));
-    weft_tensor_release(*t);
-    *t = first;
-}
-
-/* The golden network: mean((tanh(x w + b) - y)^2), parameters as states, gradients by p. */
-static void begin(fixture *f, weft_dtype dtype, bool square) {
-    *f = (fixture){.dtype = dtype};
-    require(weft_context_create(NULL, &f->context));
-    f->file = golden_open(f->context, "optim.safetensors");
-    f->x = golden_tensor(f->context, f->file, "x", dtype);
-    f->y = golden_tensor(f->context, f->file, "y", dtype);
-    f->initial[0] = golden_tensor(f->context, f->file, "w0", dtype);
-    if (square) take_rows(f->context, &f->initial[0], 3);
-    f->initial[1] = golden_tensor(f->context, f->file, "b0", dtype);
-    require(weft_graph_create(f->context, "step", &f->g));
-    weft_value *x = weft_graph_input(f->g, "x", dtype, 2, (weft_dim[]){8, 5}), *values[PARAMETERS],
-               *gradients[PARAMETERS], *curvatures[PARAMETERS];
-    if (square) x = weft_slice_axis(f->g, x, 1, 0, 3);
-    for (int i = 0; i < PARAMETERS; i++) {
-        weft_graph_state(f->g, names[i], f->initial[i]);
-        values[i] = weft_state_read(f->g, names[i]);
-    }
-    weft_value *h = weft_tanh(f->g, weft_add(f->g, weft_matmul(f->g, x, values[0]), values[1]));
-    weft_value *error = weft_square(f->g, weft_sub(f->g, h, weft_graph_constant(f->g, f->y)));
-    weft_value *loss = weft_reduce_mean(f->g, error, 0, NULL, false);
-    weft_gradient(f->g, loss, NULL, PARAMETERS, values, gradients);
-    weft_value *other = weft_square(f->g, weft_add(f->g, h, weft_graph_constant(f->g, f->y)));
-    weft_gradient(f->g, weft_reduce_mean(f->g, other, 0, NULL, false), NULL, PARAMETERS, values, curvatures);
-    weft_graph_output(f->g, "loss", loss);
-    for (int i = 0; i < PARAMETERS; i++)
-        f->p[i] = (weft_parameter){.name = names[i],
-                                   .initial = f->initial[i],
-                                   .value = values[i],
-                                   .gradient = gradients[i],
-                                   .curvature = curvatures[i],
-                                   .rate_scale = 1,
-                                   .decay_scale = 1};
-    f->step = weft_optim_step(f->g);
-}
-
-static void end(fixture *f) {
-    weft_tensor_release(f->x);
-    weft_tensor_release(f->y);
-    for (int i = 0; i < PARAMETERS; i++) weft_tensor_release(f->initial[i]);
-    weft_graph_release(f->g);
-    weft_safetensors_release(f->file);
-    weft_context_release(f->context);
-}
-
-/* Runs the steps; after each, state NAME + suffix is compared with CASE/NAME. */
-static void compare_steps(fixture *f, const char *name, const char *suffix, double tolerance) {
-    weft_program *program;
-    weft_session *session;
-    weft_tensor *golden[PARAMETERS];
-    char text[64];
-    for (int i = 0; i < PARAMETERS; i++) {
-        snprintf(text, sizeof text, "%s/%s", name, names[i]);
-        golden[i] = golden_tensor(f->context, f->file, text, WEFT_F64);
-    }
-    require(weft_compile(f->g, NULL, &program));
-    require(weft_session_create(program, &session));
-    for (int step = 0; step < STEPS; step++) {
-        weft_tensor *x = tensor_row(f->context, f->x, step), *loss = NULL;
-        require(weft_session_call(session, 1, &x, 1, &loss));
-        for (int i = 0; i < PARAMETERS; i++) {
-            weft_tensor *value, *want = tensor_row(f->context, golden[i], step);
-            snprintf(text, sizeof text, "%s%s", names[i], suffix);
-            require(weft_session_read_state(session, text, &value));
-            double off = distance(value, want);
-            ck_assert_msg(off <= tolerance, "%s: %s is off by %.3g after step %d", name, text, off, step + 1);
-            weft_tensor_release(value);
-            weft_tensor_release(want);
-        }
-        weft_tensor_release(x);
-        weft_tensor_release(loss);
-    }
-    for (int i = 0; i < PARAMETERS; i++) weft_tensor_release(golden[i]);
-    weft_session_release(session);
-    weft_program_release(program);
-}
+enum { CASES = sizeof cases / sizeof *cases };
 
 static void update(fixture *f, const optim_case *c) {
     weft_optim_options o = weft_optim_defaults(c->method);
@@ -181,11 +83,11 @@ static void update(fixture *f, const optim_case *c) {
 
 static void run_case(const optim_case *c, weft_dtype dtype) {
     fixture f;
-    begin(&f, dtype, c->square);
+    network_begin(&f, dtype, c->square);
     update(&f, c);
     double tolerance = dtype == WEFT_F64 ? 1e-9 : c->tolerance > 0 ? c->tolerance : 1e-5;
-    compare_steps(&f, c->name, "", tolerance);
-    end(&f);
+    network_compare(&f, c->name, "", tolerance);
+    network_end(&f);
 }
 
 START_TEST(test_f64) { run_case(&cases[_i], WEFT_F64); }
@@ -196,7 +98,7 @@ END_TEST
 
 static void run_average(bool corrected, weft_dtype dtype) {
     fixture f;
-    begin(&f, dtype, false);
+    network_begin(&f, dtype, false);
     update(&f, &(optim_case){"adamw", WEFT_OPTIM_ADAMW, 0.02, 0.1, NULL, 1, 0, 0, 0, false});
     weft_optim_ema_options o = WEFT_OPTIM_EMA_OPTIONS_INIT;
     weft_value *averages[PARAMETERS];
@@ -208,9 +110,9 @@ static void run_average(bool corrected, weft_dtype dtype) {
         weft_graph_state_zeros(f.g, name, dtype, weft_tensor_rank(f.initial[i]), weft_tensor_shape(f.initial[i]));
         weft_state_update(f.g, name, averages[i]);
     }
-    compare_steps(&f, corrected ? "ema_corrected" : "ema", corrected ? "/out" : "/ema",
-                  dtype == WEFT_F64 ? 1e-9 : 1e-5);
-    end(&f);
+    network_compare(&f, corrected ? "ema_corrected" : "ema", corrected ? "/out" : "/ema",
+                    dtype == WEFT_F64 ? 1e-9 : 1e-5);
+    network_end(&f);
 }
 
 START_TEST(test_average) { run_average(_i & 1, _i & 2 ? WEFT_F32 : WEFT_F64); }
@@ -226,7 +128,7 @@ END_TEST
 /* A parameter without a gradient, a method without a rate, a parameter of 16 bits: problems of the graph. */
 START_TEST(test_problems) {
     fixture f;
-    begin(&f, WEFT_F64, false);
+    network_begin(&f, WEFT_F64, false);
     weft_optim_options o = weft_optim_defaults(WEFT_OPTIM_SGD);
     o.step = f.step;
     weft_optim_update(f.g, &o, PARAMETERS, f.p);
@@ -235,7 +137,7 @@ START_TEST(test_problems) {
     weft_status_format(status, text, sizeof text);
     ck_assert_msg(strstr(text, "parameter w: the optimizer has no rate"), "%s", text);
     weft_status_release(status);
-    end(&f);
+    network_end(&f);
 }
 END_TEST
 
