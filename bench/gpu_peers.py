@@ -47,7 +47,8 @@ class Kernel:
         self.handle = None
 
 
-DTYPES = {0: torch.bfloat16, 1: torch.float16, 2: torch.float32, 3: torch.float8_e4m3fn}
+DTYPES = {0: torch.bfloat16, 1: torch.float16, 2: torch.float32, 3: torch.float8_e4m3fn, 4: torch.float8_e5m2, 5: torch.float8_e5m2, 6: torch.float8_e4m3fn}
+SECOND = {5: torch.float8_e4m3fn, 6: torch.float8_e5m2}  # dtypes of B that are not A's
 PORTABLE = 16  # added to a dtype: without what only Hopper has, so that mma.sync runs
 RELAXED = 8  # added to a dtype: tf32 operands, sums of 8-bit products that stay in the matrix unit
 flush = read_back = None
@@ -84,7 +85,7 @@ def matmul_tensors(m, n, k, order, epilogue, dtype):
     t = DTYPES[dtype % 8]
     r = lambda *s: torch.randn(*s, device="cuda", dtype=torch.float32).to(t)
     a = r(k, m) if order == 2 else r(m, k)
-    b = r(n, k) if order == 1 else r(k, n)
+    b = (r(n, k) if order == 1 else r(k, n)).to(SECOND.get(dtype % 8, t))
     inputs = [a, b]
     if epilogue == 2:
         inputs += [torch.tensor(0.75, device="cuda"), torch.tensor(1.0 / math.sqrt(k), device="cuda")]
@@ -377,7 +378,7 @@ def guarded(time_case):
 def time_matmul(part, m, n, k, order, epilogue, dtype=0, schedules=4, limit=4e-3):
     numbers = (m, n, k, order, epilogue, dtype)
     inputs, out = matmul_tensors(*numbers)
-    label = f"{m}x{n}x{k} {('nn', 'nt', 'tn')[order]}{('', ' scale+bias+gelu+residual', ' scaled')[epilogue]}{' relaxed' if dtype & RELAXED else ''}{' mma.sync' if dtype & PORTABLE else ''}"
+    label = f"{m}x{n}x{k} {('nn', 'nt', 'tn')[order]}{('', ' scale+bias+gelu+residual', ' scaled')[epilogue]}{' relaxed' if dtype & RELAXED else ''}{('', '', '', '', ' e5m2', ' e5m2 e4m3', ' e4m3 e5m2')[dtype % 8]}{' mma.sync' if dtype & PORTABLE else ''}"
     try:
         kernel, note = best_choice("matmul", numbers, inputs, out, schedules)
     except Missing as reason:
@@ -445,6 +446,10 @@ def part_fp8():
     """e4m3 with two scales, bf16 results: sums moved to f32 every 128 elements, and sums left in the unit (relaxed)."""
     for dtype in (3, 3 + RELAXED):
         check_products(dtype, 2, 4e-3 if dtype == 3 else 1e-2, ODD_PRODUCTS[1:], 2)
+    for dtype in (4, 5, 6, 5 + RELAXED, 6 + RELAXED):
+        check_products(dtype, 2, 4e-3 if dtype < 8 else 1e-2, ((300, 520, 208, 1), (129, 257, 48, 0)), 2)
+    for dtype in (5, 6 + RELAXED):  # gradients times weights, and the other way round
+        time_matmul("fp8", 4096, 4096, 4096, 1, 2, dtype, 3, 1e-2)
     for m, n, k in ((8192, 8192, 8192), (4096, 4096, 4096), (2048, 2048, 2048), (128, 14336, 4096)):
         for dtype in (3 + RELAXED, 3):
             time_matmul("fp8", m, n, k, 1, 2, dtype, 5, 1e-2)

@@ -7,11 +7,11 @@
    - bf16, f16: K- and MN-major; sums in f32.
    - f32: only where the compile allows it (WEFT_RELAX_F32_PRODUCTS). The unit reads tf32, the upper 19 bits of each
      element: it truncates to 10 bits of fraction. Sums in f32.
-   - f8e4m3fn: the unit adds with about 14 bits. Sums are moved into f32 registers every 128 elements of k (promote in
-     the schedule) and results have 16 bits at most, unless the compile lets them stay there over all of k
-     (WEFT_RELAX_F8_SUMS).
-   Operands whose rows are not multiples of 16 bytes are copied to padded rows first, and f32 and f8 operands that do
-   not run along k are copied so that they do (once, at load, when they are constants). */
+   - f8e4m3fn, f8e5m2, also one of each: the unit adds with about 14 bits. Sums are moved into f32 registers every 128
+   elements of k (promote in the schedule) and results have 16 bits at most, unless the compile lets them stay there
+   over all of k (WEFT_RELAX_F8_SUMS). Operands whose rows are not multiples of 16 bytes are copied to padded rows
+   first, and f32 and f8 operands that do not run along k are copied so that they do (once, at load, when they are
+   constants). */
 #include "codegen/builders/matmul_hopper.h"
 
 #include "codegen/builders/plan.h"
@@ -21,13 +21,17 @@ static bool divides(const weft_graph *graph, weft_dim extent, int64_t divisor) {
     return known == 0 || known % divisor == 0;
 }
 
-/* The matrix unit's name for operands of a type; false: it has none that this compile may use. */
-static bool unit_of(const weft_capability *capability, weft_dtype dtype, weft_async_type *out_type) {
-    switch ((int)dtype) {
+/* The matrix unit's name for operands of these types; false: it has none that this compile may use. */
+static bool unit_of(const weft_capability *capability, const weft_product *product, weft_async_type *out_type) {
+    int a = product->dtype == WEFT_F8E5M2, b = product->dtype_b == WEFT_F8E5M2;
+    switch ((int)product->dtype) {
     case WEFT_BF16: *out_type = WEFT_ASYNC_BF16; return true;
     case WEFT_F16: *out_type = WEFT_ASYNC_F16; return true;
     case WEFT_F32: *out_type = WEFT_ASYNC_TF32; return capability->relax_f32;
-    case WEFT_F8E4M3FN: *out_type = WEFT_ASYNC_E4M3; return true;
+    case WEFT_F8E4M3FN:
+    case WEFT_F8E5M2:
+        *out_type = (weft_async_type)(WEFT_ASYNC_E4M3 + 2 * a + b);
+        return b || product->dtype_b == WEFT_F8E4M3FN;
     default: return false;
     }
 }
@@ -51,11 +55,11 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
     if (!product.a.dense || !product.b.dense) return false;
     weft_async_type type;
     *out_reason = "operands of a type that wgmma has not, or whose rounding this compile does not allow";
-    if (!unit_of(capability, product.dtype, &type)) return false;
+    if (!unit_of(capability, &product, &type)) return false;
     *out_reason = "the sum is not f32";
     if (product.accumulate != WEFT_F32) return false;
     *out_reason = "sums of 8-bit floats with wide results";
-    if (type == WEFT_ASYNC_E4M3 && !narrow_results(fusion) && !capability->relax_f8) return false;
+    if (type >= WEFT_ASYNC_E4M3 && !narrow_results(fusion) && !capability->relax_f8) return false;
     int64_t low, high;
     weft_dim_bounds(graph->dims, product.k, &low, &high);
     *out_reason = "the contracted extent may be 0";
@@ -224,7 +228,7 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
     bool known = weft_dim_is_number(p->m) && weft_dim_is_number(p->n) && weft_dim_is_number(p->k) &&
                  weft_dim_is_number(p->batch);
     h.element_bytes = weft_dtype_bits(p->dtype) / 8, h.bk = HOPPER_ROW_BYTES / h.element_bytes;
-    h.promote = p->dtype == WEFT_F8E4M3FN && !request->capability->relax_f8;
+    h.promote = weft_dtype_bits(p->dtype) == 8 && !request->capability->relax_f8;
     for (int i = 0; i < 4 * CHOICES; i++) {
         own[i] = choices[i % CHOICES];
         if (!vary(&h, &own[i], i / CHOICES, m, n, k, batch, known)) continue;
@@ -324,7 +328,7 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
     if (!weft_product_find(request->graph, request->fusion, &h.product, &reason))
         return WEFT_STATUS(WEFT_INTERNAL, "matmul-hopper: %s", reason);
     if (h.bn < 64 || h.bn % 64) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "matmul-hopper: tiles of %d columns", h.bn);
-    if (!unit_of(request->capability, h.product.dtype, &h.unit))
+    if (!unit_of(request->capability, &h.product, &h.unit))
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "matmul-hopper: operands of type %s",
                            weft_dtype_name(h.product.dtype));
     h.element_bytes = weft_dtype_bits(h.product.dtype) / 8, h.bk = HOPPER_ROW_BYTES / h.element_bytes;

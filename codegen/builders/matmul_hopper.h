@@ -79,6 +79,9 @@ weft_kval weft_hopper_tile_is_tail(weft_hopper *h, weft_kval tile);
 /* Sets sets_a and sets_b; in_place: operands at odd addresses are read where they lie, as far as that is possible. */
 void weft_hopper_find_sets(weft_hopper *h, bool in_place);
 bool weft_hopper_is_constant(const weft_hopper *h, const weft_product_side *side);
+static inline weft_dtype weft_hopper_dtype(const weft_hopper *h, const weft_product_side *side) {
+    return side == &h->product.b ? h->product.dtype_b : h->product.dtype;
+}
 int weft_hopper_set_shift(const weft_hopper *h, const weft_product_side *side, int set);
 weft_status weft_hopper_make_maps(weft_hopper *h, weft_kernel_plan *plan) WEFT_MUST_USE;
 /* Do sums lie in another order than their rows (columns)? */

@@ -60,12 +60,11 @@ static int buffer_position(const weft_kernel *k, weft_argument_source source, in
 }
 
 /* A buffer argument for an operand that the epilogue does not read. */
-static void need_buffer(weft_hopper *h, int operand, int packed, const char *name) {
+static void need_buffer(weft_hopper *h, int operand, int packed, weft_dtype dtype, const char *name) {
     if (packed >= 0)
-        (void)weft_kernel_buffer(h->k, WEFT_ARGUMENT_TEMP, packed, h->product.dtype, false, name);
+        (void)weft_kernel_buffer(h->k, WEFT_ARGUMENT_TEMP, packed, dtype, false, name);
     else if (h->index->operands[operand] == WEFT_KNONE)
-        h->index->operands[operand] =
-            weft_kernel_buffer(h->k, WEFT_ARGUMENT_OPERAND, operand, h->product.dtype, false, name);
+        h->index->operands[operand] = weft_kernel_buffer(h->k, WEFT_ARGUMENT_OPERAND, operand, dtype, false, name);
 }
 
 /* Map of [batch, rows, columns] in memory, columns contiguous, rows a multiple of 16 bytes apart. */
@@ -89,7 +88,8 @@ static weft_tensor_map make_map(const weft_hopper *h, weft_argument_source sourc
 static weft_tensor_map set_map(const weft_hopper *h, const weft_product_side *side, weft_dim rows, weft_dim columns,
                                int box, int sets, int set) {
     weft_dim_table *dims = h->k->dims;
-    weft_tensor_map map = make_map(h, WEFT_ARGUMENT_OPERAND, side->operand, h->product.dtype, rows, columns, box);
+    weft_tensor_map map =
+        make_map(h, WEFT_ARGUMENT_OPERAND, side->operand, weft_hopper_dtype(h, side), rows, columns, box);
     if (sets == 1) return map;
     int64_t bytes = row_bytes(h, side), start = set * bytes, batch = map.stride_bytes[2];
     map.offset_bytes = (int)(start / 16 * 16);
@@ -105,7 +105,7 @@ static weft_tensor_map side_map(const weft_hopper *h, const weft_product_side *s
                                 int box_k, int sets, int set) {
     weft_dim rows = side->k_contiguous ? free : h->product.k, columns = side->k_contiguous ? h->product.k : free;
     int height = side->k_contiguous ? box : box_k;
-    if (packed >= 0) return make_map(h, WEFT_ARGUMENT_TEMP, packed, h->product.dtype, rows, columns, height);
+    if (packed >= 0) return make_map(h, WEFT_ARGUMENT_TEMP, packed, weft_hopper_dtype(h, side), rows, columns, height);
     return set_map(h, side, rows, columns, height, sets, set);
 }
 
@@ -140,7 +140,7 @@ static void add_sets(weft_hopper *h, weft_kernel_plan *plan, bool is_b, int box,
     int sets = is_b ? h->sets_b : h->sets_a, packed = is_b ? h->packed_b : h->packed_a;
     for (int set = 0; set < sets; set++) {
         plan->maps[plan->map_count] = side_map(h, side, packed, is_b ? p->n : p->m, box, box_k, sets, set);
-        out_maps[set] = map_value(h, plan->map_count++, p->dtype, false, is_b ? "map_b" : "map_a");
+        out_maps[set] = map_value(h, plan->map_count++, weft_hopper_dtype(h, side), false, is_b ? "map_b" : "map_a");
     }
 }
 
@@ -148,8 +148,8 @@ weft_status weft_hopper_make_maps(weft_hopper *h, weft_kernel_plan *plan) {
     plan->maps = weft_arena_allocate_array(h->request->arena, 3 * HOPPER_SETS_MAX + 2, sizeof *plan->maps);
     if (!plan->maps) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "matmul-hopper");
     const weft_product *p = &h->product;
-    need_buffer(h, p->a.operand, h->packed_a, "a");
-    need_buffer(h, p->b.operand, h->packed_b, "b");
+    need_buffer(h, p->a.operand, h->packed_a, p->dtype, "a");
+    need_buffer(h, p->b.operand, h->packed_b, p->dtype_b, "b");
     choose_a_rows(h);
     /* a block of a cluster loads its share of B: of the sets, or where there is one, of its rows */
     int share = h->sets_b > 1 ? 1 : h->cluster;
@@ -160,7 +160,7 @@ weft_status weft_hopper_make_maps(weft_hopper *h, weft_kernel_plan *plan) {
     plan->maps[plan->map_count] = make_map(h, WEFT_ARGUMENT_RESULT, 0, h->out_dtype, p->m, p->n, 64);
     h->map_out = map_value(h, plan->map_count++, h->out_dtype, true, "map_out");
     if (h->companion < 0) return NULL;
-    need_buffer(h, h->companion, -1, "c");
+    need_buffer(h, h->companion, -1, h->out_dtype, "c");
     plan->maps[plan->map_count] = make_map(h, WEFT_ARGUMENT_OPERAND, h->companion, h->out_dtype, p->m, p->n, 64);
     h->map_companion = map_value(h, plan->map_count++, h->out_dtype, false, "map_c");
     return NULL;

@@ -63,7 +63,7 @@ static void emit_turn(const weft_hopper *h, weft_kernel *k, weft_kval from, weft
     weft_dim depth = h->product.k, across = weft_dim_divide_ceil(dims, free, TILE),
              along = weft_dim_divide_ceil(dims, depth, TILE);
     k->grid = weft_dim_multiply(dims, h->product.batch, weft_dim_multiply(dims, across, along));
-    weft_kval tile = weft_k_shared(k, h->product.dtype, TILE * (TILE + 1)), size = weft_k_index(k, TILE),
+    weft_kval tile = weft_k_shared(k, weft_ktype_of(k, from).elem, TILE * (TILE + 1)), size = weft_k_index(k, TILE),
               pitch = weft_k_index(k, TILE + 1);
     weft_kval thread = weft_k_thread(k), fast = weft_k_rem(k, thread, size), slow = weft_k_div(k, thread, size);
     weft_kval block = weft_k_block(k), line = weft_k_div(k, block, weft_k_extent(k, across));
@@ -104,8 +104,9 @@ typedef struct copy {
 } copy;
 
 static void add_buffers(const weft_hopper *h, weft_kernel *k, copy *c) {
-    c->from = weft_kernel_buffer(k, WEFT_ARGUMENT_OPERAND, c->side->operand, h->product.dtype, false, "rows");
-    c->to = weft_kernel_buffer(k, WEFT_ARGUMENT_TEMP, c->temp, h->product.dtype, true, "padded");
+    c->from =
+        weft_kernel_buffer(k, WEFT_ARGUMENT_OPERAND, c->side->operand, weft_hopper_dtype(h, c->side), false, "rows");
+    c->to = weft_kernel_buffer(k, WEFT_ARGUMENT_TEMP, c->temp, weft_hopper_dtype(h, c->side), true, "padded");
 }
 
 /* One launch for `count` copies: several only when none is turned. */

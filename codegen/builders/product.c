@@ -117,6 +117,8 @@ static bool positions_kept(const weft_block *block, const weft_value *from, bool
     return true;
 }
 
+static bool is_f8(weft_dtype dtype) { return weft_dtype_is_float(dtype) && weft_dtype_bits(dtype) == 8; }
+
 bool weft_product_find(const weft_graph *graph, const weft_node *fusion, weft_product *out_product,
                        const char **out_reason) {
     *out_product = (weft_product){0};
@@ -134,7 +136,9 @@ bool weft_product_find(const weft_graph *graph, const weft_node *fusion, weft_pr
     out_product->dot = dot;
     out_product->dtype = dot->operands[0]->type.dtype;
     *out_reason = "operands of different types";
-    if (dot->operands[1]->type.dtype != out_product->dtype) return false;
+    out_product->dtype_b = dot->operands[1]->type.dtype;
+    bool narrow = is_f8(out_product->dtype) && is_f8(out_product->dtype_b);
+    if (out_product->dtype_b != out_product->dtype && !narrow) return false;
     weft_dtype standard = weft_dtype_bits(out_product->dtype) <= 16 && weft_dtype_is_float(out_product->dtype)
                               ? WEFT_F32
                               : out_product->dtype;

@@ -20,7 +20,7 @@ typedef struct weft_product_side {
 
 typedef struct weft_product {
     const weft_node *dot;
-    weft_dtype dtype, accumulate; /* of the operands; of the sum */
+    weft_dtype dtype, dtype_b, accumulate; /* of the operands: equal but for floats of 8 bits; of the sum */
     weft_dim batch, m, n, k;
     int batch_count, contract_count;
     weft_product_side a, b;

@@ -61,7 +61,7 @@ static void print_registers_call(weft_cxx_printer *p, const weft_kinstr *instr) 
 
 /* mma_<n>_<type>_<ss|rs>_<flags>: names the wrapper of one wgmma form */
 static name wrapper_name(const weft_kernel *kernel, const weft_kinstr *instr) {
-    static const char *const types[] = {"bf16", "f16", "tf32", "e4m3"};
+    static const char *const types[] = {"bf16", "f16", "tf32", "e4m3", "e4m3_e5m2", "e5m2_e4m3", "e5m2"};
     bool registers = weft_ktype_of(kernel, weft_koperand(kernel, instr, 2)).kind == WEFT_KIND_REGS;
     name out;
     out = weft_cxx_format("mma_n%d_%s_%s%s%s%s", weft_async_n(instr->i), types[weft_async_type_of(instr->i)],
@@ -220,8 +220,9 @@ static void list_registers(weft_text *text, int from, int count) {
 }
 
 static void print_wgmma(const weft_kernel *kernel, const weft_kinstr *instr, weft_text *text) {
-    static const char *const types[] = {"bf16.bf16", "f16.f16", "tf32.tf32", "e4m3.e4m3"};
-    static const int depths[] = {16, 16, 8, 32};
+    static const char *const types[] = {"bf16.bf16", "f16.f16",   "tf32.tf32", "e4m3.e4m3",
+                                        "e4m3.e5m2", "e5m2.e4m3", "e5m2.e5m2"};
+    static const int depths[] = {16, 16, 8, 32, 32, 32, 32};
     weft_async_type type = weft_async_type_of(instr->i);
     int n = weft_async_n(instr->i), count = n / 2;
     bool registers = weft_ktype_of(kernel, weft_koperand(kernel, instr, 2)).kind == WEFT_KIND_REGS,

@@ -23,7 +23,15 @@ typedef enum weft_fragment {
 } weft_fragment;
 
 /* mma_async: 64 x n += 64 x k . k x n, 256 bits of k (16 of 16-bit elements), n = 8, 16 ... 256; f32 accumulators. */
-typedef enum weft_async_type { WEFT_ASYNC_BF16, WEFT_ASYNC_F16, WEFT_ASYNC_TF32, WEFT_ASYNC_E4M3 } weft_async_type;
+typedef enum weft_async_type {
+    WEFT_ASYNC_BF16,
+    WEFT_ASYNC_F16,
+    WEFT_ASYNC_TF32,
+    WEFT_ASYNC_E4M3, /* 8 bits: bit 0 of the difference from here = b is e5m2, bit 1 = a is */
+    WEFT_ASYNC_E4M3_E5M2,
+    WEFT_ASYNC_E5M2_E4M3,
+    WEFT_ASYNC_E5M2
+} weft_async_type;
 enum {
     WEFT_ASYNC_A_TRANSPOSED = 1 << 20, /* a in shared memory is M-major (16-bit elements only) */
     WEFT_ASYNC_B_TRANSPOSED = 1 << 21, /* b is N-major */
@@ -31,6 +39,10 @@ enum {
 };
 static inline int64_t weft_async_unit(int n, weft_async_type type, int flags) {
     return n | (int64_t)type << 16 | flags;
+}
+/* 8-bit floats: is operand a (b) e5m2? */
+static inline int weft_async_is_e5m2(weft_async_type type, int is_b) {
+    return type >= WEFT_ASYNC_E4M3 && (type - WEFT_ASYNC_E4M3) >> (is_b ? 0 : 1) & 1;
 }
 static inline int weft_async_n(int64_t unit) { return (int)(unit & 0xffff); }
 static inline weft_async_type weft_async_type_of(int64_t unit) { return (weft_async_type)(unit >> 16 & 15); }

@@ -43,14 +43,19 @@ bool weft_sim_matrix_end(weft_sim *sim) {
 
 static int element_bytes(int64_t unit) {
     weft_async_type type = weft_async_type_of(unit);
-    return type == WEFT_ASYNC_TF32 ? 4 : type == WEFT_ASYNC_E4M3 ? 1 : 2;
+    return type == WEFT_ASYNC_TF32 ? 4 : type >= WEFT_ASYNC_E4M3 ? 1 : 2;
 }
 
-static float decode(int64_t unit, uint32_t bits) {
-    switch (weft_async_type_of(unit)) {
+static float decode(int64_t unit, bool is_b, uint32_t bits) {
+    weft_async_type type = weft_async_type_of(unit);
+    switch (type) {
     case WEFT_ASYNC_BF16: return (float)weft_float_decode(WEFT_BF16, bits & 0xffff);
     case WEFT_ASYNC_F16: return (float)weft_float_decode(WEFT_F16, bits & 0xffff);
-    case WEFT_ASYNC_E4M3: return (float)weft_float_decode(WEFT_F8E4M3FN, bits & 0xff);
+    case WEFT_ASYNC_E4M3:
+    case WEFT_ASYNC_E4M3_E5M2:
+    case WEFT_ASYNC_E5M2_E4M3:
+    case WEFT_ASYNC_E5M2:
+        return (float)weft_float_decode(weft_async_is_e5m2(type, is_b) ? WEFT_F8E5M2 : WEFT_F8E4M3FN, bits & 0xff);
     case WEFT_ASYNC_TF32:
     default: return weft_kscalar_f32(bits & 0xffffe000u);
     }
@@ -166,11 +171,11 @@ static bool issue(weft_sim *sim, weft_sim_warp *w, weft_sim_thread *const *lanes
     return true;
 }
 
-static float element(const weft_sim_memory *memory, const source *s, int64_t unit, int row, int k) {
+static float element(const weft_sim_memory *memory, const source *s, int64_t unit, bool is_b, int row, int k) {
     int bytes = element_bytes(unit);
     uint32_t bits = 0;
     memcpy(&bits, memory->data + address(s->layout, s->start, s->transposed, bytes, row, k), (size_t)bytes);
-    return decode(unit, bits);
+    return decode(unit, is_b, bits);
 }
 
 static void compute(weft_sim *sim, weft_sim_thread *const *lanes, const operation *o) {
@@ -184,12 +189,12 @@ static void compute(weft_sim *sim, weft_sim_thread *const *lanes, const operatio
         for (int k = 0; k < depth; k++) {
             int at = k * bytes; /* in registers: lane and register by bytes of k, as for mma */
             const uint64_t *words = lanes[row % 8 * 4 + at % 16 / 4]->slots + o->a_slot;
-            left[row][k] = registers ? decode(unit, (uint32_t)words[row / 8 + 2 * (at / 16)] >> 8 * (at % 4))
-                                     : element(a.memory, &a, unit, lanes[0]->thread / 32 % 4 * 16 + row, k);
+            left[row][k] = registers ? decode(unit, false, (uint32_t)words[row / 8 + 2 * (at / 16)] >> 8 * (at % 4))
+                                     : element(a.memory, &a, unit, false, lanes[0]->thread / 32 % 4 * 16 + row, k);
         }
     for (int column = 0; column < n; column++) {
         float right[32];
-        for (int k = 0; k < depth; k++) right[k] = element(b.memory, &b, unit, column, k);
+        for (int k = 0; k < depth; k++) right[k] = element(b.memory, &b, unit, true, column, k);
         for (int row = 0; row < 16; row++) {
             uint64_t *d = &lanes[row % 8 * 4 + column % 8 / 2]
                                ->slots[o->d_slot + (size_t)(column / 8 * 4 + row / 8 * 2 + column % 2)];

@@ -9,8 +9,9 @@
 #include "weft/transform.h"
 
 static weft_dtype dtype_of(int64_t number) {
-    static const weft_dtype dtypes[] = {WEFT_BF16, WEFT_F16, WEFT_F32, WEFT_F8E4M3FN};
-    return number >= 0 && number < 4 ? dtypes[number] : WEFT_INVALID;
+    static const weft_dtype dtypes[] = {WEFT_BF16,   WEFT_F16,    WEFT_F32,     WEFT_F8E4M3FN,
+                                        WEFT_F8E5M2, WEFT_F8E5M2, WEFT_F8E4M3FN};
+    return number >= 0 && number < 7 ? dtypes[number] : WEFT_INVALID;
 }
 
 /* [m, n] as bf16: the product times two scalars. */
@@ -25,7 +26,8 @@ static void build_matmul(weft_graph *g, const int64_t *x) {
     bool tn = x[3] == 2, nt = x[3] == 1;
     weft_dtype dtype = dtype_of(x[5] & 7);
     weft_value *a = weft_graph_input(g, "a", dtype, 2, tn ? (weft_dim[]){k, m} : (weft_dim[]){m, k});
-    weft_value *b = weft_graph_input(g, "b", dtype, 2, nt ? (weft_dim[]){n, k} : (weft_dim[]){k, n});
+    weft_dtype dtype_b = (x[5] & 7) == 5 ? WEFT_F8E4M3FN : (x[5] & 7) == 6 ? WEFT_F8E5M2 : dtype;
+    weft_value *b = weft_graph_input(g, "b", dtype_b, 2, nt ? (weft_dim[]){n, k} : (weft_dim[]){k, n});
     int64_t lhs = tn ? 0 : 1, rhs = nt ? 1 : 0;
     weft_dot_options options = WEFT_DOT_OPTIONS_INIT;
     options.contract_count = 1, options.lhs_contract = &lhs, options.rhs_contract = &rhs;
