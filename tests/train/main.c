@@ -2,12 +2,12 @@
 #include <check.h>
 #include <stdlib.h>
 
-Suite *gpt_suite(void);
+Suite *steps_suite(void);
 Suite *dropout_suite(void);
 Suite *resume_suite(void);
 
 int main(void) {
-    SRunner *runner = srunner_create(gpt_suite());
+    SRunner *runner = srunner_create(steps_suite());
     srunner_add_suite(runner, resume_suite());
     srunner_add_suite(runner, dropout_suite());
     srunner_run_all(runner, CK_ENV);

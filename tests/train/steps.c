@@ -1,5 +1,6 @@
-/* A tiny GPT against tests/golden/gpt.py: the loss and the norm of the gradient in each of 20 steps, every gradient of
-   the first, every parameter after 1, 5, 10 and 20; compiled, in f64 and f32. */
+/* Tiny models against tests/golden: a GPT (gpt.py), a vision transformer (vit_train.py). The loss and the norm of the
+   gradient in each of 20 steps, every gradient of the first, every parameter after 1, 5, 10 and 20; compiled, in f64
+   and f32. */
 #include <string.h>
 
 #include "tests/support/golden.h"
@@ -7,7 +8,51 @@
 #include "weft/loss.h"
 #include "weft/nn.h"
 
-enum { BATCH = 3, CONTEXT = 6, VOCABULARY = 7 };
+/* inputs: [20, ...] in the data. build: the loss. The data's other tensors without a '/' are initial values. */
+typedef struct model {
+    const char *file, *inputs[2];
+    double clip, decay, beta2;
+    weft_value *(*build)(weft_graph *g, weft_parameters *p, weft_dtype dtype);
+    weft_value *(*rate)(weft_graph *g, weft_value *step, weft_dtype dtype);
+} model;
+
+static weft_value *gpt(weft_graph *g, weft_parameters *p, weft_dtype dtype) {
+    enum { BATCH = 3, CONTEXT = 6 };
+    (void)dtype;
+    weft_nn_gpt_options o = WEFT_NN_GPT_OPTIONS_INIT;
+    o.layers = 2, o.heads = 2, o.width = 8, o.vocabulary = 7, o.context = CONTEXT, o.bias = true;
+    weft_value *tokens = weft_graph_input(g, "tokens", WEFT_I64, 2, (weft_dim[]){BATCH, CONTEXT});
+    weft_value *next = weft_graph_input(g, "next", WEFT_I64, 2, (weft_dim[]){BATCH, CONTEXT});
+    return weft_loss_cross_entropy(g, weft_nn_gpt(p, &o, tokens), next, NULL);
+}
+
+static weft_value *gpt_rate(weft_graph *g, weft_value *step, weft_dtype dtype) {
+    weft_schedule schedule = WEFT_SCHEDULE_INIT;
+    schedule.kind = WEFT_SCHEDULE_COSINE, schedule.base = 0.01, schedule.final = 0.001;
+    schedule.warmup = 3, schedule.total = STEPS;
+    return weft_schedule_value(g, &schedule, step, dtype);
+}
+
+static weft_value *vit(weft_graph *g, weft_parameters *p, weft_dtype dtype) {
+    enum { BATCH = 4, SIDE = 8 };
+    weft_nn_vit_model o = WEFT_NN_VIT_MODEL_INIT;
+    o.layers = 2, o.heads = 2, o.width = 8, o.patch = 4, o.classes = 5;
+    weft_value *images = weft_graph_input(g, "images", dtype, 4, (weft_dim[]){BATCH, 3, SIDE, SIDE});
+    weft_value *labels = weft_graph_input(g, "labels", WEFT_I64, 1, (weft_dim[]){BATCH});
+    weft_cross_entropy_options smoothing = WEFT_CROSS_ENTROPY_OPTIONS_INIT;
+    smoothing.smoothing = 0.1;
+    return weft_loss_cross_entropy(g, weft_nn_vit_train(p, &o, images), labels, &smoothing);
+}
+
+static weft_value *vit_rate(weft_graph *g, weft_value *step, weft_dtype dtype) {
+    (void)step;
+    return weft_scalar(g, dtype, 0.005);
+}
+
+static const model models[] = {
+    {"gpt.safetensors", {"tokens", "next"}, 0.5, 0.1, 0.99, gpt, gpt_rate},
+    {"vit_train.safetensors", {"images", "labels"}, 1, 0.05, 0.95, vit, vit_rate},
+};
 
 typedef struct fixture {
     weft_context *context;
@@ -19,6 +64,13 @@ typedef struct fixture {
     double tolerance;
 } fixture;
 
+static bool is_weight(const char *name) {
+    static const char *const others[] = {"tokens", "next", "images", "labels", "loss", "norm"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (!strcmp(name, others[i])) return false;
+    return !strchr(name, '/');
+}
+
 /* The file has f64: parameters of another dtype need one of their own. */
 static weft_safetensors *weights_of(weft_context *context, weft_safetensors *file, weft_dtype dtype) {
     const char *names[64];
@@ -28,7 +80,7 @@ static weft_safetensors *weights_of(weft_context *context, weft_safetensors *fil
     int count = 0;
     for (int i = 0; i < weft_safetensors_count(file); i++) {
         const char *name = weft_safetensors_name(file, i);
-        if (strncmp(name, "transformer.", 12) != 0) continue;
+        if (!is_weight(name)) continue;
         names[count] = name;
         tensors[count++] = golden_tensor(context, file, name, dtype);
     }
@@ -40,34 +92,27 @@ static weft_safetensors *weights_of(weft_context *context, weft_safetensors *fil
     return converted;
 }
 
-static void begin(fixture *f, weft_dtype dtype) {
+static void begin(fixture *f, const model *m, weft_dtype dtype) {
     weft_parameters_options options = WEFT_PARAMETERS_OPTIONS_INIT;
     *f = (fixture){.tolerance = dtype == WEFT_F64 ? 1e-9 : 1e-5};
     require(weft_context_create(NULL, &f->context));
-    f->file = golden_open(f->context, "gpt.safetensors");
+    f->file = golden_open(f->context, m->file);
     f->weights = weights_of(f->context, f->file, dtype);
     options.dtype = dtype, options.weights = f->weights;
     require(weft_graph_create(f->context, "step", &f->g));
     require(weft_parameters_create(f->context, f->g, &options, &f->p));
-    weft_nn_gpt_options o = WEFT_NN_GPT_OPTIONS_INIT;
-    o.layers = 2, o.heads = 2, o.width = 8, o.vocabulary = VOCABULARY, o.context = CONTEXT, o.bias = true;
-    weft_value *tokens = weft_graph_input(f->g, "tokens", WEFT_I64, 2, (weft_dim[]){BATCH, CONTEXT});
-    weft_value *next = weft_graph_input(f->g, "next", WEFT_I64, 2, (weft_dim[]){BATCH, CONTEXT});
-    weft_value *loss = weft_loss_cross_entropy(f->g, weft_nn_gpt(f->p, &o, tokens), next, NULL);
+    weft_value *loss = m->build(f->g, f->p, dtype);
     weft_parameters_gradient(f->p, loss);
     int count = weft_parameters_count(f->p);
     weft_parameter *list = weft_parameters_list(f->p);
     weft_graph_output(f->g, "loss", loss);
     for (int i = 0; i < count; i++) weft_graph_output(f->g, list[i].name, list[i].gradient);
-    weft_schedule schedule = WEFT_SCHEDULE_INIT;
-    schedule.kind = WEFT_SCHEDULE_COSINE, schedule.base = 0.01, schedule.final = 0.001;
-    schedule.warmup = 3, schedule.total = STEPS;
     weft_optim_options adamw = weft_optim_defaults(WEFT_OPTIM_ADAMW);
-    adamw.beta2 = 0.99;
+    adamw.beta2 = m->beta2;
     adamw.step = weft_optim_step(f->g);
-    adamw.rate = weft_schedule_value(f->g, &schedule, adamw.step, dtype);
-    adamw.decay = weft_scalar(f->g, dtype, 0.1);
-    weft_graph_output(f->g, "norm", weft_optim_clip_norm(f->g, count, list, 0.5));
+    adamw.rate = m->rate(f->g, adamw.step, dtype);
+    adamw.decay = weft_scalar(f->g, dtype, m->decay);
+    weft_graph_output(f->g, "norm", weft_optim_clip_norm(f->g, count, list, m->clip));
     weft_optim_update(f->g, &adamw, count, list);
     require(weft_graph_verify(f->g));
     require(weft_compile(f->g, NULL, &f->program));
@@ -88,7 +133,8 @@ static void end(fixture *f) {
    its rounding. Only f64, where the rounding is below Adam's epsilon, compares it. */
 static void forget_key_bias(const char *name, weft_tensor *tensor) {
     size_t length = strlen(name), part = (size_t)weft_tensor_element_count(tensor) / 3;
-    if (length < 11 || strcmp(name + length - 11, "c_attn.bias") != 0 || weft_tensor_dtype(tensor) != WEFT_F32) return;
+    bool joint = length > 11 && (!strcmp(name + length - 11, "c_attn.bias") || !strcmp(name + length - 8, "qkv.bias"));
+    if (!joint || weft_tensor_dtype(tensor) != WEFT_F32) return;
     memset((float *)weft_tensor_data(tensor) + part, 0, part * sizeof(float));
 }
 
@@ -113,18 +159,29 @@ static void compare_parameters(fixture *f, int step) {
     }
 }
 
-static void run(weft_dtype dtype) {
+enum { OUTPUTS_MAX = 64 };
+
+/* Floats in the dtype of the run. */
+static weft_tensor *input_tensor(fixture *f, const char *name, weft_dtype dtype) {
+    weft_tensor *found = golden_tensor(f->context, f->file, name, WEFT_INVALID);
+    if (weft_tensor_dtype(found) != WEFT_F64) return found;
+    weft_tensor_release(found);
+    return golden_tensor(f->context, f->file, name, dtype);
+}
+
+static void run(const model *m, weft_dtype dtype) {
     fixture f;
     char name[128];
-    begin(&f, dtype);
-    weft_tensor *tokens = golden_tensor(f.context, f.file, "tokens", WEFT_INVALID);
-    weft_tensor *next = golden_tensor(f.context, f.file, "next", WEFT_INVALID);
+    begin(&f, m, dtype);
+    weft_tensor *inputs[2];
+    for (int i = 0; i < 2; i++) inputs[i] = input_tensor(&f, m->inputs[i], dtype);
     weft_tensor *losses = golden_tensor(f.context, f.file, "loss", WEFT_F64);
     weft_tensor *norms = golden_tensor(f.context, f.file, "norm", WEFT_F64);
     int outputs = weft_graph_output_count(f.g);
     for (int step = 0; step < STEPS; step++) {
-        weft_tensor *in[2] = {tensor_row(f.context, tokens, step), tensor_row(f.context, next, step)};
-        weft_tensor *out[64] = {0};
+        weft_tensor *in[2] = {tensor_row(f.context, inputs[0], step), tensor_row(f.context, inputs[1], step)};
+        weft_tensor *out[OUTPUTS_MAX] = {0};
+        ck_assert_int_le(outputs, OUTPUTS_MAX);
         require(weft_session_call(f.session, 2, in, outputs, out));
         double off[2] = {element(out[0], 0) / element(losses, step) - 1,
                          element(out[outputs - 1], 0) / element(norms, step) - 1};
@@ -139,25 +196,24 @@ static void run(weft_dtype dtype) {
         for (int i = 0; i < outputs; i++) weft_tensor_release(out[i]);
         for (int i = 0; i < 2; i++) weft_tensor_release(in[i]);
     }
-    weft_tensor_release(tokens);
-    weft_tensor_release(next);
+    for (int i = 0; i < 2; i++) weft_tensor_release(inputs[i]);
     weft_tensor_release(losses);
     weft_tensor_release(norms);
     end(&f);
 }
 
-START_TEST(test_f64) { run(WEFT_F64); }
+START_TEST(test_f64) { run(&models[_i], WEFT_F64); }
 END_TEST
 
-START_TEST(test_f32) { run(WEFT_F32); }
+START_TEST(test_f32) { run(&models[_i], WEFT_F32); }
 END_TEST
 
-Suite *gpt_suite(void) {
-    Suite *suite = suite_create("gpt");
+Suite *steps_suite(void) {
+    Suite *suite = suite_create("steps");
     TCase *group = tcase_create("20 steps");
     tcase_set_timeout(group, 200);
-    tcase_add_test(group, test_f64);
-    tcase_add_test(group, test_f32);
+    tcase_add_loop_test(group, test_f64, 0, sizeof models / sizeof *models);
+    tcase_add_loop_test(group, test_f32, 0, sizeof models / sizeof *models);
     suite_add_tcase(suite, group);
     return suite;
 }
