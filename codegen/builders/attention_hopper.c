@@ -3,9 +3,9 @@
    from accumulators to operands without leaving registers. Persistent, longest tiles first, fixed order: same bits
    every time.
 
-   Accepts bf16 and f16, head dims that are multiples of 8 up to 128 (as 64 or 128 columns), causal (a query stands at
-   key position i + S - T) or full, grouped query heads, any lengths; one query (decoding) packs the heads of a group
-   into the rows of a tile. Masks, windows and soft caps go another way. Read next: attention_hopper_consumer.c. */
+   Accepts bf16 and f16, head dims that are multiples of 8 up to 256, causal (a query stands at key position i + S - T),
+   windows, masks, soft caps (attention_score.h), grouped query heads, any lengths; one query (decoding) packs the heads
+   of a group into the rows of a tile. Read next: attention_score.h, attention_hopper_consumer.c. */
 #include "codegen/builders/attention_hopper.h"
 
 #include <math.h>
@@ -22,15 +22,17 @@ bool weft_attention_claims(const weft_graph *graph, const weft_node *node, const
     *out_reason = "the target has no wgmma";
     if (!capability->hopper) return false;
     bool backward = node->op == WEFT_OP_attention_backward;
+    const int widest = backward ? 128 : 256;
     const weft_type *q = weft_operand_type(node, 0), *k = weft_operand_type(node, 1), *v = weft_operand_type(node, 2);
     *out_reason = "a mask, a window or a soft cap";
-    if (node->operand_count != (backward ? 6 : 3) || weft_node_float(node, WEFT_ATTR_soft_cap, 0) != 0 ||
-        weft_node_int(node, WEFT_ATTR_window_left, -1) >= 0 || weft_node_int(node, WEFT_ATTR_window_right, -1) >= 0)
+    if (backward &&
+        (node->operand_count != 6 || weft_node_float(node, WEFT_ATTR_soft_cap, 0) != 0 ||
+         weft_node_int(node, WEFT_ATTR_window_left, -1) >= 0 || weft_node_int(node, WEFT_ATTR_window_right, -1) >= 0))
         return false;
     *out_reason = "operands are not bf16 or f16";
     if ((q->dtype != WEFT_BF16 && q->dtype != WEFT_F16) || k->dtype != q->dtype || v->dtype != q->dtype) return false;
-    *out_reason = "a head dim that is no multiple of 8 up to 128, or another one of the values";
-    if (!weft_dim_is_number(q->dims[3]) || q->dims[3] < 8 || q->dims[3] > 128 || q->dims[3] % 8 ||
+    *out_reason = "a head dim that is no multiple of 8 up to 256 (backward: 128), or another one of the values";
+    if (!weft_dim_is_number(q->dims[3]) || q->dims[3] < 8 || q->dims[3] > widest || q->dims[3] % 8 ||
         v->dims[3] != q->dims[3])
         return false;
     int64_t low, high;
@@ -84,7 +86,7 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
 }
 
 /* Rows of D columns are multiples of 16 bytes in memory; tensor copies read zeros and write nothing past D. */
-int weft_attention_width(const weft_type *q) { return q->dims[3] <= 64 ? 64 : 128; }
+int weft_attention_width(const weft_type *q) { return (int)((q->dims[3] + 63) / 64 * 64); }
 
 static int64_t shared_bytes(int consumers, int width, int bn, int stages) {
     return (int64_t)consumers * 64 * width * 2 + 2LL * stages * bn * width * 2 + 8 * (4 * stages + 4);
@@ -106,9 +108,12 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
     /* blocks of 176 keys: 2 % faster where every block is whole, none where half of them are masked */
     static const struct {
         int width, consumers, bn;
-    } rows[] = {{128, 2, 176}, {128, 2, 128}, {64, 2, 0},    {64, 3, 128}, {64, 2, 128},
-                {128, 2, 64},  {64, 2, 64},   {128, 1, 128}, {64, 1, 128}};
-    bool causal = weft_node_int(find_node(request->fusion), WEFT_ATTR_causal, 0) != 0;
+    } rows[] = {{128, 2, 176}, {128, 2, 128}, {64, 2, 0},   {64, 3, 128}, {64, 2, 128},  {192, 2, 112},
+                {192, 2, 96},  {256, 2, 80},  {128, 2, 64}, {64, 2, 64},  {128, 1, 128}, {64, 1, 128},
+                {192, 1, 80},  {256, 1, 64},  {192, 2, 64}, {256, 2, 64}};
+    weft_attention_forms forms;
+    weft_attention_forms_init(&forms, request, find_node(request->fusion), 3);
+    bool causal = weft_attention_windowed(&forms), plain = weft_attention_plain(&forms);
     const weft_type *q = weft_operand_type(find_node(request->fusion), 0);
     weft_dim keys = weft_operand_type(find_node(request->fusion), 1)->dims[2];
     int fitted = fitted_keys(keys);
@@ -118,6 +123,7 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
         if (rows[i].width != weft_attention_width(q) || (rows[i].consumers == 1) != decodes) continue;
         int stages = 4, bn = rows[i].bn ? rows[i].bn : fitted, width = rows[i].width;
         if (!bn || (bn == 176 && (causal || !suits_176(keys)))) continue;
+        if (!plain && (bn == 176 || (width == 192 && bn == 112))) continue; /* registers of the mask's addresses */
         int64_t room = request->capability->shared_bytes;
         if (width == 64) room -= (int64_t)rows[i].consumers * 64 * width * 2; /* for the next tile's queries */
         while (stages > 2 && shared_bytes(rows[i].consumers, width, bn, stages) > room) stages--;
@@ -184,6 +190,7 @@ static weft_status make_arguments(weft_attention *a, const weft_node *node, weft
     (void)weft_kernel_buffer(a->k, WEFT_ARGUMENT_RESULT, 0, a->dtype, true, "out");
     a->lse =
         node->result_count > 1 ? weft_kernel_buffer(a->k, WEFT_ARGUMENT_RESULT, 1, WEFT_F32, true, "lse") : WEFT_KNONE;
+    WEFT_TRY(weft_attention_forms_declare(&a->forms, a->k), "attention-hopper");
     weft_dim batches = weft_operand_type(node, 0)->dims[0], key_heads = weft_operand_type(node, 1)->dims[1], heads;
     if (!weft_dim_divide_exact(graph->dims, a->heads, batches, &heads))
         return WEFT_STATUS(WEFT_INTERNAL, "attention-hopper: heads of a batch");
@@ -206,28 +213,28 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
                         .queries = q->dims[2],
                         .keys = keys->dims[2],
                         .heads = weft_dim_multiply(dims, q->dims[0], q->dims[1]),
-                        .width = weft_attention_width(q),
+                        .width = (int)(q->dims[3] + 15) / 16 * 16,
                         .columns = (int)q->dims[3],
-                        .causal = weft_node_int(node, WEFT_ATTR_causal, 0) != 0,
                         .consumers = s->consumers,
                         .bn = s->tile_n,
                         .stages = s->stages};
-    int64_t two = shared_bytes(s->consumers, a.width, s->tile_n, s->stages) + s->consumers * 64 * a.width * 2;
+    int width = weft_attention_width(q); /* in shared memory */
+    int64_t two = shared_bytes(s->consumers, width, s->tile_n, s->stages) + s->consumers * 64 * width * 2;
     a.q_buffers = two <= request->capability->shared_bytes ? 2 : 1;
-    if (s->consumers < 1 || s->consumers > 3 || s->tile_n < 64 || s->tile_n % 16 || s->tile_n * a.width > 128 * 176 ||
+    if (s->consumers < 1 || s->consumers > 3 || s->tile_n < 64 || s->tile_n % 16 || s->tile_n * width > 128 * 176 ||
         s->tile_n > 208 || s->stages < 2 ||
-        shared_bytes(s->consumers, a.width, s->tile_n, s->stages) > request->capability->shared_bytes)
+        shared_bytes(s->consumers, width, s->tile_n, s->stages) > request->capability->shared_bytes)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-hopper: schedule %dx%d, %d stages", s->tile_m, s->tile_n,
                            s->stages);
-    double scale = weft_node_float(node, WEFT_ATTR_scale, 0);
-    a.scale = (scale == 0 ? 1 / sqrt((double)a.columns) : scale) * 1.4426950408889634;
+    weft_attention_forms_init(&a.forms, request, node, 3);
+    a.scale = weft_attention_factor(&a.forms);
     if (!weft_dim_divide_exact(dims, q->dims[1], keys->dims[1], &a.group))
         return WEFT_STATUS(WEFT_INTERNAL, "attention-hopper: heads");
-    if (a.queries ==
-        1) { /* the heads of a group read the same keys: they are the rows of one tile, and each sees every key */
-        a.queries = a.group, a.heads = weft_dim_multiply(dims, keys->dims[0], keys->dims[1]), a.group = 1,
-        a.causal = false;
+    if (a.queries == 1) { /* the heads of a group read the same keys: they are the rows of one tile */
+        a.queries = a.group, a.heads = weft_dim_multiply(dims, keys->dims[0], keys->dims[1]), a.group = 1;
+        a.forms.packed = true, a.forms.rows = a.queries, a.forms.heads = keys->dims[1], a.forms.right = -1;
     }
+    a.causal = a.forms.right >= 0;
     WEFT_TRY(weft_plan_init(request, 1, 0, out_plan), "building %s", request->name);
     a.k = weft_plan_kernel(request, "");
     if (!a.k) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "building %s", request->name);
@@ -237,6 +244,7 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
     a.k->grid = weft_dim_minimum(dims, tiles, request->capability->multiprocessors);
     WEFT_TRY(make_arguments(&a, node, out_plan), "building %s", request->name);
     weft_attention_emit(&a);
+    WEFT_TRY(weft_index_finish(&a.forms.index), "building %s", request->name);
     return weft_plan_set(request, out_plan, 0, a.k);
 }
 
@@ -268,17 +276,20 @@ weft_attention_work weft_attention_place(weft_attention *a, weft_kval tile) {
     work.key_head = weft_k_div(k, work.head, weft_k_extent(k, a->group)); /* (b H + h) / G = b Hkv + h / G */
     weft_kval row = weft_k_sub(k, weft_k_sub(k, a->tiles_q, number(a, 1)), weft_k_div(k, tile, heads));
     work.q0 = weft_k_mul(k, row, number(a, bm));
-    weft_kval seen = a->s;
-    if (a->causal)
-        seen = weft_k_min(k, a->s, weft_k_add(k, weft_k_add(k, work.q0, number(a, bm)), weft_k_sub(k, a->s, a->t)));
-    work.blocks = weft_k_max(k, number(a, 1), ceil_divide(a, seen, a->bn));
+    weft_kval end = weft_attention_end_key(&a->forms, weft_k_add(k, work.q0, number(a, bm - 1)));
+    work.blocks = weft_k_max(k, one, ceil_divide(a, end, a->bn));
+    work.last = weft_k_sub(k, work.blocks, one);
+    if (a->forms.left >= 0) {
+        weft_kval first = weft_k_div(k, weft_attention_first_key(&a->forms, work.q0), number(a, a->bn));
+        work.blocks = weft_k_max(k, one, weft_k_sub(k, work.blocks, first));
+    }
     return work;
 }
 
 static void load_boxes(weft_attention *a, weft_kval memory, weft_kval at, int box_bytes,
                        const weft_attention_side *side, weft_kval barrier, weft_kval index, weft_kval row,
                        weft_kval head) {
-    for (int half = 0; half < weft_attention_halves(a); half++) {
+    for (int half = 0; half < weft_attention_boxes(a); half++) {
         weft_kval operands[9] = {memory, weft_k_add(a->k, at, number(a, (int64_t)half * box_bytes)), side->map, barrier,
                                  index};
         int rank = weft_attention_coordinates(a, side, 64 * half, row, head, operands + 5);
@@ -305,8 +316,7 @@ static void emit_producer(weft_attention *a) {
     weft_ring q_ring = weft_ring_begin(k, &a->q_ring);
     weft_kval tile = weft_k_for(k, a->first, a->tiles, a->stride, 0);
     weft_attention_work work = weft_attention_place(a, tile);
-    weft_kval last = weft_k_sub(k, work.blocks, number(a, 1));
-    load_block(a, &k_ring, a->k_memory, &a->k_side, last, work.key_head);
+    load_block(a, &k_ring, a->k_memory, &a->k_side, work.last, work.key_head);
     int q_bytes = a->consumers * weft_attention_q_bytes(a);
     weft_kval slot = weft_ring_slot(k, &q_ring), q_at = weft_k_mul(k, slot, number(a, q_bytes));
     weft_ring_wait_empty(k, &q_ring);
@@ -315,11 +325,12 @@ static void emit_producer(weft_attention *a) {
         load_boxes(a, a->q_memory, weft_k_add(k, q_at, number(a, (int64_t)w * weft_attention_q_bytes(a))), 64 * 128,
                    &a->q, q_ring.full, slot, weft_k_add(k, work.q0, number(a, 64 * w)), work.head);
     weft_ring_advance(k, &q_ring);
-    weft_kval i = weft_k_for(k, number(a, 1), work.blocks, number(a, 1), 0), block = weft_k_sub(k, last, i);
+    weft_kval i = weft_k_for(k, number(a, 1), work.blocks, number(a, 1), 0), block = weft_k_sub(k, work.last, i);
     load_block(a, &k_ring, a->k_memory, &a->k_side, block, work.key_head);
     load_block(a, &v_ring, a->v_memory, &a->v, weft_k_add(k, block, number(a, 1)), work.key_head);
     weft_k_end(k);
-    load_block(a, &v_ring, a->v_memory, &a->v, number(a, 0), work.key_head);
+    weft_kval first = weft_k_add(k, weft_k_sub(k, work.last, work.blocks), number(a, 1));
+    load_block(a, &v_ring, a->v_memory, &a->v, first, work.key_head);
     weft_k_end(k);
 }
 
@@ -357,6 +368,8 @@ void weft_attention_emit(weft_attention *a) {
     a->stride = weft_kernel_emit(k, WEFT_K_grid, weft_kvector(k->capability->index_dtype, 1), 0, NULL, 0, 0);
     a->t = length(a, a->queries);
     a->s = length(a, a->keys);
+    a->forms.s = a->s;
+    a->forms.offset = weft_k_sub(k, a->s, a->forms.packed ? number(a, 1) : a->t);
     weft_dim rows = weft_dim_divide_ceil(dims, a->queries, 64 * a->consumers);
     a->tiles_q = weft_k_extent(k, rows);
     a->tiles = weft_k_extent(k, weft_dim_multiply(dims, rows, a->heads));

@@ -3,7 +3,7 @@
 #ifndef WEFT_CODEGEN_BUILDERS_ATTENTION_HOPPER_H
 #define WEFT_CODEGEN_BUILDERS_ATTENTION_HOPPER_H
 
-#include "codegen/builders/index.h"
+#include "codegen/builders/attention_score.h"
 #include "codegen/tile/layout.h"
 #include "codegen/tile/ring.h"
 
@@ -21,9 +21,10 @@ typedef struct weft_attention {
     weft_kernel *k;
     weft_dtype dtype;
     weft_dim queries, keys, heads, group; /* heads: of all batches together; group: G */
-    int width, columns;                   /* columns: D; width: 64 or 128 columns that a tile has, zeros past D */
-    bool causal;
-    double scale;                         /* of scores, times log2 e */
+    int width, columns;                   /* columns: D; width: what products take, a multiple of 16, zeros past D */
+    bool causal;                          /* later queries see more keys: tiles differ in length */
+    double scale;                         /* of scores in the exponent, in base 2 */
+    weft_attention_forms forms;
     int consumers, bn, stages, q_buffers; /* q_buffers: tiles whose queries are in shared memory at once */
     /* objects */
     weft_attention_side q, k_side, v, out;
@@ -33,9 +34,9 @@ typedef struct weft_attention {
     weft_kval tiles, tiles_q, first, stride, t, s; /* t, s: T and S as values */
 } weft_attention;
 
-/* Head of a tile, its key head, its first query and its number of key blocks. */
+/* Head of a tile, its key head, its first query, the last block of keys that it reads and how many down from there. */
 typedef struct weft_attention_work {
-    weft_kval head, key_head, q0, blocks;
+    weft_kval head, key_head, q0, last, blocks;
 } weft_attention_work;
 
 /* Does a builder take this node, attention or attention_backward? When not, *out_reason says why. */
@@ -45,15 +46,19 @@ weft_attention_work weft_attention_place(weft_attention *a, weft_kval tile);
 /* Coordinates of column `column` of row `row` of a head (of all batches); returns their number, 3 or 4. */
 int weft_attention_coordinates(weft_attention *a, const weft_attention_side *side, int column, weft_kval row,
                                weft_kval head, weft_kval *out);
-/* 64 or 128. */
+/* Head dim in whole boxes of 64 columns, as it lies in shared memory. */
 int weft_attention_width(const weft_type *q);
 void weft_attention_emit(weft_attention *a);
 /* The consumer role: attention_hopper_consumer.c */
 void weft_attention_consumer(weft_attention *a, weft_kval thread);
 
-static inline int weft_attention_halves(const weft_attention *a) { return a->width / 64; }
-static inline int weft_attention_kv_bytes(const weft_attention *a) { return a->bn * a->width * 2; }
+static inline int weft_attention_boxes(const weft_attention *a) { return (a->columns + 63) / 64; }
 static inline int weft_attention_box_bytes(const weft_attention *a) { return a->bn * 128; }
-static inline int weft_attention_q_bytes(const weft_attention *a) { return 64 * a->width * 2; } /* of one consumer */
+static inline int weft_attention_kv_bytes(const weft_attention *a) {
+    return weft_attention_boxes(a) * weft_attention_box_bytes(a);
+}
+static inline int weft_attention_q_bytes(const weft_attention *a) { /* of one consumer */
+    return weft_attention_boxes(a) * 64 * 128;
+}
 
 #endif

@@ -21,6 +21,7 @@ typedef struct consumer {
     weft_kval q_first; /* this consumer's part of queries 0 */
     weft_ring q_ring, k_ring, v_ring;
     weft_kval query; /* of row lane / 4 */
+    weft_kval head;  /* of the tile */
 } consumer;
 
 static weft_kval index_of(consumer *c, int64_t value) { return weft_k_index(c->k, value); }
@@ -87,19 +88,32 @@ static void release(consumer *c, const weft_ring *ring) {
 /* Registers of row h (0: lane / 4, 1: lane / 4 + 8): i-th column pair element. */
 static int register_of(int h, int i) { return i / 2 * 4 + 2 * h + i % 2; }
 
-/* Scores past the row's last visible key become -inf. first: key of this block's column 0. */
-static void mask_row(consumer *c, int h, weft_kval first) {
+/* Soft cap and mask of row h. first: key of this block's column 0. */
+static void score_row(consumer *c, int h, weft_kval first) {
     weft_attention *a = c->a;
     weft_kernel *k = c->k;
-    weft_kval last = weft_k_sub(k, a->s, index_of(c, 1));
-    if (a->causal)
-        last =
-            weft_k_min(k, last, weft_k_add(k, weft_k_add(k, c->query, index_of(c, 8 * h)), weft_k_sub(k, a->s, a->t)));
-    weft_kval limit = weft_k_sub(k, weft_k_sub(k, last, first), c->column_lane);
+    if (weft_attention_plain(&a->forms)) return;
+    weft_kval row = weft_k_add(k, c->query, index_of(c, 8 * h)), key = weft_k_add(k, first, c->column_lane);
     for (int i = 0; i < a->bn / 4; i++) {
         int r = register_of(h, i), column = weft_layout_at(&c->layout, r, 0, 0).column;
         set(c, c->s, r,
-            weft_k_select(k, weft_k_lt(k, limit, index_of(c, column)), real(c, -INFINITY), get(c, c->s, r)));
+            weft_attention_form_score(&a->forms, get(c, c->s, r), c->head, row, weft_k_add(k, key, index_of(c, column)),
+                                      NULL));
+    }
+}
+
+/* Scores outside of the row's visible keys become -inf. */
+static void mask_row(consumer *c, int h, weft_kval first) {
+    weft_attention *a = c->a;
+    weft_kernel *k = c->k;
+    weft_kval row = weft_k_add(k, c->query, index_of(c, 8 * h)), own = weft_k_add(k, first, c->column_lane);
+    weft_kval end = weft_k_sub(k, weft_attention_end_key(&a->forms, row), own), from = WEFT_KNONE;
+    if (a->forms.left >= 0) from = weft_k_sub(k, weft_attention_first_key(&a->forms, row), own);
+    for (int i = 0; i < a->bn / 4; i++) {
+        int r = register_of(h, i), column = weft_layout_at(&c->layout, r, 0, 0).column;
+        weft_kval hidden = weft_k_le(k, end, index_of(c, column));
+        if (from != WEFT_KNONE) hidden = weft_k_or(k, hidden, weft_k_lt(k, index_of(c, column), from));
+        set(c, c->s, r, weft_k_select(k, hidden, real(c, -INFINITY), get(c, c->s, r)));
     }
 }
 
@@ -125,10 +139,14 @@ static void softmax_row(consumer *c, int h) {
 }
 
 static void softmax(consumer *c, bool masked, weft_kval block) {
+    size_t mark = weft_index_mark(&c->a->forms.index);
+    weft_kval first = weft_k_mul(c->k, block, index_of(c, c->a->bn));
     for (int h = 0; h < 2; h++) {
-        if (masked) mask_row(c, h, weft_k_mul(c->k, block, index_of(c, c->a->bn)));
+        score_row(c, h, first);
+        if (masked) mask_row(c, h, first);
         softmax_row(c, h);
     }
+    weft_index_release(&c->a->forms.index, mark);
 }
 
 /* The accumulator's fragment is the operand's: no data moves between lanes. */
@@ -166,18 +184,43 @@ static void emit_step(consumer *c, bool masked, weft_kval block) {
     weft_k_set(k, c->accumulate, weft_k_integer(k, WEFT_BOOL, 1));
 }
 
-/* Blocks from `last` - 1 down; those below `open` need no mask. */
-static void emit_steps(consumer *c, weft_kval last, weft_kval open) {
+/* Whether a block may have keys that some row does not see. */
+static bool has_masks(const weft_attention *a) {
+    return weft_attention_windowed(&a->forms) || weft_dim_divisor(a->k->dims, a->keys) % a->bn != 0;
+}
+
+/* `count` blocks from `from` down. */
+static void emit_blocks(consumer *c, weft_kval from, weft_kval count, bool masked) {
     weft_kernel *k = c->k;
-    bool masks = c->a->causal || weft_dim_divisor(k->dims, c->a->keys) % c->a->bn != 0;
-    if (masks) {
-        weft_kval i = weft_k_for(k, index_of(c, 0), weft_k_sub(k, last, open), index_of(c, 1), 0);
-        emit_step(c, true, weft_k_sub(k, weft_k_sub(k, last, index_of(c, 1)), i));
-        weft_k_end(k);
-    }
-    (void)weft_k_for(k, index_of(c, 0), masks ? weft_k_min(k, last, open) : last, index_of(c, 1), 0);
-    emit_step(c, false, WEFT_KNONE);
+    weft_kval i = weft_k_for(k, index_of(c, 0), count, index_of(c, 1), 0);
+    emit_step(c, masked, weft_k_sub(k, from, i));
     weft_k_end(k);
+}
+
+/* The blocks of a tile after its first one: those that need a mask at their end, those whose keys every row of this
+   consumer sees, and, with a window, those that need a mask at their start. */
+static void emit_steps(consumer *c, const weft_attention_work *work, weft_kval q0) {
+    weft_attention *a = c->a;
+    weft_kernel *k = c->k;
+    weft_kval one = index_of(c, 1), zero = index_of(c, 0), bn = index_of(c, a->bn);
+    weft_kval before = weft_k_sub(k, work->last, one), count = weft_k_sub(k, work->blocks, one);
+    if (!has_masks(a)) {
+        emit_blocks(c, before, count, false);
+        return;
+    }
+    /* blocks below need no mask at the end */
+    weft_kval open = weft_k_div(k, weft_attention_end_key(&a->forms, q0), bn);
+    weft_kval masked = weft_k_min(k, count, weft_k_max(k, zero, weft_k_sub(k, work->last, open)));
+    emit_blocks(c, before, masked, true);
+    before = weft_k_sub(k, before, masked), count = weft_k_sub(k, count, masked);
+    weft_kval whole = count;
+    if (a->forms.left >= 0) {
+        weft_kval from = weft_attention_first_key(&a->forms, weft_k_add(k, q0, index_of(c, 63)));
+        from = weft_k_div(k, weft_k_add(k, from, index_of(c, a->bn - 1)), bn);
+        whole = weft_k_max(k, zero, weft_k_min(k, count, weft_k_sub(k, weft_k_add(k, before, one), from)));
+    }
+    emit_blocks(c, before, whole, false);
+    if (a->forms.left >= 0) emit_blocks(c, weft_k_sub(k, before, whole), weft_k_sub(k, count, whole), true);
 }
 
 /* Natural: log(sum) + top, top in units of base 2. One lane of the four that share a row writes. */
@@ -226,7 +269,7 @@ static void send_rows(consumer *c, const weft_attention_work *work, weft_kval th
     weft_kval id = weft_k_add(k, c->number, index_of(c, 1 + a->consumers));
     weft_k_effect(k, WEFT_K_named_sync, 1, &id, 128, 0);
     weft_k_if(k, weft_k_eq(k, weft_k_rem(k, thread, index_of(c, 128)), index_of(c, 0)));
-    for (int part = 0; part < weft_attention_halves(a); part++) {
+    for (int part = 0; part < weft_attention_boxes(a); part++) {
         weft_kval operands[7] = {a->out.map, a->q_memory,
                                  weft_k_add(k, c->q_at, index_of(c, (int64_t)part * 64 * 128))};
         int rank = weft_attention_coordinates(a, &a->out, 64 * part,
@@ -245,15 +288,9 @@ static void emit_tile(consumer *c, weft_kval tile, weft_kval thread) {
     weft_attention *a = c->a;
     weft_kernel *k = c->k;
     weft_attention_work work = weft_attention_place(a, tile);
-    weft_kval q0 = weft_k_add(k, work.q0, weft_k_mul(k, c->number, index_of(c, 64))),
-              last = weft_k_sub(k, work.blocks, index_of(c, 1));
+    weft_kval q0 = weft_k_add(k, work.q0, weft_k_mul(k, c->number, index_of(c, 64)));
     c->query = weft_k_add(k, q0, c->row_lane);
-    weft_kval visible = a->s; /* keys that every row of this consumer sees */
-    if (a->causal)
-        visible = weft_k_max(
-            k, index_of(c, 0),
-            weft_k_min(k, a->s, weft_k_add(k, q0, weft_k_add(k, weft_k_sub(k, a->s, a->t), index_of(c, 1)))));
-    weft_kval open = weft_k_div(k, visible, index_of(c, a->bn));
+    c->head = work.head;
     for (int h = 0; h < 2; h++) {
         weft_k_set(k, c->top[h], real(c, -INFINITY));
         weft_k_set(k, c->sum[h], real(c, 0));
@@ -268,9 +305,9 @@ static void emit_tile(consumer *c, weft_kval tile, weft_kval thread) {
     issue_scores(c);
     wait_tile(c, c->s, 0);
     release(c, &c->k_ring);
-    softmax(c, a->causal || weft_dim_divisor(k->dims, a->keys) % a->bn != 0, last);
+    softmax(c, has_masks(a), work.last);
     pack_weights(c);
-    emit_steps(c, last, open);
+    emit_steps(c, &work, q0);
     weft_ring_wait_full(k, &c->v_ring);
     effect(c, WEFT_K_mma_fence, 0);
     issue_sums(c);

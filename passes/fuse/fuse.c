@@ -18,6 +18,40 @@ static bool reads_heads(const weft_fuse *fuse, const weft_use *use) {
     return !base->node || weft_fuse_classify(base->node) != WEFT_FUSE_VIEW;
 }
 
+/* Does attention evaluate this operand, its mask, at every score? Attention that is still whole has a builder. */
+static bool evaluates(const weft_fuse *fuse, const weft_use *use) {
+    if (!fuse->capability || !fuse->capability->hopper) return false;
+    return (use->user->op == WEFT_OP_attention && use->index == 3) ||
+           (use->user->op == WEFT_OP_attention_backward && use->index == 6);
+}
+
+/* A node that only masks read: copied with them, or a view behind one. */
+static bool is_mask(const weft_fuse *fuse, const weft_node *node) {
+    const weft_fuse_item *item = weft_fuse_item_of(fuse, node);
+    if (!item || item->node != node) return false;
+    if (item->mask) return true;
+    if (item->role != WEFT_FUSE_VIEW) return false;
+    const weft_use *use = node->results[0].uses;
+    for (; use; use = use->next)
+        if (!evaluates(fuse, use) && !is_mask(fuse, use->user)) return false;
+    return node->results[0].uses != NULL;
+}
+
+/* Cheap elementwise masks are computed inside of every attention that reads them: as copies, in place of scores' worth
+   of memory. Backwards, since what only such masks read goes with them. */
+static void copy_masks(weft_fuse *fuse) {
+    for (int i = fuse->count - 1; i >= 0; i--) {
+        weft_fuse_item *item = &fuse->items[i];
+        if (item->role != WEFT_FUSE_POINT || item->costly || item->node->result_count != 1 ||
+            !(weft_op_get(item->node->op)->flags & WEFT_FLAG_ELEMENTWISE))
+            continue;
+        const weft_use *use = item->node->results[0].uses;
+        bool copied = use != NULL;
+        for (; use && copied; use = use->next) copied = evaluates(fuse, use) || is_mask(fuse, use->user);
+        if (copied) item->role = WEFT_FUSE_COPY, item->mask = true;
+    }
+}
+
 /* Attention may leave its result as tokens: the transpose that makes them becomes part of it. */
 static void join_heads(weft_fuse *fuse) {
     if (!fuse->capability || !fuse->capability->hopper) return;
@@ -40,7 +74,7 @@ static bool needs_memory(const weft_fuse *fuse, const weft_value *value) {
         if (!user || user->node != use->user) return true; /* captured by a region */
         switch (user->role) {
         case WEFT_FUSE_SINGLE:
-            if (reads_heads(fuse, use)) break;
+            if (reads_heads(fuse, use) || evaluates(fuse, use)) break;
             return true;
         case WEFT_FUSE_LEAVE:
         case WEFT_FUSE_PRODUCT: return true;
@@ -110,6 +144,7 @@ static weft_status fuse_block(weft_graph *graph, weft_block *block, const weft_c
             if (last_effect >= 0) fuse.items[last_effect].next_effect = i;
             last_effect = i;
         }
+        copy_masks(&fuse);
         place_views(&fuse);
         join_heads(&fuse);
         weft_fuse_group(&fuse);

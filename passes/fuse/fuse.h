@@ -28,6 +28,7 @@ typedef struct weft_fuse_item {
     int next;        /* next item of the same group, -1 = last */
     bool effect;     /* it, or a node inside it, has an effect: such nodes keep their order */
     int next_effect; /* the next item with an effect, -1 = last */
+    bool mask;       /* COPY: of a mask that attention evaluates */
     bool dependent;  /* POINT: its value depends on the reduction or product of its group */
     /* of roots: */
     int last, size;

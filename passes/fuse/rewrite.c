@@ -72,6 +72,14 @@ static int by_order(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* Products and single ops read their operands from memory, but attention sees heads in it (heads.h) and evaluates its
+   mask. */
+static bool copies(const weft_node *node, weft_fuse_role role, int operand) {
+    if (node->op == WEFT_OP_attention) return true;
+    if (node->op == WEFT_OP_attention_backward) return operand == 6;
+    return role != WEFT_FUSE_PRODUCT && role != WEFT_FUSE_SINGLE;
+}
+
 static weft_status build_fusion(rewrite *r, int root) {
     weft_fuse *fuse = r->fuse;
     weft_graph *graph = fuse->graph;
@@ -91,10 +99,8 @@ static weft_status build_fusion(rewrite *r, int root) {
     for (int m = 0; memory && m < size; m++) {
         weft_node *node = fuse->items[members[m]].node;
         weft_fuse_role role = fuse->items[members[m]].role;
-        /* products and single ops read their operands from memory, but attention sees heads in it (heads.h) */
-        bool copy = (role != WEFT_FUSE_PRODUCT && role != WEFT_FUSE_SINGLE) || node->op == WEFT_OP_attention;
         for (int i = 0; memory && i < node->operand_count; i++)
-            memory = inside(r, region->block, &map, node->operands[i], copy, &operands, &operand_count,
+            memory = inside(r, region->block, &map, node->operands[i], copies(node, role, i), &operands, &operand_count,
                             &operand_capacity) != NULL;
         graph->location = node->location;
         weft_node *clone = memory ? weft_node_clone(graph, node, &map) : NULL;

@@ -82,19 +82,58 @@ static void build_attention(weft_graph *g, const int64_t *x) {
     weft_graph_output(g, "o", weft_attention(g, a, b, c, NULL, &options));
 }
 
-static void build_attention_backward(weft_graph *g, const int64_t *x) {
+/* The mask of a form: its inputs, and what is computed from them. q: [b, h, t, d]; kv: [b, hkv, s, d]. */
+static weft_value *form_mask(weft_graph *g, const weft_dim *q, const weft_dim *kv, weft_dtype dtype, int64_t kind) {
+    weft_dim scores[4] = {q[0], q[1], q[2], kv[2]}, line[4] = {q[0], 1, q[2], kv[2]}, whole[4] = {1, q[1], q[2], kv[2]},
+             keys[4] = {q[0], 1, 1, kv[2]}, cell[2] = {q[2], kv[2]};
+    int64_t heads[1] = {1}, rows[2] = {0, 2}, columns[2] = {0, 3}, both[2] = {2, 3};
+    switch (kind) {
+    case 1: return weft_graph_input(g, "mask", dtype, 4, whole);
+    case 2: return weft_graph_input(g, "mask", WEFT_BOOL, 4, line);
+    case 3: { /* slopes times distances: Press et al. 2022 */
+        weft_value *slope = weft_broadcast(g, weft_graph_input(g, "slope", WEFT_F32, 1, &q[1]), 4, scores, heads);
+        weft_value *distance = weft_sub(g, weft_iota(g, WEFT_I64, 2, cell, 1), weft_iota(g, WEFT_I64, 2, cell, 0));
+        distance = weft_broadcast(g, weft_convert(g, distance, WEFT_F32), 4, scores, both);
+        return weft_mul(g, slope, distance);
+    }
+    case 4: { /* several sequences in a row: tokens see their own */
+        weft_dim own[2] = {q[0], q[2]}, other[2] = {q[0], kv[2]};
+        weft_value *a = weft_graph_input(g, "segment_q", WEFT_I32, 2, own),
+                   *b = weft_graph_input(g, "segment_k", WEFT_I32, 2, other);
+        return weft_compare(g, WEFT_EQ, weft_broadcast(g, a, 4, line, rows), weft_broadcast(g, b, 4, line, columns));
+    }
+    case 5: return weft_graph_input(g, "seen", WEFT_BOOL, 4, keys);
+    default: return NULL;
+    }
+}
+
+static void build_attention_form(weft_graph *g, const int64_t *x) {
     weft_dtype dtype = dtype_of(x[7]);
     weft_dim q[4] = {x[0], x[1], x[3], x[5]}, kv[4] = {x[0], x[2], x[4], x[5]};
-    weft_value *in[6] = {weft_graph_input(g, "q", dtype, 4, q)};
+    weft_attention_options options = WEFT_ATTENTION_OPTIONS_INIT;
+    options.causal = x[6] != 0, options.soft_cap = (double)x[10];
+    options.window_left = x[8], options.window_right = x[9];
+    weft_value *a = weft_graph_input(g, "q", dtype, 4, q), *b = weft_graph_input(g, "k", dtype, 4, kv),
+               *c = weft_graph_input(g, "v", dtype, 4, kv);
+    weft_graph_output(g, "o", weft_attention(g, a, b, c, form_mask(g, q, kv, dtype, x[11]), &options));
+}
+
+/* x: as of a form, or with `forms` false the first 8 of it. */
+static void build_attention_backward(weft_graph *g, const int64_t *x, bool forms) {
+    weft_dtype dtype = dtype_of(x[7]);
+    weft_dim q[4] = {x[0], x[1], x[3], x[5]}, kv[4] = {x[0], x[2], x[4], x[5]};
+    weft_value *in[7] = {weft_graph_input(g, "q", dtype, 4, q)};
     in[1] = weft_graph_input(g, "k", dtype, 4, kv);
     in[2] = weft_graph_input(g, "v", dtype, 4, kv);
     in[3] = weft_graph_input(g, "o", dtype, 4, q);
     in[4] = weft_graph_input(g, "lse", WEFT_F32, 3, q);
     in[5] = weft_graph_input(g, "do", dtype, 4, q);
+    in[6] = forms ? form_mask(g, q, kv, dtype, x[11]) : NULL;
     weft_attribute attributes[5] = {weft_attr_float(WEFT_ATTR_scale, 0), weft_attr_int(WEFT_ATTR_causal, x[6] != 0),
-                                    weft_attr_float(WEFT_ATTR_soft_cap, 0), weft_attr_int(WEFT_ATTR_window_left, -1),
-                                    weft_attr_int(WEFT_ATTR_window_right, -1)};
-    weft_node *node = weft_node_create(g, WEFT_OP_attention_backward, 6, in, 5, attributes, 0, NULL);
+                                    weft_attr_float(WEFT_ATTR_soft_cap, forms ? (double)x[10] : 0),
+                                    weft_attr_int(WEFT_ATTR_window_left, forms ? x[8] : -1),
+                                    weft_attr_int(WEFT_ATTR_window_right, forms ? x[9] : -1)};
+    weft_node *node = weft_node_create(g, WEFT_OP_attention_backward, in[6] ? 7 : 6, in, 5, attributes, 0, NULL);
     static const char *const names[3] = {"dq", "dk", "dv"};
     for (int i = 0; node && i < 3; i++) weft_graph_output(g, names[i], &node->results[i]);
 }
@@ -215,7 +254,9 @@ weft_status weft_bench_graph(weft_context *context, const char *name, int count,
                 {"attention_tokens", 6},
                 {"convolution_half", 8},
                 {"convolution_tf32", 8},
-                {"matmul_batched", 5}};
+                {"matmul_batched", 5},
+                {"attention_form", 12},
+                {"attention_backward_form", 12}};
     size_t row = 0;
     *out_graph = NULL;
     while (row < sizeof rows / sizeof *rows && strcmp(rows[row].name, name)) row++;
@@ -227,12 +268,14 @@ weft_status weft_bench_graph(weft_context *context, const char *name, int count,
         build_matmul(*out_graph, numbers);
     else if (row == 8)
         build_attention(*out_graph, numbers);
+    else if (row == 17)
+        build_attention_form(*out_graph, numbers);
     else if (row == 16)
         build_batched(*out_graph, numbers);
-    else if (row == 9 || row >= 14)
+    else if (row == 9 || row == 14 || row == 15)
         build_convolution(*out_graph, numbers, row == 14 ? WEFT_BF16 : WEFT_F32);
-    else if (row == 10)
-        build_attention_backward(*out_graph, numbers);
+    else if (row == 10 || row == 18)
+        build_attention_backward(*out_graph, numbers, row == 18);
     else if (row == 11)
         build_attention_gradient(*out_graph, numbers);
     else if (row == 12)

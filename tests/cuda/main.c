@@ -81,7 +81,7 @@ END_TEST
 typedef struct case_row {
     const char *name;
     int count;
-    int64_t numbers[8];
+    int64_t numbers[12];
 } case_row;
 
 static const case_row rows[] = {
@@ -124,6 +124,15 @@ static const case_row rows[] = {
     {"matmul", 6, {303, 521, 201, 2, 2, 3}},
     {"matmul", 6, {4096, 4096, 4096, 1, 2, 5}},
     {"matmul", 6, {4096, 4096, 4096, 1, 2, 14}},
+    {"attention_form", 12, {4, 16, 16, 4096, 4096, 64, 1, 0, 1024, -1, 30, 0}},
+    {"attention_form", 12, {2, 16, 4, 300, 333, 64, 0, 1, -1, -1, 0, 3}},
+    {"attention_form", 12, {2, 16, 4, 300, 333, 128, 1, 0, -1, -1, 20, 2}},
+    {"attention_form", 12, {2, 16, 4, 300, 333, 128, 0, 0, 64, 64, 0, 4}},
+    {"attention_form", 12, {2, 16, 4, 300, 333, 192, 1, 0, -1, -1, 0, 3}},
+    {"attention_form", 12, {2, 16, 4, 300, 333, 256, 1, 1, 100, -1, 20, 1}},
+    {"attention_form", 12, {2, 16, 4, 1, 4100, 128, 1, 1, 1000, -1, 20, 1}},
+    {"attention", 8, {2, 16, 16, 4096, 4096, 96, 1, 0}},
+    {"attention", 8, {2, 16, 4, 300, 333, 256, 0, 1}},
     {"attention_backward", 8, {2, 16, 16, 8192, 8192, 128, 1, 0}},
     {"attention_backward", 8, {2, 16, 4, 300, 333, 128, 0, 1}},
     {"attention_backward", 8, {4, 16, 16, 4096, 4096, 64, 1, 0}},
@@ -214,6 +223,7 @@ static void compile_kernels(const weft_nvrtc *nvrtc, weft_context *context, cons
    spilled there. */
 static int choices_of(const case_row *row, const weft_capability *capability, bool first) {
     if (!strcmp(row->name, "attention_backward")) return row->numbers[5] == 64 ? 5 : 2;
+    if (!strcmp(row->name, "attention_form")) return capability->hopper ? 2 : 1;
     if (!strcmp(row->name, "attention")) return capability->hopper ? 4 : 1;
     if (!strcmp(row->name, "cross_entropy") || !strcmp(row->name, "layer_norm")) return 6;
     if (strcmp(row->name, "matmul") != 0) return 1;
@@ -359,6 +369,27 @@ static const small_row small_rows[] = {
     {"sm_90a", {"matmul", 6, {131, 140, 268, 1, 2, 3}}, 0.02, 2, 3},
     {"sm_90a", {"matmul_batched", 5, {3, 72, 130, 36, 1}}, 0.01, 4, 3},
 };
+/* Forms and head dims of attention. */
+static const small_row form_rows[] = {
+    {"sm_90a", {"attention_form", 12, {1, 2, 1, 70, 133, 64, 0, 0, 20, 9, 0, 0}}, 0.02, 1, 2},
+    {"sm_90a", {"attention_form", 12, {1, 1, 1, 290, 290, 64, 1, 0, 65, -1, 0, 0}}, 0.02, 2, 2},
+    {"sm_90a", {"attention_form", 12, {1, 1, 1, 140, 300, 128, 1, 1, 128, -1, 5, 0}}, 0.02, 1, 1},
+    {"sm_90a", {"attention_form", 12, {2, 2, 1, 70, 90, 64, 0, 0, -1, -1, 0, 1}}, 0.03, 1, 1},
+    {"sm_90a", {"attention_form", 12, {2, 2, 2, 67, 91, 32, 1, 0, -1, -1, 2, 2}}, 0.02, 1, 1},
+    {"sm_90a", {"attention_form", 12, {1, 2, 1, 130, 130, 64, 1, 0, -1, -1, 0, 3}}, 0.02, 1, 1},
+    {"sm_90a", {"attention_form", 12, {2, 1, 1, 70, 140, 64, 0, 1, -1, -1, 0, 4}}, 0.02, 2, 1},
+    {"sm_90a", {"attention_form", 12, {2, 1, 1, 65, 128, 96, 0, 0, -1, -1, 0, 5}}, 0.02, 2, 1},
+    {"sm_90a", {"attention_form", 12, {2, 4, 2, 1, 150, 64, 1, 0, 60, -1, 3, 1}}, 0.02, 2, 1},
+    {"sm_90a", {"attention_form", 12, {2, 4, 2, 1, 150, 128, 0, 0, -1, -1, 0, 3}}, 0.02, 2, 1},
+    {"sm_90a", {"attention", 8, {1, 1, 1, 70, 130, 192, 1, 0}}, 0.02, 1, 1},
+    {"sm_90a", {"attention", 8, {1, 1, 1, 70, 130, 256, 0, 1}}, 0.02, 1, 1},
+    {"sm_90a", {"attention", 8, {1, 2, 1, 1, 130, 256, 0, 0}}, 0.02, 1, 1},
+    {"sm_90a", {"attention", 8, {1, 1, 1, 70, 130, 96, 1, 0}}, 0.02, 1, 1},
+    {"sm_90a", {"attention", 8, {1, 1, 1, 70, 70, 32, 1, 0}}, 0.02, 1, 1},
+    {"sm_90a", {"attention", 8, {1, 1, 1, 70, 70, 152, 0, 0}}, 0.02, 1, 1},
+};
+enum { FORM_ROWS = sizeof form_rows / sizeof *form_rows };
+
 /* Ways of keeping the tensor cores busy beside the builder's own; choices: the one choice. */
 static const small_row way_rows[] = {
     {"sm_90a", {"attention_backward", 8, {1, 2, 1, 70, 133, 64, 1, 0}}, 0.08, 2, 5001},
@@ -478,6 +509,9 @@ START_TEST(simulated_kernels_agree_with_the_interpreter) {
 }
 END_TEST
 
+START_TEST(simulated_forms_agree_with_the_interpreter) { simulate_row(&form_rows[_i], 0, form_rows[_i].choices - 1); }
+END_TEST
+
 START_TEST(simulated_ways_agree_with_the_interpreter) {
     simulate_row(&way_rows[_i], way_rows[_i].choices, way_rows[_i].choices);
 }
@@ -537,7 +571,7 @@ START_TEST(a_missing_card_is_a_status) {
 }
 END_TEST
 
-/* test-cuda [compile|simulated|ways FIRST LAST]: only these rows of one table. */
+/* test-cuda [compile|simulated|ways|forms FIRST LAST]: only these rows of one table. */
 static void add_rows(TCase *tcase, const TTest *test, int count, const char *name, int argc, char **argv) {
     bool only = argc == 4;
     if (only && strcmp(argv[1], name) != 0) return;
@@ -558,6 +592,7 @@ int main(int argc, char **argv) {
     TCase *simulated = tcase_create("simulated");
     tcase_set_timeout(simulated, 240);
     add_rows(simulated, simulated_kernels_agree_with_the_interpreter, SMALL_ROWS, "simulated", argc, argv);
+    add_rows(simulated, simulated_forms_agree_with_the_interpreter, FORM_ROWS, "forms", argc, argv);
     add_rows(simulated, simulated_ways_agree_with_the_interpreter, WAY_ROWS, "ways", argc, argv);
     suite_add_tcase(suite, simulated);
     suite_add_tcase(suite, layouts);

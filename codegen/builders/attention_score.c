@@ -1,0 +1,122 @@
+/* See attention_score.h. The mask is evaluated at an index in every register (index.h); what does not depend on the
+   register is emitted once and hoisted by the target's compiler. Indexes are clamped to the last row and key, since
+   tiles reach past them: those scores are hidden or never stored. Read next: attention_hopper_consumer.c. */
+#include "codegen/builders/attention_score.h"
+
+#include <math.h>
+
+static const double LOG2_E = 1.4426950408889634;
+
+void weft_attention_forms_init(weft_attention_forms *f, const weft_build_request *request, const weft_node *node,
+                               int mask_operand) {
+    const weft_type *q = weft_operand_type(node, 0), *k = weft_operand_type(node, 1);
+    double scale = weft_node_float(node, WEFT_ATTR_scale, 0);
+    *f = (weft_attention_forms){.request = request,
+                                .node = node,
+                                .mask = node->operand_count > mask_operand ? node->operands[mask_operand] : NULL,
+                                .scale = scale == 0 ? 1 / sqrt((double)q->dims[3]) : scale,
+                                .cap = weft_node_float(node, WEFT_ATTR_soft_cap, 0),
+                                .left = weft_node_int(node, WEFT_ATTR_window_left, -1),
+                                .right = weft_node_int(node, WEFT_ATTR_window_right, -1),
+                                .heads = q->dims[1],
+                                .rows = q->dims[2],
+                                .keys = k->dims[2]};
+    if (f->left < 0) f->left = -1;
+    if (f->right < 0) f->right = -1;
+    if (weft_node_int(node, WEFT_ATTR_causal, 0)) f->right = 0;
+}
+
+/* May the mask read this argument? The node itself reads its other operands through tensor maps. */
+static bool reads_argument(const weft_attention_forms *f, const weft_value *argument) {
+    for (const weft_use *use = argument->uses; use; use = use->next)
+        if (use->user != f->node || use->user->operands[use->index] == f->mask) return true;
+    return false;
+}
+
+weft_status weft_attention_forms_declare(weft_attention_forms *f, weft_kernel *k) {
+    const weft_block *block = weft_fusion_block(f->request->fusion);
+    f->k = k;
+    f->index = (weft_index_context){.request = f->request,
+                                    .graph = f->request->graph,
+                                    .kernel = k,
+                                    .arena = f->request->arena,
+                                    .fusion = f->request->fusion};
+    if (!f->mask) return NULL;
+    f->index.operands =
+        weft_arena_allocate_array(f->request->arena, (size_t)block->argument_count + 1, sizeof *f->index.operands);
+    if (!f->index.operands) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: mask", k->name);
+    for (int i = 0; i < block->argument_count; i++) {
+        f->index.operands[i] = WEFT_KNONE;
+        if (!reads_argument(f, block->arguments[i])) continue;
+        weft_dtype storage = weft_index_storage(block->arguments[i]->type.dtype);
+        const char *name = weft_arena_format(f->request->arena, "x%d", i);
+        if (!name) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: mask", k->name);
+        f->index.operands[i] = weft_kernel_buffer(k, WEFT_ARGUMENT_OPERAND, i, storage, false, name);
+    }
+    return NULL;
+}
+
+double weft_attention_factor(const weft_attention_forms *f) {
+    return weft_attention_plain(f) ? f->scale * LOG2_E : LOG2_E;
+}
+
+static weft_kval number(const weft_attention_forms *f, int64_t value) { return weft_k_index(f->k, value); }
+
+/* The key position of a row. */
+static weft_kval position(const weft_attention_forms *f, weft_kval row) {
+    return f->packed ? f->offset : weft_k_add(f->k, row, f->offset);
+}
+
+weft_kval weft_attention_first_key(const weft_attention_forms *f, weft_kval row) {
+    if (f->left < 0) return number(f, 0);
+    weft_kval first = weft_k_sub(f->k, position(f, row), number(f, f->left));
+    return weft_k_min(f->k, f->s, weft_k_max(f->k, number(f, 0), first));
+}
+
+weft_kval weft_attention_end_key(const weft_attention_forms *f, weft_kval row) {
+    if (f->right < 0) return f->s;
+    weft_kval end = weft_k_add(f->k, position(f, row), number(f, f->right + 1));
+    return weft_k_min(f->k, f->s, weft_k_max(f->k, number(f, 0), end));
+}
+
+/* tanh(x) = 1 - 2 / (1 + e^2x): within some 1e-7 of the cap, at every x. */
+static weft_kval capped(const weft_attention_forms *f, weft_kval product, weft_kval *out_slope) {
+    weft_kernel *k = f->k;
+    weft_kval one = weft_k_float(k, WEFT_F32, 1);
+    weft_kval e = weft_k_unary(k, WEFT_K_exp2_fast,
+                               weft_k_mul(k, product, weft_k_float(k, WEFT_F32, 2 * LOG2_E * f->scale / f->cap)));
+    weft_kval tanh =
+        weft_k_fma(k, weft_k_unary(k, WEFT_K_rcp_fast, weft_k_add(k, e, one)), weft_k_float(k, WEFT_F32, -2), one);
+    if (out_slope) *out_slope = weft_k_fma(k, weft_k_unary(k, WEFT_K_neg, tanh), tanh, one);
+    return weft_k_mul(k, tanh, weft_k_float(k, WEFT_F32, f->cap));
+}
+
+/* The mask as a number to add. */
+static weft_kval bias(weft_attention_forms *f, weft_kval head, weft_kval row, weft_kval key) {
+    weft_kernel *k = f->k;
+    weft_kval heads = weft_k_extent(k, f->heads), at[4];
+    row = weft_k_min(k, row, weft_k_extent(k, weft_dim_subtract(k->dims, f->rows, 1)));
+    at[0] = weft_k_div(k, head, heads), at[1] = weft_k_rem(k, head, heads), at[2] = row;
+    at[3] = weft_k_min(k, key, weft_k_sub(k, f->s, number(f, 1)));
+    if (f->packed) {
+        at[1] = weft_k_add(k, weft_k_mul(k, at[1], weft_k_extent(k, f->rows)), row);
+        at[2] = number(f, 0);
+    }
+    const weft_type *type = &f->mask->type;
+    weft_lane_index index[4];
+    for (int a = 0; a < type->rank; a++)
+        index[a] = weft_lane_scalar(type->dims[a] == 1 ? number(f, 0) : at[4 - type->rank + a]);
+    weft_kval value = weft_index_value(&f->index, f->mask, index, 1, WEFT_KNONE);
+    if (type->dtype == WEFT_BOOL)
+        return weft_k_select(k, value, weft_k_float(k, WEFT_F32, 0), weft_k_float(k, WEFT_F32, -INFINITY));
+    return weft_k_convert(k, value, WEFT_F32);
+}
+
+weft_kval weft_attention_form_score(weft_attention_forms *f, weft_kval product, weft_kval head, weft_kval row,
+                                    weft_kval key, weft_kval *out_slope) {
+    if (out_slope) *out_slope = WEFT_KNONE;
+    if (weft_attention_plain(f)) return product;
+    weft_kval score =
+        f->cap > 0 ? capped(f, product, out_slope) : weft_k_mul(f->k, product, weft_k_float(f->k, WEFT_F32, f->scale));
+    return f->mask ? weft_k_add(f->k, score, bias(f, head, row, key)) : score;
+}
