@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "runtime/driver.h"
+#include "tests/metal/testing.h"
 #include "tests/support/conformance.h"
 #include "tests/support/status.h"
 #include "weft/compile.h"
@@ -254,6 +255,7 @@ int main(int count, char **arguments) {
     tcase_add_test(driver, lost_between_calls);
     tcase_add_test(driver, room_is_made);
     suite_add_tcase(suite, driver);
+    suite_add_tcase(suite, case_artifact());
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);

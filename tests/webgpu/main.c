@@ -141,8 +141,18 @@ START_TEST(kernels_print) {
 }
 END_TEST
 
+/* The page must find its entry among those of other targets. */
+static void put_other_targets(weft_graph *graph, const char *folder) {
+    char file[64];
+    weft_compile_options options = WEFT_COMPILE_OPTIONS_INIT;
+    options.targets = "cpu:x86-64-v3,metal:apple7,webgpu";
+    snprintf(file, sizeof file, "%s/model.weft", folder);
+    ck_assert_ptr_null(weft_compile_file(graph, &options, file));
+}
+
 /* What weft_compile_web writes: a picture is dropped on the page; what it fed the model and what came out is compared
-   with the interpreter. The posted bytes: rank and shape of the input as i32, its elements, the output's. */
+   with the interpreter; once as written, once with other targets in the file. The posted bytes: rank and shape of the
+   input as i32, its elements, the output's. */
 START_TEST(page_reads_a_picture) {
     char folder[] = "/tmp/weft-site-XXXXXX", file[64], room[512];
     browser_case answer = {.name = "page"};
@@ -154,6 +164,7 @@ START_TEST(page_reads_a_picture) {
     ck_assert_ptr_null(weft_graph_create(c.context, "stripes", &c.graph));
     web_page_graph(c.graph);
     ck_assert_ptr_null(weft_compile_web(c.graph, NULL, folder));
+    if (_i) put_other_targets(c.graph, folder);
     char *log;
     bool finished = browser_run(&job, &log);
     static const char *const names[] = {"index.html", "weft.js", "model.weft"};
@@ -187,7 +198,7 @@ int main(int count, char **arguments) {
     else if (few)
         tcase_add_test(tests, builders_run_in_a_browser);
     if (few)
-        tcase_add_test(tests, page_reads_a_picture);
+        tcase_add_loop_test(tests, page_reads_a_picture, 0, 2);
     else if (!all)
         tcase_add_test(tests, kernels_print);
     suite_add_tcase(suite, tests);
