@@ -1,6 +1,6 @@
 #!/bin/bash
 # Builds Weft on a CUDA machine (no LLVM, no ONNX, no Check needed), self-tests its kernels, times them beside PyTorch.
-# usage: bench/gpu.sh [--part NAME]... [--out FOLDER]     parts: test gemm fused tf32 fp8 mma thin convolution ragged attention attention-bwd attention-ways attention-forms decode row flat mlp depthwise adamw
+# usage: bench/gpu.sh [--part NAME]... [--out FOLDER]     parts: test gemm fused tf32 fp8 mma thin convolution ragged attention attention-bwd attention-ways attention-forms decode row flat mlp depthwise adamw head
 set -u
 cd "$(dirname "$0")/.."
 out=${OUT:-build/gpu-results}; parts=()
@@ -20,7 +20,7 @@ cmake -S . -B build/gpu -G Ninja -DCMAKE_BUILD_TYPE=Release -DWEFT_LLVM=OFF -DWE
 for folder in /usr/local/cuda/lib64 /usr/local/cuda/lib /usr/local/nvidia/lib64; do [ -d $folder ] && LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}:$folder; done
 export LD_LIBRARY_PATH
 # a process and a time limit for each part: a fault in one costs the others nothing
-[ ${#parts[@]} -eq 0 ] && parts=(test gemm fused ragged thin tf32 fp8 mma attention attention-bwd decode row flat mlp depthwise adamw convolution)
+[ ${#parts[@]} -eq 0 ] && parts=(test gemm fused ragged thin tf32 fp8 mma attention attention-bwd decode row flat mlp depthwise adamw head convolution)
 failed=0
 : > "$out/gpu.log"
 for part in "${parts[@]}"; do

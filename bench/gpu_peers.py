@@ -3,7 +3,7 @@
 Both sides run in this process, on PyTorch's stream, on the same random tensors. Timing is by rounds: every round runs each
 candidate once behind a flush of the L2 cache and a device sleep that lets the host run ahead, so that all candidates see
 the same clocks and none is charged for its launch; the median counts.
-usage: gpu_peers.py LIBRARY OUT.json [part ...]     parts: test gemm fused tf32 fp8 mma ragged attention attention-bwd attention-ways attention-forms decode row flat mlp depthwise adamw
+usage: gpu_peers.py LIBRARY OUT.json [part ...]     parts: test gemm fused tf32 fp8 mma ragged attention attention-bwd attention-ways attention-forms decode row flat mlp depthwise adamw head
 """
 import ctypes, functools, json, math, os, re, sys, time
 import torch
@@ -991,18 +991,20 @@ def part_depthwise():
 
 
 class Step:
-    """AdamW over the tensors of a GPT, compiled as a program; parameters, moments and gradients are its states."""
+    """A program of gpu_programs.c; what it works on are its states."""
 
-    def __init__(self, layers, width, vocabulary, positions):
+    def __init__(self, name, numbers):
         library.weft_bench_step_error.restype = ctypes.c_char_p
-        library.weft_bench_step_create.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p]
-        library.weft_bench_step_write.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
+        library.weft_bench_step_create.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p]
+        library.weft_bench_step_write.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_void_p]
         library.weft_bench_step_read.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int64]
         library.weft_bench_step_run.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
-        library.weft_bench_step_release.argtypes = library.weft_bench_step_launches.argtypes = [ctypes.c_void_p]
+        library.weft_bench_step_bytes.restype, library.weft_bench_step_output.restype = ctypes.c_int64, ctypes.c_float
+        for function in (library.weft_bench_step_release, library.weft_bench_step_launches, library.weft_bench_step_bytes, library.weft_bench_step_output):
+            function.argtypes = [ctypes.c_void_p]
         self.handle = ctypes.c_void_p()
         start = time.time()
-        self.must(library.weft_bench_step_create(b"cuda:0", layers, width, vocabulary, positions, ctypes.byref(self.handle)))
+        self.must(library.weft_bench_step_create(b"cuda:0", name.encode(), (ctypes.c_int64 * len(numbers))(*numbers), ctypes.byref(self.handle)))
         self.compile_seconds = time.time() - start
 
     def must(self, code):
@@ -1010,12 +1012,13 @@ class Step:
             raise RuntimeError(library.weft_bench_step_error().decode())
 
     def write(self, name, tensor):
-        host = tensor.detach().float().cpu().contiguous()
-        self.must(library.weft_bench_step_write(self.handle, name.encode(), host.data_ptr(), host.dim(), (ctypes.c_int64 * host.dim())(*host.shape)))
+        host = tensor.detach().cpu().contiguous()
+        dtype = {torch.bfloat16: 0, torch.float32: 2, torch.int64: 3}[host.dtype]
+        self.must(library.weft_bench_step_write(self.handle, name.encode(), host.data_ptr(), dtype, host.dim(), (ctypes.c_int64 * host.dim())(*host.shape)))
 
     def read(self, name, like):
-        host = torch.empty(like.shape, dtype=torch.float32)
-        self.must(library.weft_bench_step_read(self.handle, name.encode(), host.data_ptr(), host.numel()))
+        host = torch.empty(like.shape, dtype=like.dtype)
+        self.must(library.weft_bench_step_read(self.handle, name.encode(), host.data_ptr(), host.numel() * host.element_size()))
         return host
 
     def __call__(self):
@@ -1024,6 +1027,10 @@ class Step:
         torch.cuda.synchronize()
         self.must(library.weft_bench_step_run(self.handle, ctypes.byref(seconds)))
         return seconds.value
+
+    def library_bytes(self):
+        """Temporaries and constants; states are not counted."""
+        return library.weft_bench_step_bytes(self.handle)
 
     def launches(self):
         return library.weft_bench_step_launches(self.handle)
@@ -1045,7 +1052,7 @@ def gpt_shapes(layers, width, vocabulary, positions):
 
 def adamw_pair(numbers):
     """Both sides with the same random parameters and gradients."""
-    step, shapes = Step(*numbers), gpt_shapes(*numbers)
+    step, shapes = Step("adamw", numbers), gpt_shapes(*numbers)
     tensors = {}
     for name, shape in shapes.items():
         tensors[name] = torch.nn.Parameter(torch.randn(shape, device="cuda") * 0.02)
@@ -1092,13 +1099,61 @@ def part_adamw():
         torch.cuda.empty_cache()
 
 
+def head_torch(x, w, labels):
+    loss = F.cross_entropy(F.linear(x, w).float(), labels)
+    return (loss, *torch.autograd.grad(loss, (x, w)))
+
+
+def part_head():
+    """Head and cross-entropy of a language model, forward and both gradients: whole logits and pieces of them, beside torch."""
+    torch.manual_seed(6)
+    for numbers in ((301, 200, 1000), (8192, 768, 50304)):
+        n, d, c = numbers
+        large = n == 8192
+        x = torch.randn(n, d, device="cuda").bfloat16().requires_grad_()
+        w = (torch.randn(c, d, device="cuda") / math.sqrt(d)).bfloat16().requires_grad_()
+        labels = torch.randint(c, (n,), device="cuda")
+        want = head_torch(x.detach().double().requires_grad_(), w.detach().double().requires_grad_(), labels) if not large else head_torch(x, w, labels)
+        steps, times, notes = {}, {}, []
+        for label, pieces in (("whole", -1), ("pieces", 0), ("2 pieces", 2), ("8 pieces", 8)):
+            try:
+                step = steps[label] = Step("head", (*numbers, pieces))
+            except RuntimeError as problem:
+                failures.append(f"head {numbers} {label}: {problem}")
+                continue
+            for name, tensor in (("x", x), ("w", w), ("labels", labels)):
+                step.write(name, tensor)
+            own = sorted(step() for _ in range(18 if large else 2))
+            times["weft " + label] = own[len(own) // 2]
+            notes.append(f"{label}: {step.launches()} launches, {step.library_bytes() / 1e6:.0f} MB")
+            verdict(f"head {numbers} {label} loss", torch.tensor(library.weft_bench_step_output(step.handle)), want[0].detach().cpu(), 2e-3)
+            for name, slope in (("x/g", want[1]), ("w/g", want[2])):
+                verdict(f"head {numbers} {label} {name}", step.read(name, slope.bfloat16()), slope.detach().cpu(), 2e-2)
+            step.release()
+        del want
+        if not large:
+            continue
+        compiled = torch.compile(head_torch)
+        peers = {"torch": lambda: head_torch(x, w, labels), "torch.compile": lambda: compiled(x, w, labels)}
+        for name, run in peers.items():
+            run()
+            torch.cuda.synchronize()
+            before = torch.cuda.memory_allocated()
+            torch.cuda.reset_peak_memory_stats()
+            run()
+            torch.cuda.synchronize()
+            notes.append(f"{name}: {(torch.cuda.max_memory_allocated() - before) / 1e6:.0f} MB")
+        times.update(rounds(peers, 9, 2))
+        record("head", "x".join(map(str, numbers)), lambda t: 6 * n * d * c / t * 1e-12, times, "; ".join(notes), {"unit": "TFLOP/s"})
+
+
 def geomean(part):
     ratios = [r["ratio"] for r in results if r["part"] == part and r.get("ratio")]
     return f"{math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}" if ratios else "none"
 
 
 def main():
-    parts = sys.argv[3:] or ["test", "gemm", "fused", "tf32", "fp8", "mma", "attention", "attention-bwd", "decode", "ragged", "flat", "row", "mlp", "depthwise", "adamw", "thin", "convolution"]
+    parts = sys.argv[3:] or ["test", "gemm", "fused", "tf32", "fp8", "mma", "attention", "attention-bwd", "decode", "ragged", "flat", "row", "mlp", "depthwise", "adamw", "head", "thin", "convolution"]
     torch.cuda.init()
     torch.zeros(1, device="cuda")
     if library.weft_bench_open(0):
@@ -1121,7 +1176,7 @@ def main():
     print(f"self-test: {tested} compared, {len(failures)} failed")
     for failure in failures:
         print("  FAILED", failure)
-    print("geomean vs best of torch: " + " ".join(f"{p} {geomean(p)}" for p in ("gemm", "fused", "ragged", "tf32", "fp8", "mma", "thin", "thin-clean", "convolution", "attention", "attention-forms", "attention-bwd", "attention-bwd-fixed", "decode", "row", "flat", "mlp", "depthwise", "adamw")))
+    print("geomean vs best of torch: " + " ".join(f"{p} {geomean(p)}" for p in ("gemm", "fused", "ragged", "tf32", "fp8", "mma", "thin", "thin-clean", "convolution", "attention", "attention-forms", "attention-bwd", "attention-bwd-fixed", "decode", "row", "flat", "mlp", "depthwise", "adamw", "head")))
     return 1 if failures else 0
 
 

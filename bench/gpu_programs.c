@@ -1,13 +1,18 @@
-/* Whole programs in libweft_bench, for gpu_peers.py: an optimizer's step over the parameters of a GPT, whose gradients
-   are states too, so that nothing but the update runs. Time is the device's, by events around the steps of one call.
-   Memory is the program's own: values go in and out through its states. Read next: gpu_peers.py (part adamw). */
+/* Whole programs in libweft_bench, for gpu_peers.py:
+   adamw  layers width vocabulary positions    an optimizer's step over the parameters of a GPT, whose gradients are
+                                               states too, so that nothing but the update runs
+   head   examples features classes pieces     a language model's head in bf16: loss and both gradients; pieces -1:
+   logits as a whole Time is the device's, by events around the steps of one call. Memory is the program's own: values
+   go in and out through its states. Read next: gpu_peers.py (parts adamw, head). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/session.h"
 #include "weft/compile.h"
+#include "weft/loss.h"
 #include "weft/optim.h"
+#include "weft/transform.h"
 
 enum { NAME_BYTES = 64 };
 
@@ -16,6 +21,7 @@ typedef struct weft_bench_step {
     weft_graph *graph;
     weft_program *program;
     weft_session *session;
+    float output; /* the last call's, when it is an f32 scalar */
 } weft_bench_step;
 
 typedef struct tensors {
@@ -61,17 +67,14 @@ static void add_gpt(tensors *t, int layers, int64_t width, int64_t vocabulary, i
     add(t, -1, "norm.weight", 0, width), add(t, -1, "norm.bias", 0, width);
 }
 
-static weft_status build(weft_bench_step *s, int layers, int64_t width, int64_t vocabulary, int64_t positions) {
-    WEFT_TRY(weft_context_create(NULL, &s->context), "adamw");
-    WEFT_TRY(weft_graph_create(s->context, "adamw", &s->graph), "adamw");
-    weft_graph *g = s->graph;
-    int count = 12 * layers + 4;
+static weft_status build_adamw(weft_graph *g, const int64_t *numbers) {
+    int layers = (int)numbers[0], count = 12 * layers + 4;
     tensors t = {g, calloc((size_t)count, sizeof *t.list), calloc((size_t)count, sizeof *t.names), 0, count};
     if (!t.list || !t.names) {
         free(t.list), free(t.names);
         return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "adamw: %d tensors", count);
     }
-    add_gpt(&t, layers, width, vocabulary, positions);
+    add_gpt(&t, layers, numbers[1], numbers[2], numbers[3]);
     weft_optim_options o = weft_optim_defaults(WEFT_OPTIM_ADAMW);
     o.rate = weft_scalar(g, WEFT_F32, 1e-3), o.decay = weft_scalar(g, WEFT_F32, 0.1);
     o.step = weft_optim_step(g);
@@ -82,17 +85,50 @@ static weft_status build(weft_bench_step *s, int layers, int64_t width, int64_t 
     return status;
 }
 
+static weft_value *state(weft_graph *g, const char *name, weft_dtype dtype, int rank, const int64_t *shape) {
+    weft_graph_state_zeros(g, name, dtype, rank, shape);
+    return weft_state_read(g, name);
+}
+
+static weft_status build_head(weft_graph *g, const int64_t *numbers) {
+    int64_t x_shape[2] = {numbers[0], numbers[1]}, w_shape[2] = {numbers[2], numbers[1]};
+    weft_value *in[2] = {state(g, "x", WEFT_BF16, 2, x_shape), state(g, "w", WEFT_BF16, 2, w_shape)}, *loss, *slopes[2];
+    weft_value *labels = state(g, "labels", WEFT_I64, 1, x_shape);
+    if (numbers[3] < 0) {
+        weft_value *logits = weft_matmul(g, in[0], weft_transpose(g, in[1], NULL));
+        loss = weft_loss_cross_entropy(g, weft_convert(g, logits, WEFT_F32), labels, NULL);
+    } else {
+        loss = weft_loss_linear_cross_entropy(g, in[0], in[1], labels, numbers[3], NULL);
+    }
+    weft_gradient(g, loss, NULL, 2, in, slopes);
+    (void)state(g, "x/g", WEFT_BF16, 2, x_shape), (void)state(g, "w/g", WEFT_BF16, 2, w_shape);
+    weft_state_update(g, "x/g", slopes[0]), weft_state_update(g, "w/g", slopes[1]);
+    weft_graph_output(g, "loss", loss);
+    return weft_graph_verify(g);
+}
+
+static weft_status build(weft_bench_step *s, const char *name, const int64_t *numbers) {
+    WEFT_TRY(weft_context_create(NULL, &s->context), "%s", name);
+    WEFT_TRY(weft_graph_create(s->context, name, &s->graph), "%s", name);
+    if (!strcmp(name, "adamw")) return build_adamw(s->graph, numbers);
+    if (!strcmp(name, "head")) return build_head(s->graph, numbers);
+    return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "no program is called %s", name);
+}
+
 WEFT_API const char *weft_bench_step_error(void);
-WEFT_API int weft_bench_step_create(const char *target, int layers, int64_t width, int64_t vocabulary,
-                                    int64_t positions, weft_bench_step **out_step);
+WEFT_API int weft_bench_step_create(const char *target, const char *name, const int64_t *numbers,
+                                    weft_bench_step **out_step);
 WEFT_API void weft_bench_step_release(weft_bench_step *s);
 /* Writes an artifact instead of compiling for a device: to look at. */
-WEFT_API int weft_bench_step_save(const char *target, int layers, int64_t width, int64_t vocabulary, int64_t positions,
-                                  const char *path);
+WEFT_API int weft_bench_step_save(const char *target, const char *name, const int64_t *numbers, const char *path);
 WEFT_API int weft_bench_step_run(weft_bench_step *s, double *out_seconds);
 WEFT_API int weft_bench_step_launches(const weft_bench_step *s);
-WEFT_API int weft_bench_step_read(weft_bench_step *s, const char *name, float *out_values, int64_t count);
-WEFT_API int weft_bench_step_write(weft_bench_step *s, const char *name, const float *values, int rank,
+/* Bytes of temporaries and constants. */
+WEFT_API int64_t weft_bench_step_bytes(const weft_bench_step *s);
+WEFT_API float weft_bench_step_output(const weft_bench_step *s);
+WEFT_API int weft_bench_step_read(weft_bench_step *s, const char *name, void *out_data, int64_t bytes);
+/* dtype: 0 bf16, 2 f32, 3 i64 */
+WEFT_API int weft_bench_step_write(weft_bench_step *s, const char *name, const void *data, int dtype, int rank,
                                    const int64_t *shape);
 
 static int report(weft_status status) {
@@ -113,14 +149,13 @@ void weft_bench_step_release(weft_bench_step *s) {
     free(s);
 }
 
-int weft_bench_step_create(const char *target, int layers, int64_t width, int64_t vocabulary, int64_t positions,
-                           weft_bench_step **out_step) {
+int weft_bench_step_create(const char *target, const char *name, const int64_t *numbers, weft_bench_step **out_step) {
     *out_step = NULL;
     weft_bench_step *s = calloc(1, sizeof *s);
     if (!s) return report(WEFT_STATUS(WEFT_OUT_OF_MEMORY, "a step"));
     weft_compile_options o = WEFT_COMPILE_OPTIONS_INIT;
     o.targets = target;
-    weft_status status = build(s, layers, width, vocabulary, positions);
+    weft_status status = build(s, name, numbers);
     if (!status) status = weft_compile(s->graph, &o, &s->program);
     if (!status) status = weft_session_create(s->program, &s->session);
     if (status) {
@@ -131,12 +166,11 @@ int weft_bench_step_create(const char *target, int layers, int64_t width, int64_
     return 0;
 }
 
-int weft_bench_step_save(const char *target, int layers, int64_t width, int64_t vocabulary, int64_t positions,
-                         const char *path) {
+int weft_bench_step_save(const char *target, const char *name, const int64_t *numbers, const char *path) {
     weft_bench_step s = {0};
     weft_compile_options o = WEFT_COMPILE_OPTIONS_INIT;
     o.targets = target;
-    weft_status status = build(&s, layers, width, vocabulary, positions);
+    weft_status status = build(&s, name, numbers);
     if (!status) status = weft_compile_file(s.graph, &o, path);
     weft_graph_release(s.graph);
     weft_context_release(s.context);
@@ -148,6 +182,8 @@ int weft_bench_step_run(weft_bench_step *s, double *out_seconds) {
     s->session->timed = true;
     weft_status status = weft_session_call(s->session, 0, NULL, 1, &output);
     *out_seconds = s->session->device_ns * 1e-9;
+    if (!status && weft_tensor_dtype(output) == WEFT_F32)
+        memcpy(&s->output, weft_tensor_data(output), sizeof s->output);
     weft_tensor_release(output);
     return report(status);
 }
@@ -159,21 +195,30 @@ int weft_bench_step_launches(const weft_bench_step *s) {
     return count;
 }
 
-int weft_bench_step_read(weft_bench_step *s, const char *name, float *out_values, int64_t count) {
+int64_t weft_bench_step_bytes(const weft_bench_step *s) {
+    int64_t temporaries = 0, constants = 0;
+    return report(weft_program_memory(s->program, 0, NULL, &temporaries, &constants)) ? -1 : temporaries + constants;
+}
+
+float weft_bench_step_output(const weft_bench_step *s) { return s->output; }
+
+int weft_bench_step_read(weft_bench_step *s, const char *name, void *out_data, int64_t bytes) {
     weft_tensor *tensor = NULL;
     weft_status status = weft_session_read_state(s->session, name, &tensor);
-    if (!status && weft_tensor_element_count(tensor) != count)
-        status = WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%s has another number of elements", name);
-    if (!status) memcpy(out_values, weft_tensor_data(tensor), (size_t)count * sizeof *out_values);
+    if (!status && weft_tensor_bytes(tensor) != (size_t)bytes)
+        status = WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%s has another size", name);
+    if (!status) memcpy(out_data, weft_tensor_data(tensor), (size_t)bytes);
     weft_tensor_release(tensor);
     return report(status);
 }
 
-int weft_bench_step_write(weft_bench_step *s, const char *name, const float *values, int rank, const int64_t *shape) {
+int weft_bench_step_write(weft_bench_step *s, const char *name, const void *data, int dtype, int rank,
+                          const int64_t *shape) {
+    static const weft_dtype dtypes[] = {WEFT_BF16, WEFT_F16, WEFT_F32, WEFT_I64};
     weft_tensor *tensor = NULL;
-    weft_status status = weft_tensor_create(s->context, WEFT_F32, rank, shape, &tensor);
+    weft_status status = weft_tensor_create(s->context, dtypes[dtype & 3], rank, shape, &tensor);
     if (!status) {
-        memcpy(weft_tensor_data(tensor), values, weft_tensor_bytes(tensor));
+        memcpy(weft_tensor_data(tensor), data, weft_tensor_bytes(tensor));
         status = weft_session_write_state(s->session, name, tensor);
     }
     weft_tensor_release(tensor);

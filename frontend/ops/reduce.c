@@ -72,6 +72,7 @@ weft_value *weft_reduce_log_sum_exp(weft_graph *g, weft_value *x, int axis_count
     if (weft_value_is_poison(top)) return top;
     /* an infinite maximum must not become inf - inf */
     top = weft_where(g, weft_is_finite(g, top), top, weft_scalar(g, top->type.dtype, 0));
+    top = weft_build(g, WEFT_OP_stop_gradient, 1, &top, 0, NULL); /* the result does not depend on it */
     weft_value *sum = weft_reduce_sum(g, weft_exp(g, weft_sub(g, wide, top)), axis_count, axes, true);
     weft_value *result = weft_add(g, weft_log(g, sum), top);
     int64_t full[WEFT_MAX_RANK];

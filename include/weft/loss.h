@@ -25,6 +25,13 @@ typedef struct weft_cross_entropy_options {
 /* options may be NULL. */
 WEFT_API weft_value *weft_loss_cross_entropy(weft_graph *g, weft_value *logits, weft_value *labels,
                                              const weft_cross_entropy_options *options);
+/* The same for logits = x weight^T of x [..., D] and weight [C, D], which never exist as a whole: examples are taken in
+   `pieces` (at most 64; 0 = so many that a piece has at most 2^27 logits; one where an extent is symbolic). Products
+   are of x's dtype, the loss is f32 (f64 of f64), weight gradients are summed in it. A second derivative is a problem
+   of the graph. */
+WEFT_API weft_value *weft_loss_linear_cross_entropy(weft_graph *g, weft_value *x, weft_value *weight,
+                                                    weft_value *labels, int64_t pieces,
+                                                    const weft_cross_entropy_options *options);
 /* Logits and targets in [0, 1] of one shape: -y log s(x) - (1 - y) log(1 - s(x)), s the logistic function. */
 WEFT_API weft_value *weft_loss_binary_cross_entropy(weft_graph *g, weft_value *logits, weft_value *targets);
 /* The same times a (1 - p)^gamma, p the probability of what is the case, a = alpha where y is 1, else 1 - alpha;

@@ -1,4 +1,6 @@
-/* softmax, log_softmax and cross-entropy: shifted by the maximum, so that exp never overflows. */
+/* softmax, log_softmax and cross-entropy: shifted by the maximum, so that exp never overflows. What is added to a row
+   does not change its softmax, so the maximum is a constant to derivatives: they would sum to zero what passes through
+   it. */
 #include <float.h>
 
 #include "ir/ops/compute.h"
@@ -8,6 +10,7 @@ weft_softmax_parts weft_softmax_build(weft_graph *graph, weft_value *x, int64_t 
     if (guard_empty_rows)
         maximum = weft_emit_binary_scalar(graph, WEFT_OP_max, maximum,
                                           x->type.dtype == WEFT_F64 ? -DBL_MAX : -(double)FLT_MAX);
+    maximum = weft_emit_unary(graph, WEFT_OP_stop_gradient, maximum);
     weft_softmax_parts parts = {.maximum = maximum};
     parts.shifted = weft_emit_binary(graph, WEFT_OP_sub, x, weft_emit_spread(graph, maximum, x, 1, &axis));
     parts.exponent = weft_emit_unary(graph, WEFT_OP_exp, parts.shifted);
@@ -36,7 +39,7 @@ void weft_decompose_log_softmax(weft_graph *graph, const weft_node *node, weft_v
 }
 
 /* log(sum exp(z)) - z[label], z = logits - max. The label is picked by comparison: a label outside [0, C) picks
- * nothing. */
+   nothing, and its row has the gradient of log(sum exp). */
 void weft_decompose_cross_entropy(weft_graph *graph, const weft_node *node, weft_value *const *operands,
                                   weft_value **out_results) {
     (void)node;

@@ -258,6 +258,17 @@ void weft_fuse_merge(weft_fuse *fuse, int a, int b) {
 }
 
 /* Tries to pull the producer of operand `index` of the item into its group. */
+/* A conversion to a wider dtype that a reduction reads: in the epilogue of a product it would double what goes through
+   memory; the reduction does it when it loads. */
+static bool widens_for_reduce(const weft_node *node) {
+    if (node->op != WEFT_OP_convert ||
+        weft_dtype_bits(node->results[0].type.dtype) <= weft_dtype_bits(weft_operand_type(node, 0)->dtype))
+        return false;
+    for (const weft_use *use = node->results[0].uses; use; use = use->next)
+        if (use->user->op == WEFT_OP_reduce) return true;
+    return false;
+}
+
 static void try_operand(weft_fuse *fuse, weft_fuse_item *item, int index) {
     weft_node *node = item->node;
     weft_value *value = node->operands[index], *source = weft_fuse_source(value);
@@ -282,6 +293,7 @@ static void try_operand(weft_fuse *fuse, weft_fuse_item *item, int index) {
                           fuse->items[b].size > 1))
             return;
         if (fuse->items[b].size > 1 && weft_fuse_classify(anchor) == WEFT_FUSE_PRODUCT) return;
+        if (weft_fuse_classify(anchor) == WEFT_FUSE_PRODUCT && widens_for_reduce(node)) return;
         if (!fits_anchor(fuse, node, a, anchor)) return;
         if (depends(producer) && repeats(value) && aligned(anchor, value) == FORM_OTHER) return;
     } else if (to_anchor && weft_fuse_classify(anchor) == WEFT_FUSE_PRODUCT) {
@@ -296,16 +308,26 @@ static void try_operand(weft_fuse *fuse, weft_fuse_item *item, int index) {
         item->dependent = true;
 }
 
+/* The operand whose producer is the last one before item `*before`, which becomes that producer; -1: none. Of two
+   products that are added, the later one takes the addition: the other would have to wait for it. */
+static int latest_operand(weft_fuse *fuse, const weft_fuse_item *item, int *before) {
+    int found = -1, latest = -1;
+    for (int o = 0; o < item->node->operand_count; o++) {
+        const weft_value *source = weft_fuse_source(item->node->operands[o]);
+        const weft_fuse_item *producer = source->node ? weft_fuse_item_of(fuse, source->node) : NULL;
+        if (producer && producer->order < *before && producer->order > latest) found = o, latest = producer->order;
+    }
+    *before = latest;
+    return found;
+}
+
 void weft_fuse_group(weft_fuse *fuse) {
     for (int i = 0; i < fuse->count; i++) {
         weft_fuse_item *item = &fuse->items[i];
         if (item->role != WEFT_FUSE_POINT && item->role != WEFT_FUSE_REDUCE) continue;
         for (int pass = 0; pass < 2; pass++) /* anchors first: an epilogue is worth more than a prologue */
-            for (int o = 0; o < item->node->operand_count; o++) {
-                weft_value *source = weft_fuse_source(item->node->operands[o]);
-                weft_fuse_item *producer = source->node ? weft_fuse_item_of(fuse, source->node) : NULL;
-                if (!producer) continue;
-                bool anchored = fuse->items[weft_fuse_root(fuse, producer->order)].anchor >= 0;
+            for (int before = fuse->count, o; (o = latest_operand(fuse, item, &before)) >= 0;) {
+                bool anchored = fuse->items[weft_fuse_root(fuse, before)].anchor >= 0;
                 if (anchored == (pass == 0)) try_operand(fuse, item, o);
             }
     }

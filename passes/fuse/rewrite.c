@@ -178,6 +178,13 @@ static void remove_replaced(weft_fuse *fuse) {
     }
 }
 
+/* Is item `i` the last of its group, in the order of the block? */
+static bool ends_group(weft_fuse *fuse, int i) {
+    for (int m = weft_fuse_root(fuse, i); m >= 0; m = fuse->items[m].next)
+        if (m > i) return false;
+    return true;
+}
+
 weft_status weft_fuse_rewrite(weft_fuse *fuse) {
     rewrite r = {.fuse = fuse, .done = weft_allocate(fuse->allocator, (size_t)fuse->count + 1)};
     if (!r.done) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "fusing %d nodes", fuse->count);
@@ -188,7 +195,9 @@ weft_status weft_fuse_rewrite(weft_fuse *fuse) {
     weft_status status = NULL;
     for (int i = 0; i < fuse->count && !status; i++) {
         if (fuse->items[i].node == r.end) continue;
-        status = emit_group(&r, weft_fuse_root(fuse, i), 0);
+        /* A group has its place where its last node had it, or before the first that needs it: one that collects from
+           many places would otherwise draw all of them to its first node, and keep what they make in memory. */
+        if (ends_group(fuse, i)) status = emit_group(&r, weft_fuse_root(fuse, i), 0);
         /* A small constant that somebody keeps as a node must precede its users. */
         if (!status && fuse->items[i].role == WEFT_FUSE_COPY && fuse->items[i].node->op == WEFT_OP_constant)
             weft_node_move(fuse->items[i].node, (weft_place){fuse->block, fuse->block->first});

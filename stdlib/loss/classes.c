@@ -1,24 +1,30 @@
 /* Losses over classes and between distributions. Sources: weft/loss.h. */
 #include "stdlib/loss/loss.h"
 
-static weft_value *as_rows(weft_graph *g, weft_value *x) {
+weft_value *weft_loss_as_rows(weft_graph *g, weft_value *x) {
     int rank = weft_value_rank(x);
     return rank == 2 ? x : weft_flatten(g, x, rank - 1);
+}
+
+static weft_value *is_used(weft_graph *g, weft_value *labels, const weft_cross_entropy_options *o) {
+    return weft_compare(g, WEFT_NE, labels, weft_scalar_integer(g, WEFT_I64, o->ignore_label));
+}
+
+weft_value *weft_loss_example_count(weft_graph *g, weft_value *labels, weft_dtype dtype,
+                                    const weft_cross_entropy_options *o) {
+    if (o && o->ignore) return weft_loss_sum(g, weft_convert(g, is_used(g, labels, o), dtype));
+    return weft_convert(g, weft_extent(g, weft_value_dim(labels, 0)), dtype);
 }
 
 /* Mean over examples of each [N], those with the ignored label left out. */
 static weft_value *mean_of(weft_graph *g, weft_value *each, weft_value *labels, const weft_cross_entropy_options *o) {
     if (!o || !o->ignore) return weft_loss_mean(g, each);
-    weft_value *used = weft_compare(g, WEFT_NE, labels, weft_scalar_integer(g, WEFT_I64, o->ignore_label));
-    weft_value *zero = weft_loss_number(g, each, 0);
-    weft_value *count = weft_loss_sum(g, weft_convert(g, used, weft_value_dtype(each)));
-    return weft_div(g, weft_loss_sum(g, weft_where(g, used, each, zero)), count);
+    return weft_div(g, weft_loss_sum(g, each), weft_loss_example_count(g, labels, weft_value_dtype(each), o));
 }
 
-weft_value *weft_loss_cross_entropy(weft_graph *g, weft_value *logits, weft_value *labels,
-                                    const weft_cross_entropy_options *options) {
+weft_value *weft_loss_of_examples(weft_graph *g, weft_value *x, weft_value *y,
+                                  const weft_cross_entropy_options *options) {
     int64_t class[1] = {1};
-    weft_value *x = as_rows(g, logits), *y = weft_reshape(g, labels, 1, (weft_dim[]){WEFT_DIM_ANY});
     double smoothing = options ? options->smoothing : 0, z = options ? options->z : 0;
     weft_value *each = weft_cross_entropy(g, x, y);
     if (smoothing != 0 || z != 0) {
@@ -29,7 +35,14 @@ weft_value *weft_loss_cross_entropy(weft_graph *g, weft_value *logits, weft_valu
         }
         if (z != 0) each = weft_add(g, each, weft_mul_number(g, weft_square(g, sum), z));
     }
-    return mean_of(g, each, y, options);
+    if (!options || !options->ignore) return each;
+    return weft_where(g, is_used(g, y, options), each, weft_loss_number(g, each, 0));
+}
+
+weft_value *weft_loss_cross_entropy(weft_graph *g, weft_value *logits, weft_value *labels,
+                                    const weft_cross_entropy_options *options) {
+    weft_value *x = weft_loss_as_rows(g, logits), *y = weft_reshape(g, labels, 1, (weft_dim[]){WEFT_DIM_ANY});
+    return mean_of(g, weft_loss_of_examples(g, x, y, options), y, options);
 }
 
 static weft_value *binary(weft_graph *g, weft_value *x, weft_value *y) {

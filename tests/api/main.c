@@ -254,6 +254,8 @@ static weft_onnx_options *with_constants(int count, const char *const *names, we
     X(weft_compare(graph, (weft_comparison) - 7, x, x))                                                                \
     X(weft_compare(graph, (weft_comparison)99, x, x))                                                                  \
     X(weft_loss_cross_entropy(graph, NULL, NULL, NULL))                                                                \
+    X(weft_loss_linear_cross_entropy(graph, NULL, x, NULL, 0, NULL))                                                   \
+    X(weft_loss_linear_cross_entropy(graph, x, NULL, NULL, 3, NULL))                                                   \
     X(weft_loss_binary_cross_entropy(graph, NULL, x))                                                                  \
     X(weft_loss_focal(graph, NULL, x, 0.5, 2))                                                                         \
     X(weft_loss_huber(graph, NULL, NULL, 1))                                                                           \
