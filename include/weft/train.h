@@ -29,16 +29,21 @@ typedef weft_status (*weft_batch_function)(void *self, int64_t batch, weft_tenso
 typedef struct weft_loader weft_loader;
 typedef struct weft_loader_options {
     size_t struct_bytes;
-    int thread_count; /* default 1 */
-    int prefetch;     /* batches ready ahead; default 4 */
+    int thread_count;    /* default 1 */
+    int prefetch;        /* batches ready ahead; default 4 */
+    int64_t invalid_max; /* batches whose data are invalid (WEFT_INVALID_DATA) that may be replaced, each with a warning
+                            in the log; default 0: the first one is an error. The batch that takes the place is a
+                            function of the number, so runs still repeat */
 } weft_loader_options;
-#define WEFT_LOADER_OPTIONS_INIT {sizeof(weft_loader_options), 0, 0}
+#define WEFT_LOADER_OPTIONS_INIT {sizeof(weft_loader_options), 0, 0, 0}
 /* The tensors have the dtypes and shapes of the program's inputs, which must be numbers. options may be NULL. `self` is
    borrowed. */
 WEFT_API weft_status weft_loader_create(weft_context *context, const weft_program *program, weft_batch_function fill,
                                         void *self, const weft_loader_options *options,
                                         weft_loader **out_loader) WEFT_MUST_USE;
 WEFT_API void weft_loader_release(weft_loader *loader);
+/* How many batches were replaced so far. */
+WEFT_API int64_t weft_loader_invalid_count(weft_loader *loader);
 /* Tensors of a batch, borrowed until the next call. Batches in sequence are ready; any other starts anew there. */
 WEFT_API weft_status weft_loader_get(weft_loader *loader, int64_t batch,
                                      weft_tensor *const **out_tensors) WEFT_MUST_USE;

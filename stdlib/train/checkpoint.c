@@ -45,6 +45,22 @@ static weft_status newest(const char *folder, int64_t below, int64_t *out_step) 
     return NULL;
 }
 
+/* Removes what a writer that was killed left of steps up to `step`: step-N.safetensors.SUFFIX. */
+static weft_status remove_pieces(const char *folder, int64_t step) {
+    char path[PATH_BYTES];
+    DIR *directory = opendir(folder);
+    if (!directory) return weft_file_error("open", folder, errno);
+    for (struct dirent *entry; (entry = readdir(directory));) {
+        int64_t own = -1;
+        int end = 0;
+        if (sscanf(entry->d_name, "step-%" SCNd64 ".safetensors.%n", &own, &end) != 1 || !end || own > step) continue;
+        int length = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (length > 0 && length < PATH_BYTES) (void)unlink(path); /* what stays is only unread */
+    }
+    (void)closedir(directory);
+    return NULL;
+}
+
 /* Removes all but the newest `keep`. */
 static weft_status prune(const char *folder, int keep) {
     int64_t step = INT64_MAX;
@@ -95,6 +111,7 @@ weft_status weft_checkpoint_write(weft_context *context, const weft_program *pro
     for (int i = 0; tensors && i < count; i++) weft_tensor_release(tensors[i]);
     weft_free(context->allocator, tensors, tensor_bytes);
     weft_free(context->allocator, names, name_bytes);
+    if (!status) status = remove_pieces(folder, step);
     if (!status && keep > 0) status = prune(folder, keep);
     return weft_status_annotate(status, __FILE__, __LINE__, "checkpoint of step %" PRId64, step);
 }

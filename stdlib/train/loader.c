@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <string.h>
 
-enum { INPUTS_MAX = 32, THREADS_MAX = 64, DEPTH_MAX = 64 };
+enum { INPUTS_MAX = 32, THREADS_MAX = 64, DEPTH_MAX = 64, REPLACEMENTS_MAX = 8, REPLACEMENT_STRIDE = 1000003 };
 
 typedef enum slot_state { EMPTY, FILLING, READY, IN_USE } slot_state;
 
@@ -28,11 +28,37 @@ struct weft_loader {
     slot slots[DEPTH_MAX];
     int64_t next_fill; /* batch that the next free worker takes */
     int64_t expected;  /* batch that a sequence goes on with */
+    int64_t invalid_max, invalid_count;
     bool stop, paused; /* paused: workers finish what they fill and take nothing */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     pthread_t threads[THREADS_MAX];
 };
+
+/* May one more batch be replaced? */
+static bool take_invalid(weft_loader *l) {
+    (void)pthread_mutex_lock(&l->lock);
+    bool may = l->invalid_count < l->invalid_max;
+    if (may) l->invalid_count++;
+    (void)pthread_mutex_unlock(&l->lock);
+    return may;
+}
+
+/* Batch `batch`, or, where its data are invalid, one that far behind it. */
+static weft_status fill_valid(weft_loader *l, int64_t batch, weft_tensor *const *tensors) {
+    weft_status status = l->fill(l->self, batch, tensors);
+    for (int64_t i = 1; weft_status_code(status) == WEFT_INVALID_DATA && i <= REPLACEMENTS_MAX && take_invalid(l);
+         i++) {
+        char text[512];
+        int64_t other = batch < INT64_MAX / 2 ? batch + i * REPLACEMENT_STRIDE : batch - i * REPLACEMENT_STRIDE;
+        weft_status_format(status, text, sizeof text);
+        weft_context_log(l->context, WEFT_LOG_WARNING, "batch %lld is replaced by %lld: %s", (long long)batch,
+                         (long long)other, text);
+        weft_status_release(status);
+        status = l->fill(l->self, other, tensors);
+    }
+    return status;
+}
 
 static void *work(void *argument) {
     weft_loader *l = argument;
@@ -46,7 +72,7 @@ static void *work(void *argument) {
         s->state = FILLING;
         s->batch = l->next_fill++;
         (void)pthread_mutex_unlock(&l->lock);
-        weft_status status = l->fill(l->self, s->batch, s->tensors);
+        weft_status status = fill_valid(l, s->batch, s->tensors);
         (void)pthread_mutex_lock(&l->lock);
         s->status = status;
         s->state = READY;
@@ -85,9 +111,10 @@ weft_status weft_loader_create(weft_context *context, const weft_program *progra
     WEFT_NEED(context, "the context");
     WEFT_NEED(program, "the program");
     WEFT_NEED(fill, "the function that fills batches");
+    weft_loader_options own;
+    WEFT_OPTIONS_READ(own, options);
     int inputs = weft_program_input_count(program);
-    int threads = options && options->thread_count ? options->thread_count : 1;
-    int prefetch = options && options->prefetch ? options->prefetch : 4;
+    int threads = own.thread_count ? own.thread_count : 1, prefetch = own.prefetch ? own.prefetch : 4;
     if (inputs > INPUTS_MAX || threads < 1 || threads > THREADS_MAX || prefetch < 1 || prefetch >= DEPTH_MAX)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "a loader of %d inputs with %d threads and %d batches ahead", inputs,
                            threads, prefetch);
@@ -95,6 +122,7 @@ weft_status weft_loader_create(weft_context *context, const weft_program *progra
     if (!l) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for a loader");
     l->context = context, l->fill = fill, l->self = self;
     l->input_count = inputs, l->thread_count = threads, l->depth = prefetch + 1;
+    l->invalid_max = own.invalid_max;
     weft_context_retain(context);
     (void)pthread_mutex_init(&l->lock, NULL);
     (void)pthread_cond_init(&l->changed, NULL);
@@ -123,6 +151,14 @@ void weft_loader_release(weft_loader *l) {
     weft_context *context = l->context;
     weft_free(context->allocator, l, sizeof *l);
     weft_context_release(context);
+}
+
+int64_t weft_loader_invalid_count(weft_loader *l) {
+    if (!l) return 0;
+    (void)pthread_mutex_lock(&l->lock);
+    int64_t count = l->invalid_count;
+    (void)pthread_mutex_unlock(&l->lock);
+    return count;
 }
 
 static void empty(slot *s) {

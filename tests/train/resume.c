@@ -7,91 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/support/golden.h"
-#include "tests/train/testing.h"
-#include "weft/loss.h"
-#include "weft/nn.h"
-#include "weft/train.h"
-
-enum { BATCH = 4, LENGTH = 8, ALL_STEPS = 24, EVERY = 5 };
-
-typedef struct run {
-    weft_context *context;
-    weft_corpus *text;
-    weft_graph *g;
-    weft_parameters *p;
-    weft_program *program;
-    weft_session *session;
-    weft_corpus_batches batches;
-    weft_loader *loader;
-    weft_train_options o;
-} run;
-
-static void begin(run *r, const char *folder, int threads) {
-    *r = (run){.o = WEFT_TRAIN_OPTIONS_INIT};
-    require(weft_context_create(NULL, &r->context));
-    require(weft_corpus_open(r->context, WEFT_SOURCE_DIR "/tests/data/tinyshakespeare.txt", &r->text));
-    require(weft_graph_create(r->context, "step", &r->g));
-    require(weft_parameters_create(r->context, r->g, NULL, &r->p));
-    weft_nn_gpt_options gpt = WEFT_NN_GPT_OPTIONS_INIT;
-    gpt.layers = 1, gpt.heads = 2, gpt.width = 16, gpt.context = LENGTH;
-    gpt.vocabulary = weft_corpus_vocabulary(r->text);
-    weft_value *tokens = weft_graph_input(r->g, "tokens", WEFT_I64, 2, (weft_dim[]){BATCH, LENGTH});
-    weft_value *next = weft_graph_input(r->g, "next", WEFT_I64, 2, (weft_dim[]){BATCH, LENGTH});
-    weft_value *loss = weft_loss_cross_entropy(r->g, weft_nn_gpt(r->p, &gpt, tokens), next, NULL);
-    weft_graph_output(r->g, "loss", loss);
-    weft_parameters_gradient(r->p, loss);
-    weft_optim_options o = weft_optim_defaults(WEFT_OPTIM_ADAMW);
-    o.step = weft_optim_step(r->g);
-    o.rate = weft_scalar(r->g, WEFT_F32, 0.01);
-    weft_optim_update(r->g, &o, weft_parameters_count(r->p), weft_parameters_list(r->p));
-    require(weft_compile(r->g, NULL, &r->program));
-    require(weft_session_create(r->program, &r->session));
-    r->batches = (weft_corpus_batches){r->text, 0, weft_corpus_count(r->text), 7, false};
-    weft_loader_options loading = WEFT_LOADER_OPTIONS_INIT;
-    loading.thread_count = threads;
-    require(weft_loader_create(r->context, r->program, weft_corpus_fill, &r->batches, &loading, &r->loader));
-    r->o.program = r->program, r->o.session = r->session, r->o.loader = r->loader;
-    r->o.steps = ALL_STEPS, r->o.folder = folder, r->o.log_every = 1, r->o.checkpoint_every = EVERY;
-    r->o.checkpoint_keep = 2, r->o.resume = true;
-}
-
-static void end(run *r) {
-    weft_loader_release(r->loader);
-    weft_session_release(r->session);
-    weft_program_release(r->program);
-    weft_parameters_release(r->p);
-    weft_graph_release(r->g);
-    weft_corpus_release(r->text);
-    weft_context_release(r->context);
-}
-
-static void same_states(run *a, run *b) {
-    for (int i = 0; i < weft_program_state_count(a->program); i++) {
-        const char *name = weft_program_state_name(a->program, i);
-        weft_tensor *x, *y;
-        require(weft_session_read_state(a->session, name, &x));
-        require(weft_session_read_state(b->session, name, &y));
-        ck_assert_msg(!memcmp(weft_tensor_data(x), weft_tensor_data(y), weft_tensor_bytes(x)), "%s differs", name);
-        weft_tensor_release(x);
-        weft_tensor_release(y);
-    }
-}
-
-static int count_files(const char *folder, const char *pattern) {
-    char command[1024], line[64] = "";
-    snprintf(command, sizeof command, "ls %s | grep -c '%s'", folder, pattern);
-    FILE *pipe = popen(command, "r");
-    ck_assert(pipe && fgets(line, sizeof line, pipe));
-    pclose(pipe);
-    return atoi(line);
-}
-
-static void remove_folder(const char *folder) {
-    char command[1024];
-    snprintf(command, sizeof command, "rm -r '%s'", folder);
-    ck_assert_int_eq(system(command), 0);
-}
+#include "tests/train/small_run.h"
 
 static bool kill_at_13(void *self, const weft_train_progress *p) {
     (void)self;
@@ -106,12 +22,12 @@ static bool stop_at_9(void *self, const weft_train_progress *p) {
 /* kill -9 in step 13: the run goes on from the checkpoint of step 10. */
 START_TEST(test_killed) {
     char folder[512];
-    run whole, resumed;
+    small_run whole, resumed;
     weft_train_result result;
     test_path(folder, sizeof folder, "killed");
     pid_t child = fork();
     if (child == 0) {
-        begin(&resumed, folder, 1);
+        small_run_begin(&resumed, folder, 1);
         resumed.o.progress = kill_at_13;
         require(weft_train(resumed.context, &resumed.o, &result));
         _exit(1);
@@ -119,11 +35,11 @@ START_TEST(test_killed) {
     int state = 0;
     ck_assert(waitpid(child, &state, 0) == child && WIFSIGNALED(state) && WTERMSIG(state) == SIGKILL);
     ck_assert_int_eq(count_files(folder, "^step-000000010"), 1);
-    begin(&resumed, folder, 3);
+    small_run_begin(&resumed, folder, 3);
     require(weft_train(resumed.context, &resumed.o, &result));
     ck_assert_int_eq(result.first_step, 10);
     ck_assert_int_eq(result.steps, ALL_STEPS);
-    begin(&whole, NULL, 1);
+    small_run_begin(&whole, NULL, 1);
     require(weft_train(whole.context, &whole.o, &result));
     same_states(&resumed, &whole);
     ck_assert_int_eq(count_files(folder, "^step-"), 2); /* 20 and 24 */
@@ -136,8 +52,8 @@ START_TEST(test_killed) {
     ck_assert_int_eq(rows, ALL_STEPS + 1);
     fclose(file);
     ck_assert_int_eq(count_files(folder, "^report.html"), 1);
-    end(&resumed);
-    end(&whole);
+    small_run_end(&resumed);
+    small_run_end(&whole);
     remove_folder(folder);
 }
 END_TEST
@@ -145,20 +61,20 @@ END_TEST
 /* Stopped by its callback: a checkpoint of that very step. */
 START_TEST(test_stopped) {
     char folder[512];
-    run a, b;
+    small_run a, b;
     weft_train_result result;
     test_path(folder, sizeof folder, "stopped");
-    begin(&a, folder, 1);
+    small_run_begin(&a, folder, 1);
     a.o.progress = stop_at_9;
     require(weft_train(a.context, &a.o, &result));
     ck_assert_int_eq(result.steps, 9);
-    begin(&b, folder, 1);
+    small_run_begin(&b, folder, 1);
     int64_t step;
     require(weft_checkpoint_read(b.context, b.program, b.session, folder, &step));
     ck_assert_int_eq(step, 9);
     same_states(&a, &b);
-    end(&a);
-    end(&b);
+    small_run_end(&a);
+    small_run_end(&b);
     remove_folder(folder);
 }
 END_TEST
@@ -166,10 +82,10 @@ END_TEST
 /* A newest checkpoint that is cut short is an error that names it, not a silent start from an older one. */
 START_TEST(test_damaged) {
     char folder[512], path[600];
-    run r;
+    small_run r;
     int64_t step;
     test_path(folder, sizeof folder, "damaged");
-    begin(&r, folder, 1);
+    small_run_begin(&r, folder, 1);
     require(weft_checkpoint_write(r.context, r.program, r.session, folder, 3, 0));
     require(weft_checkpoint_write(r.context, r.program, r.session, folder, 4, 0));
     snprintf(path, sizeof path, "%s/step-000000004.safetensors", folder);
@@ -180,16 +96,16 @@ START_TEST(test_damaged) {
     ck_assert_int_eq(weft_status_code(status), WEFT_INVALID_DATA);
     ck_assert_msg(strstr(text, "step-000000004"), "%s", text);
     weft_status_release(status);
-    end(&r);
+    small_run_end(&r);
     remove_folder(folder);
 }
 END_TEST
 
 /* Batches are the same whatever the number of threads and wherever the sequence begins. */
 START_TEST(test_batches) {
-    run a, b;
-    begin(&a, NULL, 1);
-    begin(&b, NULL, 4);
+    small_run a, b;
+    small_run_begin(&a, NULL, 1);
+    small_run_begin(&b, NULL, 4);
     static const int64_t order[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 40, 41, 42, 3, 4, 5, 5, 5, 0, 1000000};
     int64_t first[sizeof order / sizeof *order];
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
@@ -205,8 +121,8 @@ START_TEST(test_batches) {
     }
     ck_assert_int_eq(first[3], first[13]); /* both batch 3 */
     ck_assert_int_ne(first[0], first[1]);
-    end(&a);
-    end(&b);
+    small_run_end(&a);
+    small_run_end(&b);
 }
 END_TEST
 
