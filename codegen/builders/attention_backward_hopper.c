@@ -13,6 +13,7 @@
 #include <math.h>
 
 #include "codegen/builders/attention_hopper.h"
+#include "codegen/tile/wgmma.h"
 
 static const weft_node *find_node(const weft_node *fusion) {
     return weft_fusion_find(fusion, WEFT_OP_attention_backward);
@@ -121,6 +122,52 @@ weft_kval weft_backward_together(weft_backward *b, weft_dim heads, weft_dim byte
     weft_dim_table *dims = b->k->dims;
     weft_dim fit = weft_dim_divide_floor(dims, b->k->capability->l2_bytes / 2, weft_dim_maximum(dims, bytes_each, 1));
     return weft_backward_length(b, weft_dim_maximum(dims, 1, weft_dim_minimum(dims, heads, fit)));
+}
+
+/* -- what kernels with roles have in common */
+
+void weft_backward_start(weft_backward *b, weft_dim tiles) {
+    b->k->threads = WEFT_BACKWARD_THREADS;
+    b->k->registers = 65536 / WEFT_BACKWARD_THREADS / 8 * 8;
+    b->k->grid = weft_dim_minimum(b->k->dims, tiles, b->request->capability->multiprocessors);
+}
+
+void weft_backward_load(weft_backward *b, weft_kval memory, weft_kval at, int box, weft_kval map, weft_kval barrier,
+                        weft_kval index, weft_kval row, weft_kval head) {
+    weft_kernel *k = b->k;
+    for (int half = 0; half < weft_backward_halves(b); half++)
+        weft_k_effect(k, WEFT_K_tensor_load, 8,
+                      (weft_kval[]){memory, weft_k_plus(k, at, (int64_t)half * box), map, barrier, index,
+                                    weft_k_index(k, 64 * half), row, head},
+                      0, 0);
+}
+
+void weft_backward_stage(weft_backward *b, weft_kval sums, double factor, weft_kval memory, weft_kval row_at,
+                         weft_kval lane, int box) {
+    weft_kernel *k = b->k;
+    weft_kval packed = weft_k_regs(k, WEFT_U32, 1, 4), scale = weft_k_f32(k, factor);
+    for (int i = 0; i < b->width / 16; i++) {
+        for (int x = 0; x < 4; x++) {
+            weft_kval low = weft_k_mul(k, weft_k_reg(k, sums, 8 * i + 2 * x), scale),
+                      high = weft_k_mul(k, weft_k_reg(k, sums, 8 * i + 2 * x + 1), scale);
+            weft_k_set_reg(k, packed, x, weft_wgmma_pack(k, low, high, b->dtype));
+        }
+        weft_k_effect(k, WEFT_K_frag_store, 4,
+                      (weft_kval[]){packed, weft_k_index(k, 0), memory, weft_wgmma_place(k, row_at, lane, i, box)},
+                      WEFT_FRAGMENT_X4, 0);
+    }
+    weft_k_event(k, WEFT_K_fence_async, 0);
+}
+
+void weft_backward_send(weft_backward *b, weft_kval map, weft_kval memory, weft_kval at, int box, weft_kval row,
+                        weft_kval head) {
+    weft_kernel *k = b->k;
+    for (int half = 0; half < weft_backward_halves(b); half++)
+        weft_k_effect(
+            k, WEFT_K_tensor_store, 6,
+            (weft_kval[]){map, memory, weft_k_plus(k, at, (int64_t)half * box), weft_k_index(k, 64 * half), row, head},
+            0, 0);
+    weft_k_event(k, WEFT_K_bulk_commit, 0);
 }
 
 /* -- the plan */

@@ -9,7 +9,7 @@
 
 #include "codegen/builders/plan.h"
 #include "codegen/kernel/matrix.h"
-#include "codegen/tile/ring.h"
+#include "codegen/tile/spell.h"
 #include "codegen/tile/wgmma.h"
 
 enum {
@@ -75,8 +75,20 @@ void weft_backward_finish(weft_backward *b);  /* dQ from its sums */
 void weft_backward_keys(weft_backward *b);    /* dK, dV, sums of dQ */
 void weft_backward_queries(weft_backward *b); /* statistics, dQ; clears counters */
 
+/* -- what kernels with roles have in common */
+/* Threads and registers; the grid is `tiles` blocks, at most one a processor. */
+void weft_backward_start(weft_backward *b, weft_dim tiles);
+/* The rows from `row` of a head: a box for each 64 columns, `box` bytes apart from byte `at`. */
+void weft_backward_load(weft_backward *b, weft_kval memory, weft_kval at, int box, weft_kval map, weft_kval barrier,
+                        weft_kval index, weft_kval row, weft_kval head);
+/* A consumer's sums [64, D] times a factor as 16-bit rows in shared memory, `row_at`: byte of row lane % 16 of its
+   warp; then, by one thread, from byte `at` of it through a map. */
+void weft_backward_stage(weft_backward *b, weft_kval sums, double factor, weft_kval memory, weft_kval row_at,
+                         weft_kval lane, int box);
+void weft_backward_send(weft_backward *b, weft_kval map, weft_kval memory, weft_kval at, int box, weft_kval row,
+                        weft_kval head);
+
 /* -- spelling */
-static inline weft_kval weft_backward_index(weft_backward *b, int64_t value) { return weft_k_index(b->k, value); }
 static inline int weft_backward_halves(const weft_backward *b) { return b->width / 64; }
 static inline int64_t weft_backward_unit(const weft_backward *b, int n) {
     return weft_async_unit(n, b->dtype == WEFT_F16 ? WEFT_ASYNC_F16 : WEFT_ASYNC_BF16, 0);

@@ -35,36 +35,31 @@ typedef struct key_kernel {
     int statistics; /* f32 of a stage: bm, and what keeps stages at multiples of 128 bytes */
 } key_kernel;
 
-static weft_kval number(const key_kernel *e, int64_t value) { return weft_k_index(e->k, value); }
-static weft_kval plus(const key_kernel *e, weft_kval x, int64_t y) { return weft_k_add(e->k, x, number(e, y)); }
-static weft_kval times(const key_kernel *e, weft_kval x, int64_t y) { return weft_k_mul(e->k, x, number(e, y)); }
-static weft_kval bits(const key_kernel *e, weft_kval x, int64_t mask) { return weft_k_and(e->k, x, number(e, mask)); }
-static void effect(const key_kernel *e, weft_kop op, int64_t i) { weft_k_effect(e->k, op, 0, NULL, i, 0); }
 static void named(const key_kernel *e, weft_kop op, weft_kval id, int threads) {
     weft_k_effect(e->k, op, 1, &id, threads, 0);
 }
-static void arrive(const key_kernel *e, weft_kval barrier, weft_kval index) {
-    weft_mbarrier_emit(e->k, WEFT_K_mbarrier_arrive, barrier, index, 0);
-}
 /* Word of a step or tile record. */
 static weft_kval word(const key_kernel *e, weft_kval memory, weft_kval record, int field) {
-    return weft_k_load(e->k, memory, plus(e, times(e, record, STEP_WORDS), field), 1, WEFT_KNONE, WEFT_KNONE);
+    return weft_k_load(e->k, memory, weft_k_plus(e->k, weft_k_times(e->k, record, STEP_WORDS), field), 1, WEFT_KNONE,
+                       WEFT_KNONE);
 }
 static void set_word(const key_kernel *e, weft_kval memory, weft_kval record, int field, weft_kval value) {
-    weft_k_store(e->k, memory, plus(e, times(e, record, STEP_WORDS), field), WEFT_KNONE, value);
+    weft_k_store(e->k, memory, weft_k_plus(e->k, weft_k_times(e->k, record, STEP_WORDS), field), WEFT_KNONE, value);
 }
 /* Parity of use n / 2 of a barrier that is used every other step. */
 static weft_kval parity_of(const key_kernel *e, weft_kval n) {
-    weft_kval half = weft_k_binary(e->k, WEFT_K_shr, n, number(e, 1));
-    return weft_k_convert(e->k, bits(e, half, 1), WEFT_U32);
+    weft_kval half = weft_k_binary(e->k, WEFT_K_shr, n, weft_k_index(e->k, 1));
+    return weft_k_convert(e->k, weft_k_bits(e->k, half, 1), WEFT_U32);
 }
 static weft_kval other(const key_kernel *e, weft_kval parity) {
     return weft_k_xor(e->k, parity, weft_k_integer(e->k, WEFT_U32, 1));
 }
 /* Buffer of the keys and values of tile n (modulo 4) of the block, and the parity of that use. */
-static weft_kval kv_slot(const key_kernel *e, weft_kval n) { return e->kv_buffers == 2 ? bits(e, n, 1) : number(e, 0); }
+static weft_kval kv_slot(const key_kernel *e, weft_kval n) {
+    return e->kv_buffers == 2 ? weft_k_bits(e->k, n, 1) : weft_k_index(e->k, 0);
+}
 static weft_kval kv_parity(const key_kernel *e, weft_kval n) {
-    return e->kv_buffers == 2 ? parity_of(e, n) : weft_k_convert(e->k, bits(e, n, 1), WEFT_U32);
+    return e->kv_buffers == 2 ? parity_of(e, n) : weft_k_convert(e->k, weft_k_bits(e->k, n, 1), WEFT_U32);
 }
 
 /* -- producer */
@@ -78,15 +73,17 @@ static key_tile of_block(const key_kernel *e, weft_kval block, weft_kval head, w
     const weft_backward *b = e->b;
     weft_kernel *k = e->k;
     key_tile tile = {.block = block,
-                     .key = times(e, block, WEFT_BACKWARD_KEYS),
+                     .key = weft_k_times(e->k, block, WEFT_BACKWARD_KEYS),
                      .head = head,
-                     .first = number(e, 0),
-                     .shift = number(e, 0)};
+                     .first = weft_k_index(e->k, 0),
+                     .shift = weft_k_index(e->k, 0)};
     if (b->causal) {
         weft_kval seen = weft_k_sub(k, tile.key, weft_k_sub(k, e->s, e->t));
-        tile.first = weft_k_div(k, weft_k_max(k, number(e, 0), seen), number(e, b->bm));
+        tile.first = weft_k_div(k, weft_k_max(k, weft_k_index(e->k, 0), seen), weft_k_index(e->k, b->bm));
         /* an owner's first block starts the sums of all queries, also of those that see no key */
-        if (b->owned) tile.first = weft_k_select(k, weft_k_eq(k, block, number(e, 0)), number(e, 0), tile.first);
+        if (b->owned)
+            tile.first =
+                weft_k_select(k, weft_k_eq(k, block, weft_k_index(e->k, 0)), weft_k_index(e->k, 0), tile.first);
     }
     tile.count = weft_k_sub(k, e->tiles_q, tile.first);
     if (!b->causal && !b->owned) tile.shift = weft_k_div(k, weft_k_mul(k, block, tile.count), blocks);
@@ -102,55 +99,47 @@ static key_tile place(const key_kernel *e, weft_kval t, weft_kval blocks) {
     return of_block(e, block, weft_k_add(k, from, weft_k_rem(k, rest, width)), blocks);
 }
 
-static void load_boxes(const key_kernel *e, weft_kval memory, weft_kval at, int box, weft_kval map, weft_kval barrier,
-                       weft_kval index, weft_kval row, weft_kval head) {
-    for (int half = 0; half < weft_backward_halves(e->b); half++)
-        weft_k_effect(e->k, WEFT_K_tensor_load, 8,
-                      (weft_kval[]){memory, plus(e, at, (int64_t)half * box), map, barrier, index, number(e, 64 * half),
-                                    row, head},
-                      0, 0);
-}
-
 /* Rows of queries or of dO and their statistic. */
 static void load_rows(const key_kernel *e, weft_kval memory, weft_kval map, weft_kval statistics, weft_kval map_row,
                       weft_kval full, weft_kval slot, weft_kval q0, weft_kval head, weft_kval row) {
     bool plain = e->b->way & WEFT_BACKWARD_PLAIN_STATISTICS;
     weft_mbarrier_emit(e->k, WEFT_K_mbarrier_expect, full, slot, e->q_bytes + 4 * e->b->bm);
-    load_boxes(e, memory, times(e, slot, e->q_bytes), e->q_box, map, full, slot, q0, head);
-    weft_k_effect(
-        e->k, WEFT_K_tensor_load, plain ? 6 : 7,
-        (weft_kval[]){statistics, times(e, slot, 4 * e->statistics), map_row, full, slot, plain ? row : q0, head}, 0,
-        0);
+    weft_backward_load(e->b, memory, weft_k_times(e->k, slot, e->q_bytes), e->q_box, map, full, slot, q0, head);
+    weft_k_effect(e->k, WEFT_K_tensor_load, plain ? 6 : 7,
+                  (weft_kval[]){statistics, weft_k_times(e->k, slot, 4 * e->statistics), map_row, full, slot,
+                                plain ? row : q0, head},
+                  0, 0);
 }
 
 static void produce_step(const key_kernel *e, const key_tile *tile, weft_kval n, weft_kval query_tile, weft_kval head) {
     const weft_backward *b = e->b;
     weft_kernel *k = e->k;
-    weft_kval q0 = times(e, query_tile, b->bm), slot = bits(e, n, 1), parity = other(e, parity_of(e, n)),
-              record = bits(e, n, STEPS - 1);
+    weft_kval q0 = weft_k_times(e->k, query_tile, b->bm), slot = weft_k_bits(e->k, n, 1),
+              parity = other(e, parity_of(e, n)), record = weft_k_bits(e->k, n, STEPS - 1);
     weft_mbarrier_wait(k, e->q_empty, slot, parity);
-    weft_kval end = plus(e, tile->key, WEFT_BACKWARD_KEYS), masked = weft_k_lt(k, e->s, end);
+    weft_kval end = weft_k_plus(e->k, tile->key, WEFT_BACKWARD_KEYS), masked = weft_k_lt(k, e->s, end);
     if (b->causal) {
         weft_kval last = weft_k_add(k, q0, weft_k_sub(k, e->s, e->t)); /* the last key that the first query sees */
-        masked = weft_k_binary(k, WEFT_K_or, masked, weft_k_lt(k, last, plus(e, end, -1)));
+        masked = weft_k_binary(k, WEFT_K_or, masked, weft_k_lt(k, last, weft_k_plus(e->k, end, -1)));
     }
     set_word(e, e->steps, record, STEP_QUERY, q0);
-    weft_kval flags = weft_k_select(k, masked, number(e, FLAG_MASKED), number(e, 0));
+    weft_kval flags = weft_k_select(k, masked, weft_k_index(e->k, FLAG_MASKED), weft_k_index(e->k, 0));
     weft_kval row = WEFT_KNONE;
     if (b->sums) {
-        row = times(e, weft_k_add(k, weft_k_mul(k, head, e->tiles_q), query_tile), b->bm);
+        row = weft_k_times(e->k, weft_k_add(k, weft_k_mul(k, head, e->tiles_q), query_tile), b->bm);
         set_word(e, e->steps, record, STEP_ROW, row);
     }
     if (b->owned) {
-        weft_kval final = e->last_block, first = weft_k_eq(k, tile->block, number(e, 0));
+        weft_kval final = e->last_block, first = weft_k_eq(k, tile->block, weft_k_index(e->k, 0));
         if (b->causal) { /* the last block that some query of the tile sees */
-            weft_kval key = weft_k_add(k, plus(e, q0, b->bm - 1), weft_k_sub(k, e->s, e->t));
-            final =
-                weft_k_min(k, final, weft_k_div(k, weft_k_max(k, number(e, 0), key), number(e, WEFT_BACKWARD_KEYS)));
+            weft_kval key = weft_k_add(k, weft_k_plus(e->k, q0, b->bm - 1), weft_k_sub(k, e->s, e->t));
+            final = weft_k_min(
+                k, final,
+                weft_k_div(k, weft_k_max(k, weft_k_index(e->k, 0), key), weft_k_index(e->k, WEFT_BACKWARD_KEYS)));
         }
-        flags = weft_k_add(k, flags, weft_k_select(k, first, number(e, FLAG_FIRST), number(e, 0)));
+        flags = weft_k_add(k, flags, weft_k_select(k, first, weft_k_index(e->k, FLAG_FIRST), weft_k_index(e->k, 0)));
         weft_kval last = weft_k_eq(k, tile->block, final);
-        flags = weft_k_add(k, flags, weft_k_select(k, last, number(e, FLAG_LAST), number(e, 0)));
+        flags = weft_k_add(k, flags, weft_k_select(k, last, weft_k_index(e->k, FLAG_LAST), weft_k_index(e->k, 0)));
         set_word(e, e->steps, record, STEP_LINE, weft_k_add(k, weft_k_mul(k, head, e->t), q0));
     }
     set_word(e, e->steps, record, STEP_FLAGS, flags);
@@ -161,22 +150,23 @@ static void produce_step(const key_kernel *e, const key_tile *tile, weft_kval n,
 
 static weft_kval take_number(const key_kernel *e) {
     return weft_kernel_emit(e->k, WEFT_K_atomic, weft_kvector(WEFT_I32, 1), 3,
-                            (weft_kval[]){e->counters, number(e, 0), weft_k_integer(e->k, WEFT_I32, 1)},
+                            (weft_kval[]){e->counters, weft_k_index(e->k, 0), weft_k_integer(e->k, WEFT_I32, 1)},
                             WEFT_ATOMIC_ADD, 0);
 }
 
 static void emit_producer(key_kernel *e) {
     weft_kernel *k = e->k;
-    weft_kval zero = number(e, 0), one = number(e, 1);
-    weft_kval blocks = weft_k_div(k, plus(e, e->s, WEFT_BACKWARD_KEYS - 1), number(e, WEFT_BACKWARD_KEYS)),
+    weft_kval zero = weft_k_index(e->k, 0), one = weft_k_index(e->k, 1);
+    weft_kval blocks = weft_k_div(k, weft_k_plus(e->k, e->s, WEFT_BACKWARD_KEYS - 1),
+                                  weft_k_index(e->k, WEFT_BACKWARD_KEYS)),
               all = weft_k_mul(k, blocks, e->key_heads);
-    e->last_block = plus(e, blocks, -1);
+    e->last_block = weft_k_plus(e->k, blocks, -1);
     weft_kval phase = weft_k_var(k, zero), steps = weft_k_var(k, zero), query_tile = weft_k_var(k, zero),
               head = weft_k_var(k, zero);
     weft_kval own_head = WEFT_KNONE, own_block = WEFT_KNONE;
     if (e->b->owned) own_head = weft_k_var(k, zero), own_block = weft_k_var(k, blocks);
     weft_k_while(k);
-    weft_kval tile_number = weft_k_get(k, phase), record = bits(e, tile_number, 1),
+    weft_kval tile_number = weft_k_get(k, phase), record = weft_k_bits(e->k, tile_number, 1),
               parity = other(e, weft_k_convert(k, record, WEFT_U32)), t, more;
     if (e->b->owned) {
         weft_k_if(k, weft_k_eq(k, weft_k_get(k, own_block), blocks));
@@ -192,22 +182,22 @@ static void emit_producer(key_kernel *e) {
     weft_mbarrier_wait(k, e->tile_empty, zero, parity);
     weft_k_if(k, weft_k_eq(k, more, weft_k_integer(k, WEFT_BOOL, 0)));
     set_word(e, e->tiles, record, TILE_STEPS, zero);
-    arrive(e, e->tile_full, zero);
+    weft_mbarrier_arrive(e->k, e->tile_full, zero);
     weft_k_end(k);
     weft_k_test(k, more);
     key_tile tile = e->b->owned ? of_block(e, weft_k_get(k, own_block), t, blocks) : place(e, t, blocks);
-    if (e->b->owned) weft_k_set(k, own_block, plus(e, tile.block, 1));
+    if (e->b->owned) weft_k_set(k, own_block, weft_k_plus(e->k, tile.block, 1));
     weft_kval count = weft_k_mul(k, tile.count, e->group), start = weft_k_add(k, tile.first, tile.shift);
     set_word(e, e->tiles, record, TILE_STEPS, count);
     set_word(e, e->tiles, record, TILE_KEY, tile.key);
     set_word(e, e->tiles, record, TILE_HEAD, tile.head);
     set_word(e, e->tiles, record, TILE_ZERO, zero);
-    arrive(e, e->tile_full, zero);
-    weft_kval slot = kv_slot(e, tile_number), at = times(e, slot, e->kv_bytes);
+    weft_mbarrier_arrive(e->k, e->tile_full, zero);
+    weft_kval slot = kv_slot(e, tile_number), at = weft_k_times(e->k, slot, e->kv_bytes);
     weft_mbarrier_wait(k, e->kv_empty, slot, other(e, kv_parity(e, tile_number)));
     weft_mbarrier_emit(k, WEFT_K_mbarrier_expect, e->kv_full, slot, 2 * e->kv_bytes);
-    load_boxes(e, e->k_memory, at, e->kv_box, e->map_k, e->kv_full, slot, tile.key, tile.head);
-    load_boxes(e, e->v_memory, at, e->kv_box, e->map_v, e->kv_full, slot, tile.key, tile.head);
+    weft_backward_load(e->b, e->k_memory, at, e->kv_box, e->map_k, e->kv_full, slot, tile.key, tile.head);
+    weft_backward_load(e->b, e->v_memory, at, e->kv_box, e->map_v, e->kv_full, slot, tile.key, tile.head);
     weft_k_set(k, head, weft_k_mul(k, tile.head, e->group));
     weft_k_set(k, query_tile, start);
     weft_kval from = weft_k_get(k, steps), n = weft_k_for(k, from, weft_k_add(k, from, count), one, 0);
@@ -219,7 +209,7 @@ static void emit_producer(key_kernel *e) {
     weft_k_set(k, head, weft_k_add(k, weft_k_get(k, head), weft_k_select(k, again, one, zero)));
     weft_k_end(k);
     weft_k_set(k, steps, weft_k_add(k, from, count));
-    weft_k_set(k, phase, bits(e, plus(e, tile_number, 1), 3));
+    weft_k_set(k, phase, weft_k_bits(e->k, weft_k_plus(e->k, tile_number, 1), 3));
     weft_k_end(k);
 }
 
@@ -228,39 +218,30 @@ static void emit_producer(key_kernel *e) {
 typedef struct consumer {
     const key_kernel *e;
     weft_kernel *k;
-    weft_kval number, lane, warp, thread; /* thread: of the warpgroup */
+    weft_consumer_place at;
     weft_kval dk, dv;
     weft_kval phase;                     /* of tiles; a value */
     weft_kval k_rows, v_rows, k_columns; /* of the tile */
     weft_kval ds_row, ds_part, out_at;
 } consumer;
 
-static weft_kval get(const consumer *c, weft_kval regs, int i) {
-    return weft_k_get_at(c->k, regs, weft_k_index(c->k, i));
-}
-static void set(const consumer *c, weft_kval regs, int i, weft_kval value) {
-    weft_k_set_at(c->k, regs, weft_k_index(c->k, i), value);
-}
-static weft_kval real(const consumer *c, double value) { return weft_k_float(c->k, WEFT_F32, value); }
 /* Barrier first + 2 slot + which. */
 static weft_kval barrier_id(const consumer *c, int first, weft_kval slot, weft_kval which) {
-    return weft_k_add(c->k, plus(c->e, times(c->e, slot, 2), first), which);
+    return weft_k_add(c->k, weft_k_plus(c->k, weft_k_times(c->k, slot, 2), first), which);
 }
-static weft_kval not_own(const consumer *c) { return weft_k_sub(c->k, number(c->e, 1), c->number); }
-static void wait_tiles(const consumer *c, int count, const weft_kval *tiles, int in_flight) {
-    weft_k_effect(c->k, WEFT_K_mma_wait, count, tiles, in_flight, 0);
-}
+static weft_kval not_own(const consumer *c) { return weft_k_sub(c->k, weft_k_index(c->k, 1), c->at.number); }
 
 /* The lane, through memory: so no compiler keeps addresses that follow from it in registers over the steps. */
 static weft_kval late_lane(const consumer *c) {
-    return weft_k_add(c->k, c->lane, word(c->e, c->e->tiles, c->phase, TILE_ZERO));
+    return weft_k_add(c->k, c->at.lane, word(c->e, c->e->tiles, c->phase, TILE_ZERO));
 }
 
 /* Two neighbouring statistics of queries 8 j + 2 (lane % 4). */
 static weft_kval statistics(const consumer *c, weft_kval memory, weft_kval slot, int j) {
     const key_kernel *e = c->e;
-    weft_kval at = weft_k_add(c->k, times(e, slot, e->statistics), times(e, bits(e, c->lane, 3), 2));
-    weft_kval pair = weft_k_load(c->k, memory, plus(e, at, 8 * j), 2, WEFT_KNONE, WEFT_KNONE);
+    weft_kval at = weft_k_add(c->k, weft_k_times(e->k, slot, e->statistics),
+                              weft_k_times(e->k, weft_k_bits(e->k, c->at.lane, 3), 2));
+    weft_kval pair = weft_k_load(c->k, memory, weft_k_plus(e->k, at, 8 * j), 2, WEFT_KNONE, WEFT_KNONE);
     if (!c->k->failed) c->k->instrs[pair].align_bytes = 8;
     return pair;
 }
@@ -271,19 +252,22 @@ static void mask(const consumer *c, weft_kval s, weft_kval record) {
     const weft_backward *b = e->b;
     weft_kernel *k = c->k;
     weft_kval flags = word(e, e->steps, record, STEP_FLAGS);
-    weft_k_if(k, weft_k_ne(k, bits(e, flags, FLAG_MASKED), number(e, 0)));
-    weft_kval row = weft_k_add(k, times(e, c->number, WEFT_BACKWARD_ROWS),
-                               weft_k_add(k, times(e, c->warp, 16), weft_k_div(k, c->lane, number(e, 4))));
+    weft_k_if(k, weft_k_ne(k, weft_k_bits(e->k, flags, FLAG_MASKED), weft_k_index(e->k, 0)));
+    weft_kval row =
+        weft_k_add(k, weft_k_times(e->k, c->at.number, WEFT_BACKWARD_ROWS),
+                   weft_k_add(k, weft_k_times(e->k, c->at.warp, 16), weft_k_div(k, c->at.lane, weft_k_index(e->k, 4))));
     weft_kval key = weft_k_add(k, word(e, e->tiles, c->phase, TILE_KEY), row);
-    weft_kval query = weft_k_add(k, word(e, e->steps, record, STEP_QUERY), times(e, bits(e, c->lane, 3), 2));
+    weft_kval query =
+        weft_k_add(k, word(e, e->steps, record, STEP_QUERY), weft_k_times(e->k, weft_k_bits(e->k, c->at.lane, 3), 2));
     query = weft_k_add(k, query, weft_k_sub(k, e->s, e->t));
     for (int h = 0; h < 2; h++) { /* queries below `low` do not see the key */
-        weft_kval own = plus(e, key, 8 * h), low = b->causal ? weft_k_sub(k, own, query) : number(e, 0);
-        low = weft_k_select(k, weft_k_le(k, e->s, own), number(e, 1 << 30), low);
+        weft_kval own = weft_k_plus(e->k, key, 8 * h),
+                  low = b->causal ? weft_k_sub(k, own, query) : weft_k_index(e->k, 0);
+        low = weft_k_select(k, weft_k_le(k, e->s, own), weft_k_index(e->k, 1 << 30), low);
         for (int j = 0; j < b->bm / 4; j++) {
             int r = j / 2 * 4 + 2 * h + j % 2;
-            weft_kval hidden = weft_k_lt(k, number(e, 8 * (j / 2) + j % 2), low);
-            set(c, s, r, weft_k_select(k, hidden, real(c, -INFINITY), get(c, s, r)));
+            weft_kval hidden = weft_k_lt(k, weft_k_index(e->k, 8 * (j / 2) + j % 2), low);
+            weft_k_set_reg(c->k, s, r, weft_k_select(k, hidden, weft_k_f32(c->k, -INFINITY), weft_k_reg(c->k, s, r)));
         }
     }
     weft_k_end(k);
@@ -292,17 +276,18 @@ static void mask(const consumer *c, weft_kval s, weft_kval record) {
 static void make_weights(const consumer *c, weft_kval s, weft_kval p, weft_kval slot) {
     const weft_backward *b = c->e->b;
     weft_kernel *k = c->k;
-    weft_kval scale = real(c, b->scale * 1.4426950408889634);
+    weft_kval scale = weft_k_f32(c->k, b->scale * 1.4426950408889634);
     for (int j = 0; j < b->bm / 8; j++) {
         weft_kval l = statistics(c, c->e->lse_memory, slot, j);
         for (int i = 0; i < 4; i++) {
             weft_kval shift = weft_k_unary(k, WEFT_K_neg, weft_k_extract(k, l, i % 2));
-            weft_kval x = weft_k_fma(k, get(c, s, 4 * j + i), scale, shift);
-            set(c, s, 4 * j + i, weft_k_unary(k, WEFT_K_exp2_fast, x));
+            weft_kval x = weft_k_fma(k, weft_k_reg(c->k, s, 4 * j + i), scale, shift);
+            weft_k_set_reg(c->k, s, 4 * j + i, weft_k_unary(k, WEFT_K_exp2_fast, x));
         }
     }
     for (int i = 0; i < b->bm / 4; i++)
-        set(c, p, i, weft_wgmma_pack(k, get(c, s, 2 * i), get(c, s, 2 * i + 1), b->dtype));
+        weft_k_set_reg(c->k, p, i,
+                       weft_wgmma_pack(k, weft_k_reg(c->k, s, 2 * i), weft_k_reg(c->k, s, 2 * i + 1), b->dtype));
 }
 
 static weft_kval half_of(const consumer *c, weft_kval packed, int half) {
@@ -318,12 +303,12 @@ static void make_slopes(const consumer *c, weft_kval p, weft_kval dp, weft_kval 
         weft_kval delta = statistics(c, c->e->delta_memory, slot, j);
         for (int h = 0; h < 2; h++) {
             int at = j / 2 * 4 + j % 2 * 2 + h;
-            weft_kval weight = get(c, p, at), x[2];
+            weft_kval weight = weft_k_reg(c->k, p, at), x[2];
             for (int i = 0; i < 2; i++) {
-                weft_kval slope = weft_k_sub(k, get(c, dp, 4 * j + 2 * h + i), weft_k_extract(k, delta, i));
+                weft_kval slope = weft_k_sub(k, weft_k_reg(c->k, dp, 4 * j + 2 * h + i), weft_k_extract(k, delta, i));
                 x[i] = weft_k_mul(k, half_of(c, weight, i), slope);
             }
-            set(c, ds, at, weft_wgmma_pack(k, x[0], x[1], b->dtype));
+            weft_k_set_reg(c->k, ds, at, weft_wgmma_pack(k, x[0], x[1], b->dtype));
         }
     }
 }
@@ -333,22 +318,22 @@ static void share_slopes(const consumer *c, weft_kval ds, weft_kval slot, bool f
     const key_kernel *e = c->e;
     weft_kernel *k = c->k;
     named(e, WEFT_K_named_sync, barrier_id(c, DS_READ, slot, not_own(c)), 256);
-    weft_kval row = weft_k_add(k, c->ds_row, times(e, slot, e->ds_bytes));
+    weft_kval row = weft_k_add(k, c->ds_row, weft_k_times(e->k, slot, e->ds_bytes));
     for (int i = 0; i < e->b->bm / 16; i++)
         weft_k_effect(k, WEFT_K_frag_store, 4,
-                      (weft_kval[]){ds, number(e, 4 * i), e->ds_memory,
-                                    weft_wgmma_place(k, row, c->lane, i, WEFT_BACKWARD_KEYS * 128)},
+                      (weft_kval[]){ds, weft_k_index(e->k, 4 * i), e->ds_memory,
+                                    weft_wgmma_place(k, row, c->at.lane, i, WEFT_BACKWARD_KEYS * 128)},
                       WEFT_FRAGMENT_X4, 0);
-    effect(e, WEFT_K_fence_async, 0);
-    named(e, WEFT_K_named_arrive, barrier_id(c, DS_WRITTEN, slot, c->number), 256);
+    weft_k_event(e->k, WEFT_K_fence_async, 0);
+    named(e, WEFT_K_named_arrive, barrier_id(c, DS_WRITTEN, slot, c->at.number), 256);
     if (first) return;
-    weft_kval before = weft_k_xor(k, slot, number(e, 1));
+    weft_kval before = weft_k_xor(k, slot, weft_k_index(e->k, 1));
     named(e, WEFT_K_named_sync, barrier_id(c, DS_WRITTEN, before, not_own(c)), 256);
 }
 
 static void issue_queries(const consumer *c, weft_kval dq, weft_kval slot) {
     const key_kernel *e = c->e;
-    weft_kval at = weft_k_add(c->k, c->ds_part, times(e, slot, e->ds_bytes));
+    weft_kval at = weft_k_add(c->k, c->ds_part, weft_k_times(e->k, slot, e->ds_bytes));
     weft_kval ds = weft_wgmma_operand(c->k, e->ds_memory, at, WEFT_BACKWARD_KEYS * 128);
     weft_wgmma_across(c->k, weft_backward_unit(e->b, 64), WEFT_BACKWARD_KEYS, dq, ds, c->k_columns);
 }
@@ -357,7 +342,7 @@ static void issue_queries(const consumer *c, weft_kval dq, weft_kval slot) {
 static void put_four(const consumer *c, weft_kval dq, int i, weft_kval at, bool adds) {
     weft_kernel *k = c->k;
     weft_kval four = weft_k_constant_lanes(k, WEFT_F32, 0, 4);
-    for (int x = 0; x < 4; x++) four = weft_k_insert(k, four, x, get(c, dq, 4 * i + x));
+    for (int x = 0; x < 4; x++) four = weft_k_insert(k, four, x, weft_k_reg(c->k, dq, 4 * i + x));
     if (adds) {
         weft_k_effect(k, WEFT_K_atomic, 3, (weft_kval[]){c->e->sums, at, four}, WEFT_ATOMIC_ADD, 0);
         return;
@@ -375,7 +360,8 @@ static weft_kval read_four(const consumer *c, weft_kval at, weft_kval reads) {
 
 static void take_four(const consumer *c, weft_kval dq, int i, weft_kval four) {
     weft_kernel *k = c->k;
-    for (int x = 0; x < 4; x++) set(c, dq, 4 * i + x, weft_k_add(k, get(c, dq, 4 * i + x), weft_k_extract(k, four, x)));
+    for (int x = 0; x < 4; x++)
+        weft_k_set_reg(c->k, dq, 4 * i + x, weft_k_add(k, weft_k_reg(c->k, dq, 4 * i + x), weft_k_extract(k, four, x)));
 }
 
 /* The sums are complete: rows of dQ, two neighbouring columns a lane. */
@@ -385,23 +371,25 @@ static void store_queries(const consumer *c, weft_kval dq, weft_kval record) {
     weft_kernel *k = c->k;
     bool wide = b->width == 128;
     weft_kval lane = late_lane(c);
-    weft_kval r = weft_k_add(k, times(e, c->warp, 16), weft_k_div(k, lane, number(e, 4))),
-              column = times(e, bits(e, lane, 3), 2);
+    weft_kval r = weft_k_add(k, weft_k_times(e->k, c->at.warp, 16), weft_k_div(k, lane, weft_k_index(e->k, 4))),
+              column = weft_k_times(e->k, weft_k_bits(e->k, lane, 3), 2);
     if (wide)
-        column = weft_k_add(k, column, times(e, c->number, 64));
+        column = weft_k_add(k, column, weft_k_times(e->k, c->at.number, 64));
     else
-        r = weft_k_add(k, r, times(e, c->number, 64));
+        r = weft_k_add(k, r, weft_k_times(e->k, c->at.number, 64));
     weft_kval query = weft_k_add(k, word(e, e->steps, record, STEP_QUERY), r),
               line = weft_k_add(k, word(e, e->steps, record, STEP_LINE), r);
     for (int h = 0; h < 2; h++) {
-        weft_k_if(k, weft_k_lt(k, plus(e, query, 8 * h), e->t));
-        weft_kval at = weft_k_add(k, times(e, plus(e, line, 8 * h), b->columns), column);
+        weft_k_if(k, weft_k_lt(k, weft_k_plus(e->k, query, 8 * h), e->t));
+        weft_kval at = weft_k_add(k, weft_k_times(e->k, weft_k_plus(e->k, line, 8 * h), b->columns), column);
         for (int i = 0; i < 8; i++) {
             weft_kval pair = weft_k_constant_lanes(k, WEFT_F32, 0, 2);
             for (int x = 0; x < 2; x++)
-                pair = weft_k_insert(k, pair, x, weft_k_mul(k, get(c, dq, 4 * i + 2 * h + x), real(c, b->scale)));
-            if (b->columns < b->width) weft_k_if(k, weft_k_lt(k, plus(e, column, 8 * i), number(e, b->columns)));
-            weft_k_store(k, e->dq, plus(e, at, 8 * i), WEFT_KNONE, weft_k_convert(k, pair, b->dtype));
+                pair = weft_k_insert(
+                    k, pair, x, weft_k_mul(k, weft_k_reg(c->k, dq, 4 * i + 2 * h + x), weft_k_f32(c->k, b->scale)));
+            if (b->columns < b->width)
+                weft_k_if(k, weft_k_lt(k, weft_k_plus(e->k, column, 8 * i), weft_k_index(e->k, b->columns)));
+            weft_k_store(k, e->dq, weft_k_plus(e->k, at, 8 * i), WEFT_KNONE, weft_k_convert(k, pair, b->dtype));
             if (!k->failed) k->instrs[k->instr_count - 1].align_bytes = 4;
             if (b->columns < b->width) weft_k_end(k);
         }
@@ -410,8 +398,8 @@ static void store_queries(const consumer *c, weft_kval dq, weft_kval record) {
 }
 
 static void wait_queries(const consumer *c, weft_kval dq, weft_kval record, int in_flight) {
-    wait_tiles(c, 1, &dq, in_flight);
-    named(c->e, WEFT_K_named_arrive, barrier_id(c, DS_READ, bits(c->e, record, 1), c->number), 256);
+    weft_mma_wait_for(c->k, 1, &dq, in_flight);
+    named(c->e, WEFT_K_named_arrive, barrier_id(c, DS_READ, weft_k_bits(c->k, record, 1), c->at.number), 256);
 }
 
 /* An owner's sums: nobody else adds to these places, and each place is one lane's. The last addition reads the sums
@@ -419,20 +407,20 @@ static void wait_queries(const consumer *c, weft_kval dq, weft_kval record, int 
 static void add_owned(const consumer *c, weft_kval dq, weft_kval record, weft_kval at, int in_flight) {
     const key_kernel *e = c->e;
     weft_kernel *k = c->k;
-    weft_kval flags = word(e, e->steps, record, STEP_FLAGS), zero = number(e, 0), had[8];
-    weft_kval first = weft_k_ne(k, bits(e, flags, FLAG_FIRST), zero),
-              last = weft_k_ne(k, bits(e, flags, FLAG_LAST), zero),
-              reads = weft_k_eq(k, bits(e, flags, FLAG_FIRST | FLAG_LAST), number(e, FLAG_LAST));
-    for (int i = 0; i < 8; i++) had[i] = read_four(c, plus(e, at, 512 * i), reads);
+    weft_kval flags = word(e, e->steps, record, STEP_FLAGS), zero = weft_k_index(e->k, 0), had[8];
+    weft_kval first = weft_k_ne(k, weft_k_bits(e->k, flags, FLAG_FIRST), zero),
+              last = weft_k_ne(k, weft_k_bits(e->k, flags, FLAG_LAST), zero),
+              reads = weft_k_eq(k, weft_k_bits(e->k, flags, FLAG_FIRST | FLAG_LAST), weft_k_index(e->k, FLAG_LAST));
+    for (int i = 0; i < 8; i++) had[i] = read_four(c, weft_k_plus(e->k, at, 512 * i), reads);
     wait_queries(c, dq, record, in_flight);
     weft_k_if(k, last);
     for (int i = 0; i < 8; i++) take_four(c, dq, i, had[i]);
     store_queries(c, dq, record);
     weft_k_else(k);
     weft_k_if(k, first);
-    for (int i = 0; i < 8; i++) put_four(c, dq, i, plus(e, at, 512 * i), false);
+    for (int i = 0; i < 8; i++) put_four(c, dq, i, weft_k_plus(e->k, at, 512 * i), false);
     weft_k_else(k);
-    for (int i = 0; i < 8; i++) put_four(c, dq, i, plus(e, at, 512 * i), true);
+    for (int i = 0; i < 8; i++) put_four(c, dq, i, weft_k_plus(e->k, at, 512 * i), true);
     weft_k_end(k);
     weft_k_end(k);
 }
@@ -441,25 +429,26 @@ static void add_owned(const consumer *c, weft_kval dq, weft_kval record, weft_kv
 static void add_queries(const consumer *c, weft_kval dq, weft_kval n, int in_flight) {
     const key_kernel *e = c->e;
     weft_kernel *k = c->k;
-    weft_kval record = bits(e, n, STEPS - 1), row = word(e, e->steps, record, STEP_ROW);
+    weft_kval record = weft_k_bits(e->k, n, STEPS - 1), row = word(e, e->steps, record, STEP_ROW);
     weft_kval at =
-        weft_k_add(k, times(e, row, e->b->width), weft_k_add(k, times(e, c->number, 4096), times(e, c->thread, 4)));
+        weft_k_add(k, weft_k_times(e->k, row, e->b->width),
+                   weft_k_add(k, weft_k_times(e->k, c->at.number, 4096), weft_k_times(e->k, c->at.thread, 4)));
     if (e->b->owned) {
         add_owned(c, dq, record, at, in_flight);
         return;
     }
     wait_queries(c, dq, record, in_flight);
-    for (int i = 0; i < 8; i++) put_four(c, dq, i, plus(e, at, 512 * i), true);
+    for (int i = 0; i < 8; i++) put_four(c, dq, i, weft_k_plus(e->k, at, 512 * i), true);
 }
 
-static void take_turn(const consumer *c) { named(c->e, WEFT_K_named_sync, plus(c->e, c->number, TURN), 256); }
-static void pass_turn(const consumer *c) { named(c->e, WEFT_K_named_arrive, plus(c->e, not_own(c), TURN), 256); }
+static void take_turn(const consumer *c) { named(c->e, WEFT_K_named_sync, weft_k_plus(c->k, c->at.number, TURN), 256); }
+static void pass_turn(const consumer *c) { named(c->e, WEFT_K_named_arrive, weft_k_plus(c->k, not_own(c), TURN), 256); }
 
 static void emit_step(const consumer *c, weft_kval n, bool first) {
     const key_kernel *e = c->e;
     const weft_backward *b = e->b;
     weft_kernel *k = c->k;
-    weft_kval slot = bits(e, n, 1), parity = parity_of(e, n), q_at = times(e, slot, e->q_bytes);
+    weft_kval slot = weft_k_bits(e->k, n, 1), parity = parity_of(e, n), q_at = weft_k_times(e->k, slot, e->q_bytes);
     weft_kval s = weft_k_regs(k, WEFT_F32, 1, b->bm / 2), dp = weft_k_regs(k, WEFT_F32, 1, b->bm / 2),
               p = weft_k_regs(k, WEFT_U32, 1, b->bm / 4), ds = weft_k_regs(k, WEFT_U32, 1, b->bm / 4),
               dq = b->sums && !first ? weft_k_regs(k, WEFT_F32, 1, 32) : WEFT_KNONE;
@@ -469,34 +458,34 @@ static void emit_step(const consumer *c, weft_kval n, bool first) {
          early = b->way & WEFT_BACKWARD_EARLY_DV;
     weft_mbarrier_wait(k, e->q_full, slot, parity);
     if (scores || (all && first)) take_turn(c);
-    effect(e, WEFT_K_mma_fence, 0);
+    weft_k_event(e->k, WEFT_K_mma_fence, 0);
     weft_wgmma_inner(k, inner, b->width, s, c->k_rows, e->kv_box, q, e->q_box);
     weft_mbarrier_wait(k, e->do_full, slot, parity);
-    effect(e, WEFT_K_mma_fence, 0); /* again: a spin loop ended the block in which the first fence counts */
+    weft_k_event(e->k, WEFT_K_mma_fence, 0); /* again: a spin loop ended the block in which the first fence counts */
     weft_wgmma_inner(k, inner, b->width, dp, c->v_rows, e->kv_box, g, e->q_box);
     if (scores || all) pass_turn(c);
-    wait_tiles(c, 1, &s, 1);
-    mask(c, s, bits(e, n, STEPS - 1));
+    weft_mma_wait_for(c->k, 1, &s, 1);
+    mask(c, s, weft_k_bits(e->k, n, STEPS - 1));
     make_weights(c, s, p, slot);
     weft_kval do_rows = weft_wgmma_operand(k, e->do_memory, q_at, e->q_box);
     if (early) {
-        effect(e, WEFT_K_mma_fence, 0);
+        weft_k_event(e->k, WEFT_K_mma_fence, 0);
         weft_wgmma_outer(k, outer, b->bm, c->dv, p, do_rows, first);
     }
-    wait_tiles(c, 1, &dp, early);
+    weft_mma_wait_for(c->k, 1, &dp, early);
     make_slopes(c, p, dp, ds, slot);
     if (b->sums) share_slopes(c, ds, slot, first);
     if (all) take_turn(c);
-    effect(e, WEFT_K_mma_fence, 0);
-    if (b->sums && !first) issue_queries(c, dq, weft_k_xor(k, slot, number(e, 1)));
+    weft_k_event(e->k, WEFT_K_mma_fence, 0);
+    if (b->sums && !first) issue_queries(c, dq, weft_k_xor(k, slot, weft_k_index(e->k, 1)));
     weft_wgmma_outer(k, outer, b->bm, c->dk, ds, weft_wgmma_operand(k, e->q_memory, q_at, e->q_box), first);
     if (!early) weft_wgmma_outer(k, outer, b->bm, c->dv, p, do_rows, first);
-    if (b->sums && !first) add_queries(c, dq, plus(e, n, -1), early ? 1 : 2);
-    wait_tiles(c, 2, (weft_kval[]){c->dv, c->dk}, 0);
-    effect(e, WEFT_K_warp_sync, 0); /* every lane has read its statistics */
-    weft_k_if(k, weft_k_eq(k, c->lane, number(e, 0)));
-    arrive(e, e->q_empty, slot);
-    arrive(e, e->do_empty, slot);
+    if (b->sums && !first) add_queries(c, dq, weft_k_plus(e->k, n, -1), early ? 1 : 2);
+    weft_mma_wait_for(c->k, 2, (weft_kval[]){c->dv, c->dk}, 0);
+    weft_k_event(e->k, WEFT_K_warp_sync, 0); /* every lane has read its statistics */
+    weft_k_if(k, weft_k_eq(k, c->at.lane, weft_k_index(e->k, 0)));
+    weft_mbarrier_arrive(e->k, e->q_empty, slot);
+    weft_mbarrier_arrive(e->k, e->do_empty, slot);
     weft_k_end(k);
 }
 
@@ -504,65 +493,45 @@ static void emit_step(const consumer *c, weft_kval n, bool first) {
 static void send(const consumer *c, weft_kval sums, weft_kval map, double factor, weft_kval key, weft_kval head) {
     const key_kernel *e = c->e;
     weft_kernel *k = c->k;
-    weft_kval leader = weft_k_eq(k, c->thread, number(e, 0)), packed = weft_k_regs(k, WEFT_U32, 1, 4);
-    weft_kval own = plus(e, c->number, OWN_THREADS);
-    weft_kval lane = late_lane(c), row = weft_k_add(k, times(e, c->warp, 16), weft_k_rem(k, lane, number(e, 16)));
-    weft_kval out_row = weft_k_add(k, c->out_at, times(e, row, 128));
+    weft_kval leader = weft_k_eq(k, c->at.thread, weft_k_index(k, 0)), own = weft_k_plus(k, c->at.number, OWN_THREADS);
+    weft_kval lane = late_lane(c),
+              row = weft_k_add(k, weft_k_times(k, c->at.warp, 16), weft_k_rem(k, lane, weft_k_index(k, 16)));
+    weft_kval out_row = weft_k_add(k, c->out_at, weft_k_times(k, row, 128));
     weft_k_if(k, leader);
     weft_k_effect(k, WEFT_K_bulk_wait, 0, NULL, 0, 1);
     weft_k_end(k);
     named(e, WEFT_K_named_sync, own, 128);
-    for (int i = 0; i < e->b->width / 16; i++) {
-        for (int x = 0; x < 4; x++) {
-            weft_kval low = weft_k_mul(k, get(c, sums, 8 * i + 2 * x), real(c, factor)),
-                      high = weft_k_mul(k, get(c, sums, 8 * i + 2 * x + 1), real(c, factor));
-            set(c, packed, x, weft_wgmma_pack(k, low, high, e->b->dtype));
-        }
-        weft_k_effect(k, WEFT_K_frag_store, 4,
-                      (weft_kval[]){packed, number(e, 0), e->out_memory,
-                                    weft_wgmma_place(k, out_row, lane, i, WEFT_BACKWARD_ROWS * 128)},
-                      WEFT_FRAGMENT_X4, 0);
-    }
-    effect(e, WEFT_K_fence_async, 0);
+    weft_backward_stage(e->b, sums, factor, e->out_memory, out_row, lane, WEFT_BACKWARD_ROWS * 128);
     named(e, WEFT_K_named_sync, own, 128);
     weft_k_if(k, leader);
-    for (int half = 0; half < weft_backward_halves(e->b); half++)
-        weft_k_effect(k, WEFT_K_tensor_store, 6,
-                      (weft_kval[]){map, e->out_memory, plus(e, c->out_at, (int64_t)half * WEFT_BACKWARD_ROWS * 128),
-                                    number(e, 64 * half), key, head},
-                      0, 0);
-    effect(e, WEFT_K_bulk_commit, 0);
+    weft_backward_send(e->b, map, e->out_memory, c->out_at, WEFT_BACKWARD_ROWS * 128, key, head);
     weft_k_end(k);
 }
 
 /* Operands of the keys and values in buffer `slot`. */
 static void take_keys(consumer *c, weft_kval slot) {
     const key_kernel *e = c->e;
-    weft_kval at = times(e, slot, e->kv_bytes),
-              rows = weft_k_add(c->k, at, times(e, c->number, WEFT_BACKWARD_ROWS * 128));
+    weft_kval at = weft_k_times(e->k, slot, e->kv_bytes),
+              rows = weft_k_add(c->k, at, weft_k_times(e->k, c->at.number, WEFT_BACKWARD_ROWS * 128));
     c->k_rows = weft_wgmma_operand(c->k, e->k_memory, rows, 16);
     c->v_rows = weft_wgmma_operand(c->k, e->v_memory, rows, 16);
     if (!e->b->sums) return;
     /* dQ: consumers share the columns of a wide head, else the queries */
-    if (e->b->width == 128) at = weft_k_add(c->k, at, times(e, c->number, e->kv_box));
+    if (e->b->width == 128) at = weft_k_add(c->k, at, weft_k_times(e->k, c->at.number, e->kv_box));
     c->k_columns = weft_wgmma_operand(c->k, e->k_memory, at, e->kv_box);
 }
 
 static consumer make_consumer(const key_kernel *e, weft_kval thread) {
     weft_kernel *k = e->k;
-    consumer c = {.e = e, .k = k};
-    weft_kval group = weft_k_div(k, thread, number(e, 128));
-    group = weft_kernel_emit(k, WEFT_K_warp_uniform, weft_ktype_of(k, group), 1, &group, 0, 0);
-    c.number = plus(e, group, -1);
-    c.lane = weft_k_rem(k, thread, number(e, 32));
-    c.warp = weft_k_rem(k, weft_k_div(k, thread, number(e, 32)), number(e, 4));
-    c.thread = weft_k_rem(k, thread, number(e, 128));
-    weft_kval rows = times(e, c.number, WEFT_BACKWARD_ROWS * 128);
-    if (e->b->sums) c.ds_part = e->b->width == 128 ? number(e, 0) : times(e, c.number, WEFT_BACKWARD_KEYS * 128);
-    if (e->kv_buffers == 1) take_keys(&c, number(e, 0));
-    weft_kval row = weft_k_add(k, times(e, c.warp, 16), weft_k_rem(k, c.lane, number(e, 16)));
-    c.ds_row = weft_k_add(k, rows, times(e, row, 128));
-    c.out_at = times(e, c.number, (int64_t)e->out_bytes / WEFT_BACKWARD_CONSUMERS);
+    consumer c = {.e = e, .k = k, .at = weft_consumer_place_of(k, thread)};
+    weft_kval rows = weft_k_times(e->k, c.at.number, WEFT_BACKWARD_ROWS * 128);
+    if (e->b->sums)
+        c.ds_part =
+            e->b->width == 128 ? weft_k_index(e->k, 0) : weft_k_times(e->k, c.at.number, WEFT_BACKWARD_KEYS * 128);
+    if (e->kv_buffers == 1) take_keys(&c, weft_k_index(e->k, 0));
+    weft_kval row = weft_k_add(k, weft_k_times(e->k, c.at.warp, 16), weft_k_rem(k, c.at.lane, weft_k_index(e->k, 16)));
+    c.ds_row = weft_k_add(k, rows, weft_k_times(e->k, row, 128));
+    c.out_at = weft_k_times(e->k, c.at.number, (int64_t)e->out_bytes / WEFT_BACKWARD_CONSUMERS);
     c.dk = weft_k_regs(k, WEFT_F32, 1, e->b->width / 2);
     c.dv = weft_k_regs(k, WEFT_F32, 1, e->b->width / 2);
     return c;
@@ -572,21 +541,22 @@ static void emit_consumer(const key_kernel *e, weft_kval thread) {
     const weft_backward *b = e->b;
     weft_kernel *k = e->k;
     consumer c = make_consumer(e, thread);
-    weft_kval zero = number(e, 0), one = number(e, 1), phase = weft_k_var(k, zero), done = weft_k_var(k, zero);
+    weft_kval zero = weft_k_index(e->k, 0), one = weft_k_index(e->k, 1), phase = weft_k_var(k, zero),
+              done = weft_k_var(k, zero);
     if (b->sums)
         for (int buffer = 0; buffer < 2; buffer++)
-            named(e, WEFT_K_named_arrive, barrier_id(&c, DS_READ, number(e, buffer), c.number), 256);
+            named(e, WEFT_K_named_arrive, barrier_id(&c, DS_READ, weft_k_index(e->k, buffer), c.at.number), 256);
     if (b->way & (WEFT_BACKWARD_TURNS_SCORES | WEFT_BACKWARD_TURNS_ALL)) { /* consumer 0 has the first turn */
-        weft_k_if(k, weft_k_eq(k, c.number, one));
+        weft_k_if(k, weft_k_eq(k, c.at.number, one));
         pass_turn(&c);
         weft_k_end(k);
     }
     weft_k_while(k);
     weft_kval tile_number = weft_k_get(k, phase), slot = kv_slot(e, tile_number);
-    c.phase = bits(e, tile_number, 1);
+    c.phase = weft_k_bits(e->k, tile_number, 1);
     weft_mbarrier_wait(k, e->tile_full, zero, weft_k_convert(k, c.phase, WEFT_U32));
     weft_kval steps = word(e, e->tiles, c.phase, TILE_STEPS);
-    arrive(e, e->tile_empty, zero);
+    weft_mbarrier_arrive(e->k, e->tile_empty, zero);
     weft_k_test(k, weft_k_ne(k, steps, zero));
     weft_mbarrier_wait(k, e->kv_full, slot, kv_parity(e, tile_number));
     if (e->kv_buffers == 2) take_keys(&c, slot);
@@ -598,22 +568,24 @@ static void emit_consumer(const key_kernel *e, weft_kval thread) {
     weft_k_set(k, done, end);
     if (b->way & WEFT_BACKWARD_TURNS_ALL) pass_turn(&c);
     if (b->sums) { /* dQ of the last step */
-        weft_kval last = plus(e, end, -1), buffer = bits(e, last, 1), dq = weft_k_regs(k, WEFT_F32, 1, 32);
+        weft_kval last = weft_k_plus(e->k, end, -1), buffer = weft_k_bits(e->k, last, 1),
+                  dq = weft_k_regs(k, WEFT_F32, 1, 32);
         named(e, WEFT_K_named_sync, barrier_id(&c, DS_WRITTEN, buffer, not_own(&c)), 256);
-        effect(e, WEFT_K_mma_fence, 0);
+        weft_k_event(e->k, WEFT_K_mma_fence, 0);
         issue_queries(&c, dq, buffer);
         add_queries(&c, dq, last, 0);
     }
-    weft_k_if(k, weft_k_eq(k, c.lane, zero));
-    arrive(e, e->kv_empty, slot);
+    weft_k_if(k, weft_k_eq(k, c.at.lane, zero));
+    weft_mbarrier_arrive(e->k, e->kv_empty, slot);
     weft_k_end(k);
-    weft_kval key = weft_k_add(k, word(e, e->tiles, c.phase, TILE_KEY), times(e, c.number, WEFT_BACKWARD_ROWS)),
+    weft_kval key = weft_k_add(k, word(e, e->tiles, c.phase, TILE_KEY),
+                               weft_k_times(e->k, c.at.number, WEFT_BACKWARD_ROWS)),
               head = word(e, e->tiles, c.phase, TILE_HEAD);
     send(&c, c.dv, e->map_dv, 1, key, head);
     send(&c, c.dk, e->map_dk, b->scale, key, head);
-    weft_k_set(k, phase, bits(e, plus(e, tile_number, 1), 3));
+    weft_k_set(k, phase, weft_k_bits(e->k, weft_k_plus(e->k, tile_number, 1), 3));
     weft_k_end(k);
-    weft_k_if(k, weft_k_eq(k, c.thread, zero));
+    weft_k_if(k, weft_k_eq(k, c.at.thread, zero));
     weft_k_effect(k, WEFT_K_bulk_wait, 0, NULL, 0, 1);
     weft_k_end(k);
 }
@@ -663,19 +635,19 @@ static void make_memory(key_kernel *e) {
 }
 
 static void init(const key_kernel *e, weft_kval barrier, int index, int arrivals) {
-    weft_mbarrier_emit(e->k, WEFT_K_mbarrier_init, barrier, number(e, index), arrivals);
+    weft_mbarrier_emit(e->k, WEFT_K_mbarrier_init, barrier, weft_k_index(e->k, index), arrivals);
 }
 
 static void init_barriers(const key_kernel *e, weft_kval thread) {
     const int warps = 4 * WEFT_BACKWARD_CONSUMERS;
-    weft_k_if(e->k, weft_k_eq(e->k, thread, number(e, 0)));
+    weft_k_if(e->k, weft_k_eq(e->k, thread, weft_k_index(e->k, 0)));
     for (int s = 0; s < STAGES; s++) {
         init(e, e->q_full, s, 1), init(e, e->q_empty, s, warps);
         init(e, e->do_full, s, 1), init(e, e->do_empty, s, warps);
     }
     for (int s = 0; s < e->kv_buffers; s++) init(e, e->kv_full, s, 1), init(e, e->kv_empty, s, warps);
     init(e, e->tile_full, 0, 1), init(e, e->tile_empty, 0, 32 * warps);
-    effect(e, WEFT_K_mbarrier_init_fence, 0);
+    weft_k_event(e->k, WEFT_K_mbarrier_init_fence, 0);
     weft_k_end(e->k);
     weft_k_barrier(e->k);
 }
@@ -691,11 +663,9 @@ void weft_backward_keys(weft_backward *b) {
     e.statistics = (b->bm + 31) / 32 * 32;
     e.ds_bytes = b->bm / 64 * WEFT_BACKWARD_KEYS * 128;
     e.out_bytes = WEFT_BACKWARD_CONSUMERS * halves * WEFT_BACKWARD_ROWS * 128;
-    k->threads = WEFT_BACKWARD_THREADS;
-    k->registers = 65536 / k->threads / 8 * 8;
     weft_dim tiles = weft_dim_multiply(dims, weft_dim_divide_ceil(dims, b->keys, WEFT_BACKWARD_KEYS), b->key_heads);
     if (b->owned) tiles = b->key_heads;
-    k->grid = weft_dim_minimum(dims, tiles, b->request->capability->multiprocessors);
+    weft_backward_start(b, tiles);
     make_arguments(&e);
     make_memory(&e);
     weft_kval thread = weft_k_thread(k);
@@ -706,7 +676,7 @@ void weft_backward_keys(weft_backward *b) {
     e.together = weft_backward_together(b, b->key_heads, each);
     init_barriers(&e, thread);
     weft_k_effect(k, WEFT_K_role, 0, NULL, 1, weft_backward_give(b));
-    weft_k_if(k, weft_k_eq(k, thread, number(&e, 0)));
+    weft_k_if(k, weft_k_eq(k, thread, weft_k_index(e.k, 0)));
     emit_producer(&e);
     weft_k_end(k);
     weft_k_effect(k, WEFT_K_role, 0, NULL, WEFT_BACKWARD_CONSUMERS, weft_backward_take(b));

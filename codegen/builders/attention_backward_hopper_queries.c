@@ -23,13 +23,6 @@ typedef struct query_kernel {
     int kv_bytes, kv_box, q_bytes, q_box;                /* q: of one consumer */
 } query_kernel;
 
-static weft_kval number(const query_kernel *e, int64_t value) { return weft_k_index(e->k, value); }
-static weft_kval plus(const query_kernel *e, weft_kval x, int64_t y) { return weft_k_add(e->k, x, number(e, y)); }
-static weft_kval times(const query_kernel *e, weft_kval x, int64_t y) { return weft_k_mul(e->k, x, number(e, y)); }
-static void effect(const query_kernel *e, weft_kop op, int64_t i) { weft_k_effect(e->k, op, 0, NULL, i, 0); }
-static void arrive(const query_kernel *e, weft_kval barrier, weft_kval index) {
-    weft_mbarrier_emit(e->k, WEFT_K_mbarrier_arrive, barrier, index, 0);
-}
 static weft_kval as_parity(const query_kernel *e, weft_kval phase) { return weft_k_convert(e->k, phase, WEFT_U32); }
 
 typedef struct query_tile {
@@ -40,33 +33,27 @@ static query_tile place(const query_kernel *e, weft_kval t) {
     weft_kernel *k = e->k;
     if (e->b->causal) { /* tiles get shorter: no block shall always have the longer ones of a round */
         weft_kval round = weft_k_div(k, t, e->stride), own = weft_k_rem(k, t, e->stride);
-        weft_kval end = weft_k_mul(k, plus(e, round, 1), e->stride), odd = weft_k_and(k, round, number(e, 1));
-        weft_kval turns =
-            weft_k_and(k, weft_k_eq(k, odd, number(e, 1)), weft_k_le(k, end, weft_k_mul(k, e->tiles, e->heads)));
-        t = weft_k_select(k, turns, weft_k_sub(k, plus(e, end, -1), own), t);
+        weft_kval end = weft_k_mul(k, weft_k_plus(e->k, round, 1), e->stride),
+                  odd = weft_k_and(k, round, weft_k_index(e->k, 1));
+        weft_kval turns = weft_k_and(k, weft_k_eq(k, odd, weft_k_index(e->k, 1)),
+                                     weft_k_le(k, end, weft_k_mul(k, e->tiles, e->heads)));
+        t = weft_k_select(k, turns, weft_k_sub(k, weft_k_plus(e->k, end, -1), own), t);
     }
     weft_kval from = weft_k_mul(k, weft_k_div(k, t, weft_k_mul(k, e->together, e->tiles)), e->together);
     weft_kval width = weft_k_min(k, e->together, weft_k_sub(k, e->heads, from)),
               rest = weft_k_sub(k, t, weft_k_mul(k, from, e->tiles));
-    weft_kval tile = weft_k_sub(k, plus(e, e->tiles, -1), weft_k_div(k, rest, width));
-    query_tile place = {.query = times(e, tile, TILE), .head = weft_k_add(k, from, weft_k_rem(k, rest, width))};
+    weft_kval tile = weft_k_sub(k, weft_k_plus(e->k, e->tiles, -1), weft_k_div(k, rest, width));
+    query_tile place = {.query = weft_k_times(e->k, tile, TILE),
+                        .head = weft_k_add(k, from, weft_k_rem(k, rest, width))};
     weft_kval keys = e->s;
-    if (e->b->causal) keys = weft_k_min(k, e->s, weft_k_add(k, plus(e, place.query, TILE), weft_k_sub(k, e->s, e->t)));
-    keys = weft_k_max(k, number(e, 0), plus(e, keys, WEFT_BACKWARD_KEYS - 1));
-    place.blocks = weft_k_div(k, keys, number(e, WEFT_BACKWARD_KEYS));
+    if (e->b->causal)
+        keys = weft_k_min(k, e->s, weft_k_add(k, weft_k_plus(e->k, place.query, TILE), weft_k_sub(k, e->s, e->t)));
+    keys = weft_k_max(k, weft_k_index(e->k, 0), weft_k_plus(e->k, keys, WEFT_BACKWARD_KEYS - 1));
+    place.blocks = weft_k_div(k, keys, weft_k_index(e->k, WEFT_BACKWARD_KEYS));
     return place;
 }
 
 /* -- producer */
-
-static void load_boxes(const query_kernel *e, weft_kval memory, weft_kval at, int box, weft_kval map, weft_kval barrier,
-                       weft_kval index, weft_kval row, weft_kval head) {
-    for (int half = 0; half < weft_backward_halves(e->b); half++)
-        weft_k_effect(e->k, WEFT_K_tensor_load, 8,
-                      (weft_kval[]){memory, plus(e, at, (int64_t)half * box), map, barrier, index, number(e, 64 * half),
-                                    row, head},
-                      0, 0);
-}
 
 static void load_block(const query_kernel *e, const weft_ring *ring, weft_kval memory, weft_kval map, weft_kval key,
                        weft_kval head) {
@@ -74,14 +61,15 @@ static void load_block(const query_kernel *e, const weft_ring *ring, weft_kval m
     weft_kval slot = weft_ring_slot(k, ring);
     weft_ring_wait_empty(k, ring);
     weft_ring_expect(k, ring, e->kv_bytes);
-    load_boxes(e, memory, times(e, slot, e->kv_bytes), e->kv_box, map, ring->full, slot, key, head);
+    weft_backward_load(e->b, memory, weft_k_times(e->k, slot, e->kv_bytes), e->kv_box, map, ring->full, slot, key,
+                       head);
     weft_ring_advance(k, ring);
 }
 
 static void emit_producer(const query_kernel *e) {
     weft_kernel *k = e->k;
     weft_ring k_ring = weft_ring_begin(k, &e->k_ring), v_ring = weft_ring_begin(k, &e->v_ring);
-    weft_kval zero = number(e, 0), one = number(e, 1), phase = weft_k_var(k, zero);
+    weft_kval zero = weft_k_index(e->k, 0), one = weft_k_index(e->k, 1), phase = weft_k_var(k, zero);
     weft_kval t = weft_k_for(k, e->first, weft_k_mul(k, e->tiles, e->heads), e->stride, 0);
     weft_kval parity = as_parity(e, weft_k_xor(k, weft_k_get(k, phase), one));
     query_tile tile = place(e, t);
@@ -89,13 +77,14 @@ static void emit_producer(const query_kernel *e) {
     weft_mbarrier_wait(k, e->q_empty, zero, parity);
     weft_mbarrier_emit(k, WEFT_K_mbarrier_expect, e->q_full, zero, SIDES * WEFT_BACKWARD_CONSUMERS * e->q_bytes);
     for (int w = 0; w < WEFT_BACKWARD_CONSUMERS; w++) {
-        weft_kval row = plus(e, tile.query, WEFT_BACKWARD_ROWS * w), at = number(e, (int64_t)w * e->q_bytes);
-        load_boxes(e, e->q_memory, at, e->q_box, e->map_q, e->q_full, zero, row, tile.head);
-        load_boxes(e, e->do_memory, at, e->q_box, e->map_do, e->q_full, zero, row, tile.head);
-        load_boxes(e, e->o_memory, at, e->q_box, e->map_o, e->q_full, zero, row, tile.head);
+        weft_kval row = weft_k_plus(e->k, tile.query, WEFT_BACKWARD_ROWS * w),
+                  at = weft_k_index(e->k, (int64_t)w * e->q_bytes);
+        weft_backward_load(e->b, e->q_memory, at, e->q_box, e->map_q, e->q_full, zero, row, tile.head);
+        weft_backward_load(e->b, e->do_memory, at, e->q_box, e->map_do, e->q_full, zero, row, tile.head);
+        weft_backward_load(e->b, e->o_memory, at, e->q_box, e->map_o, e->q_full, zero, row, tile.head);
     }
     weft_kval i = weft_k_for(k, zero, tile.blocks, one, 0);
-    weft_kval key = times(e, weft_k_sub(k, plus(e, tile.blocks, -1), i), WEFT_BACKWARD_KEYS);
+    weft_kval key = weft_k_times(e->k, weft_k_sub(k, weft_k_plus(e->k, tile.blocks, -1), i), WEFT_BACKWARD_KEYS);
     load_block(e, &k_ring, e->k_memory, e->map_k, key, key_head);
     load_block(e, &v_ring, e->v_memory, e->map_v, key, key_head);
     weft_k_end(k);
@@ -108,27 +97,16 @@ static void emit_producer(const query_kernel *e) {
 typedef struct consumer {
     const query_kernel *e;
     weft_kernel *k;
-    weft_kval number, lane, warp, thread; /* thread: of the warpgroup */
-    weft_kval dq, l[2], delta[2];         /* l, delta: variables, of rows lane / 4 and lane / 4 + 8; l negated */
+    weft_consumer_place at;
+    weft_kval dq, l[2], delta[2]; /* l, delta: variables, of rows lane / 4 and lane / 4 + 8; l negated */
     weft_kval q_at, q_rows, do_rows;
     weft_kval row; /* the query of row lane / 4; a value */
     weft_ring k_ring, v_ring;
 } consumer;
 
-static weft_kval get(const consumer *c, weft_kval regs, int i) {
-    return weft_k_get_at(c->k, regs, weft_k_index(c->k, i));
-}
-static void set(const consumer *c, weft_kval regs, int i, weft_kval value) {
-    weft_k_set_at(c->k, regs, weft_k_index(c->k, i), value);
-}
-static weft_kval real(const consumer *c, double value) { return weft_k_float(c->k, WEFT_F32, value); }
-static void wait_tile(const consumer *c, weft_kval tile, int in_flight) {
-    weft_k_effect(c->k, WEFT_K_mma_wait, 1, &tile, in_flight, 0);
-}
-
 static void release(const consumer *c, const weft_ring *ring) {
-    weft_k_if(c->k, weft_k_eq(c->k, c->lane, number(c->e, 0)));
-    arrive(c->e, ring->empty, weft_ring_slot(c->k, ring));
+    weft_k_if(c->k, weft_k_eq(c->k, c->at.lane, weft_k_index(c->k, 0)));
+    weft_mbarrier_arrive(c->k, ring->empty, weft_ring_slot(c->k, ring));
     weft_k_end(c->k);
     weft_ring_advance(c->k, ring);
 }
@@ -138,23 +116,24 @@ static void make_weights(const consumer *c, weft_kval s, bool masked, weft_kval 
     const query_kernel *e = c->e;
     const weft_backward *b = e->b;
     weft_kernel *k = c->k;
-    weft_kval scale = real(c, b->scale * 1.4426950408889634);
+    weft_kval scale = weft_k_f32(c->k, b->scale * 1.4426950408889634);
     for (int h = 0; h < 2; h++) {
         weft_kval limit = WEFT_KNONE, l = weft_k_get(k, c->l[h]);
         if (masked) {
-            weft_kval last = plus(e, e->s, -1);
-            if (b->causal) last = weft_k_min(k, last, weft_k_add(k, plus(e, c->row, 8 * h), weft_k_sub(k, e->s, e->t)));
-            weft_kval column = times(e, weft_k_and(k, c->lane, number(e, 3)), 2);
+            weft_kval last = weft_k_plus(e->k, e->s, -1);
+            if (b->causal)
+                last = weft_k_min(k, last, weft_k_add(k, weft_k_plus(e->k, c->row, 8 * h), weft_k_sub(k, e->s, e->t)));
+            weft_kval column = weft_k_times(e->k, weft_k_and(k, c->at.lane, weft_k_index(e->k, 3)), 2);
             limit = weft_k_sub(k, last, weft_k_add(k, key, column));
         }
         for (int i = 0; i < WEFT_BACKWARD_KEYS / 4; i++) {
             int r = i / 2 * 4 + 2 * h + i % 2;
-            weft_kval x = get(c, s, r);
+            weft_kval x = weft_k_reg(c->k, s, r);
             if (masked) {
-                weft_kval hidden = weft_k_lt(k, limit, number(e, 8 * (i / 2) + i % 2));
-                x = weft_k_select(k, hidden, real(c, -INFINITY), x);
+                weft_kval hidden = weft_k_lt(k, limit, weft_k_index(e->k, 8 * (i / 2) + i % 2));
+                x = weft_k_select(k, hidden, weft_k_f32(c->k, -INFINITY), x);
             }
-            set(c, s, r, weft_k_unary(k, WEFT_K_exp2_fast, weft_k_fma(k, x, scale, l)));
+            weft_k_set_reg(c->k, s, r, weft_k_unary(k, WEFT_K_exp2_fast, weft_k_fma(k, x, scale, l)));
         }
     }
 }
@@ -166,30 +145,30 @@ static void emit_step(const consumer *c, bool first, bool masked, weft_kval key)
     const int keys = WEFT_BACKWARD_KEYS;
     weft_kval s = weft_k_regs(k, WEFT_F32, 1, keys / 2), dp = weft_k_regs(k, WEFT_F32, 1, keys / 2),
               ds = weft_k_regs(k, WEFT_U32, 1, keys / 4);
-    weft_kval k_at = times(e, weft_ring_slot(k, &c->k_ring), e->kv_bytes),
-              v_at = times(e, weft_ring_slot(k, &c->v_ring), e->kv_bytes);
+    weft_kval k_at = weft_k_times(e->k, weft_ring_slot(k, &c->k_ring), e->kv_bytes),
+              v_at = weft_k_times(e->k, weft_ring_slot(k, &c->v_ring), e->kv_bytes);
     weft_ring_wait_full(k, &c->k_ring);
-    effect(e, WEFT_K_mma_fence, 0);
+    weft_k_event(e->k, WEFT_K_mma_fence, 0);
     weft_wgmma_inner(k, weft_backward_unit(b, keys), b->width, s, c->q_rows, e->q_box,
                      weft_wgmma_operand(k, e->k_memory, k_at, 16), e->kv_box);
     weft_ring_wait_full(k, &c->v_ring);
-    effect(e, WEFT_K_mma_fence, 0);
+    weft_k_event(e->k, WEFT_K_mma_fence, 0);
     weft_wgmma_inner(k, weft_backward_unit(b, keys), b->width, dp, c->do_rows, e->q_box,
                      weft_wgmma_operand(k, e->v_memory, v_at, 16), e->kv_box);
-    wait_tile(c, s, 1);
+    weft_mma_wait_for(k, 1, &s, 1);
     make_weights(c, s, masked, key);
-    wait_tile(c, dp, 0);
+    weft_mma_wait_for(k, 1, &dp, 0);
     release(c, &c->v_ring);
     for (int i = 0; i < keys / 4; i++) {
         weft_kval delta = weft_k_get(k, c->delta[i % 2]), x[2];
         for (int n = 0; n < 2; n++)
-            x[n] = weft_k_mul(k, get(c, s, 2 * i + n), weft_k_sub(k, get(c, dp, 2 * i + n), delta));
-        set(c, ds, i, weft_wgmma_pack(k, x[0], x[1], b->dtype));
+            x[n] = weft_k_mul(k, weft_k_reg(c->k, s, 2 * i + n), weft_k_sub(k, weft_k_reg(c->k, dp, 2 * i + n), delta));
+        weft_k_set_reg(c->k, ds, i, weft_wgmma_pack(k, x[0], x[1], b->dtype));
     }
-    effect(e, WEFT_K_mma_fence, 0);
+    weft_k_event(e->k, WEFT_K_mma_fence, 0);
     weft_wgmma_outer(k, weft_backward_unit(b, b->width), keys, c->dq, ds,
                      weft_wgmma_operand(k, e->k_memory, k_at, e->kv_box), first);
-    wait_tile(c, c->dq, 0);
+    weft_mma_wait_for(k, 1, &c->dq, 0);
     release(c, &c->k_ring);
 }
 
@@ -198,32 +177,17 @@ static void send(const consumer *c, const query_tile *tile) {
     const query_kernel *e = c->e;
     const weft_backward *b = e->b;
     weft_kernel *k = c->k;
-    weft_kval packed = weft_k_regs(k, WEFT_U32, 1, 4), scale = real(c, b->scale);
-    weft_kval row = weft_k_add(k, times(e, c->warp, 16), weft_k_rem(k, c->lane, number(e, 16)));
-    weft_kval row_at = weft_k_add(k, c->q_at, times(e, row, 128));
-    for (int i = 0; i < b->width / 16; i++) {
-        for (int x = 0; x < 4; x++)
-            set(c, packed, x,
-                weft_wgmma_pack(k, weft_k_mul(k, get(c, c->dq, 8 * i + 2 * x), scale),
-                                weft_k_mul(k, get(c, c->dq, 8 * i + 2 * x + 1), scale), b->dtype));
-        weft_k_effect(
-            k, WEFT_K_frag_store, 4,
-            (weft_kval[]){packed, number(e, 0), e->q_memory, weft_wgmma_place(k, row_at, c->lane, i, e->q_box)},
-            WEFT_FRAGMENT_X4, 0);
-    }
-    effect(e, WEFT_K_fence_async, 0);
-    weft_kval id = plus(e, c->number, DQ_STAGED);
+    weft_kval row =
+        weft_k_add(k, weft_k_times(e->k, c->at.warp, 16), weft_k_rem(k, c->at.lane, weft_k_index(e->k, 16)));
+    weft_kval row_at = weft_k_add(k, c->q_at, weft_k_times(e->k, row, 128));
+    weft_backward_stage(c->e->b, c->dq, b->scale, e->q_memory, row_at, c->at.lane, e->q_box);
+    weft_kval id = weft_k_plus(e->k, c->at.number, DQ_STAGED);
     weft_k_effect(k, WEFT_K_named_sync, 1, &id, 128, 0);
-    weft_k_if(k, weft_k_eq(k, c->thread, number(e, 0)));
-    weft_kval query = weft_k_add(k, tile->query, times(e, c->number, WEFT_BACKWARD_ROWS));
-    for (int half = 0; half < weft_backward_halves(b); half++)
-        weft_k_effect(k, WEFT_K_tensor_store, 6,
-                      (weft_kval[]){e->map_dq, e->q_memory, plus(e, c->q_at, (int64_t)half * e->q_box),
-                                    number(e, 64 * half), query, tile->head},
-                      0, 0);
-    effect(e, WEFT_K_bulk_commit, 0);
+    weft_k_if(k, weft_k_eq(k, c->at.thread, weft_k_index(e->k, 0)));
+    weft_kval query = weft_k_add(k, tile->query, weft_k_times(e->k, c->at.number, WEFT_BACKWARD_ROWS));
+    weft_backward_send(c->e->b, e->map_dq, e->q_memory, c->q_at, e->q_box, query, tile->head);
     weft_k_effect(k, WEFT_K_bulk_wait, 0, NULL, 0, 1);
-    arrive(e, e->q_empty, number(e, 0));
+    weft_mbarrier_arrive(e->k, e->q_empty, weft_k_index(e->k, 0));
     weft_k_end(k);
 }
 
@@ -232,15 +196,17 @@ static void send(const consumer *c, const query_tile *tile) {
 static weft_kval delta_part(const consumer *c, int h) {
     const query_kernel *e = c->e;
     weft_kernel *k = c->k;
-    weft_kval row = plus(e, weft_k_add(k, times(e, c->warp, 16), weft_k_div(k, c->lane, number(e, 4))), 8 * h);
-    weft_kval row_at = weft_k_add(k, c->q_at, times(e, row, 128)), sum = WEFT_KNONE;
+    weft_kval row = weft_k_plus(
+        e->k, weft_k_add(k, weft_k_times(e->k, c->at.warp, 16), weft_k_div(k, c->at.lane, weft_k_index(e->k, 4))),
+        8 * h);
+    weft_kval row_at = weft_k_add(k, c->q_at, weft_k_times(e->k, row, 128)), sum = WEFT_KNONE;
     for (int piece = 0; piece < e->b->width / 8; piece += 4) {
-        weft_kval column = plus(e, weft_k_and(k, c->lane, number(e, 3)), piece % 8);
-        weft_kval inside = times(e, weft_k_xor(k, column, weft_k_and(k, row, number(e, 7))), 16);
-        weft_kval at = plus(e, weft_k_add(k, row_at, inside), (int64_t)(piece / 8) * e->q_box), x[2];
+        weft_kval column = weft_k_plus(e->k, weft_k_and(k, c->at.lane, weft_k_index(e->k, 3)), piece % 8);
+        weft_kval inside = weft_k_times(e->k, weft_k_xor(k, column, weft_k_and(k, row, weft_k_index(e->k, 7))), 16);
+        weft_kval at = weft_k_plus(e->k, weft_k_add(k, row_at, inside), (int64_t)(piece / 8) * e->q_box), x[2];
         for (int i = 0; i < 2; i++) {
             weft_kval memory = i ? e->o_memory : e->do_memory;
-            x[i] = weft_k_load(k, memory, weft_k_div(k, at, number(e, 2)), 8, WEFT_KNONE, WEFT_KNONE);
+            x[i] = weft_k_load(k, memory, weft_k_div(k, at, weft_k_index(e->k, 2)), 8, WEFT_KNONE, WEFT_KNONE);
             if (!k->failed) k->instrs[x[i]].align_bytes = 16;
             x[i] = weft_k_convert(k, x[i], WEFT_F32);
         }
@@ -257,13 +223,13 @@ static weft_kval delta_part(const consumer *c, int h) {
 static void make_statistics(const consumer *c, const query_tile *tile) {
     const query_kernel *e = c->e;
     weft_kernel *k = c->k;
-    weft_kval leader = weft_k_eq(k, weft_k_and(k, c->lane, number(e, 3)), number(e, 0));
+    weft_kval leader = weft_k_eq(k, weft_k_and(k, c->at.lane, weft_k_index(e->k, 3)), weft_k_index(e->k, 0));
     for (int h = 0; h < 2; h++) {
-        weft_kval row = plus(e, c->row, 8 * h), inside = weft_k_lt(k, row, e->t);
-        weft_kval l =
-            weft_k_load(k, e->lse, weft_k_add(k, weft_k_mul(k, tile->head, e->t), row), 1, inside, real(c, -INFINITY));
-        weft_kval none = weft_k_eq(k, l, real(c, -INFINITY)), delta = delta_part(c, h);
-        l = weft_k_select(k, none, real(c, INFINITY), weft_k_mul(k, l, real(c, 1.4426950408889634)));
+        weft_kval row = weft_k_plus(e->k, c->row, 8 * h), inside = weft_k_lt(k, row, e->t);
+        weft_kval l = weft_k_load(k, e->lse, weft_k_add(k, weft_k_mul(k, tile->head, e->t), row), 1, inside,
+                                  weft_k_f32(c->k, -INFINITY));
+        weft_kval none = weft_k_eq(k, l, weft_k_f32(c->k, -INFINITY)), delta = delta_part(c, h);
+        l = weft_k_select(k, none, weft_k_f32(c->k, INFINITY), weft_k_mul(k, l, weft_k_f32(c->k, 1.4426950408889634)));
         for (int distance = 1; distance <= 2; distance *= 2)
             delta = weft_k_add(k, delta, weft_k_shuffle_xor(k, delta, distance));
         weft_k_set(k, c->l[h], weft_k_unary(k, WEFT_K_neg, l));
@@ -280,55 +246,53 @@ static void make_statistics(const consumer *c, const query_tile *tile) {
 static void emit_steps(const consumer *c, const query_tile *tile) {
     const query_kernel *e = c->e;
     weft_kernel *k = c->k;
-    weft_kval one = number(e, 1), zero = number(e, 0), seen = e->s; /* keys that every row of this consumer sees */
-    weft_kval q0 = weft_k_add(k, tile->query, times(e, c->number, WEFT_BACKWARD_ROWS));
+    weft_kval one = weft_k_index(e->k, 1), zero = weft_k_index(e->k, 0),
+              seen = e->s; /* keys that every row of this consumer sees */
+    weft_kval q0 = weft_k_add(k, tile->query, weft_k_times(e->k, c->at.number, WEFT_BACKWARD_ROWS));
     if (e->b->causal) {
-        seen = weft_k_min(k, e->s, plus(e, weft_k_add(k, q0, weft_k_sub(k, e->s, e->t)), 1));
+        seen = weft_k_min(k, e->s, weft_k_plus(e->k, weft_k_add(k, q0, weft_k_sub(k, e->s, e->t)), 1));
         seen = weft_k_max(k, zero, seen);
     }
-    weft_kval open = weft_k_div(k, seen, number(e, WEFT_BACKWARD_KEYS)), last = plus(e, tile->blocks, -1);
+    weft_kval open = weft_k_div(k, seen, weft_k_index(e->k, WEFT_BACKWARD_KEYS)),
+              last = weft_k_plus(e->k, tile->blocks, -1);
     weft_k_if(k, weft_k_lt(k, zero, tile->blocks));
-    emit_step(c, true, true, times(e, last, WEFT_BACKWARD_KEYS));
+    emit_step(c, true, true, weft_k_times(e->k, last, WEFT_BACKWARD_KEYS));
     weft_kval masked = weft_k_max(k, zero, weft_k_sub(k, last, open));
     weft_kval i = weft_k_for(k, zero, masked, one, 0);
-    emit_step(c, false, true, times(e, weft_k_sub(k, plus(e, last, -1), i), WEFT_BACKWARD_KEYS));
+    emit_step(c, false, true, weft_k_times(e->k, weft_k_sub(k, weft_k_plus(e->k, last, -1), i), WEFT_BACKWARD_KEYS));
     weft_k_end(k);
     (void)weft_k_for(k, zero, weft_k_min(k, last, open), one, 0);
     emit_step(c, false, false, WEFT_KNONE);
     weft_k_end(k);
     weft_k_else(k);
-    for (int r = 0; r < e->b->width / 2; r++) set(c, c->dq, r, real(c, 0));
+    for (int r = 0; r < e->b->width / 2; r++) weft_k_set_reg(c->k, c->dq, r, weft_k_f32(c->k, 0));
     weft_k_end(k);
 }
 
 static void emit_consumer(const query_kernel *e, weft_kval thread) {
     weft_kernel *k = e->k;
-    consumer c = {.e = e, .k = k};
-    weft_kval zero = number(e, 0), group = weft_k_div(k, thread, number(e, 128));
-    group = weft_kernel_emit(k, WEFT_K_warp_uniform, weft_ktype_of(k, group), 1, &group, 0, 0);
-    c.number = plus(e, group, -1);
-    c.lane = weft_k_rem(k, thread, number(e, 32));
-    c.warp = weft_k_rem(k, weft_k_div(k, thread, number(e, 32)), number(e, 4));
-    c.thread = weft_k_rem(k, thread, number(e, 128));
-    c.q_at = times(e, c.number, e->q_bytes);
+    consumer c = {.e = e, .k = k, .at = weft_consumer_place_of(k, thread)};
+    weft_kval zero = weft_k_index(k, 0);
+    c.q_at = weft_k_times(e->k, c.at.number, e->q_bytes);
     c.q_rows = weft_wgmma_operand(k, e->q_memory, c.q_at, 16);
     c.do_rows = weft_wgmma_operand(k, e->do_memory, c.q_at, 16);
     c.dq = weft_k_regs(k, WEFT_F32, 1, e->b->width / 2);
     for (int h = 0; h < 2; h++) {
-        c.l[h] = weft_k_var(k, real(&c, 0));
-        c.delta[h] = weft_k_var(k, real(&c, 0));
+        c.l[h] = weft_k_var(k, weft_k_f32(c.k, 0));
+        c.delta[h] = weft_k_var(k, weft_k_f32(c.k, 0));
     }
     c.k_ring = weft_ring_begin(k, &e->k_ring), c.v_ring = weft_ring_begin(k, &e->v_ring);
     weft_kval phase = weft_k_var(k, zero);
     weft_kval t = weft_k_for(k, e->first, weft_k_mul(k, e->tiles, e->heads), e->stride, 0);
     query_tile tile = place(e, t);
-    c.row = weft_k_add(k, weft_k_add(k, tile.query, times(e, c.number, WEFT_BACKWARD_ROWS)),
-                       weft_k_add(k, times(e, c.warp, 16), weft_k_div(k, c.lane, number(e, 4))));
+    c.row =
+        weft_k_add(k, weft_k_add(k, tile.query, weft_k_times(e->k, c.at.number, WEFT_BACKWARD_ROWS)),
+                   weft_k_add(k, weft_k_times(e->k, c.at.warp, 16), weft_k_div(k, c.at.lane, weft_k_index(e->k, 4))));
     weft_mbarrier_wait(k, e->q_full, zero, as_parity(e, weft_k_get(k, phase)));
     make_statistics(&c, &tile);
     emit_steps(&c, &tile);
     send(&c, &tile);
-    weft_k_set(k, phase, weft_k_xor(k, weft_k_get(k, phase), number(e, 1)));
+    weft_k_set(k, phase, weft_k_xor(k, weft_k_get(k, phase), weft_k_index(e->k, 1)));
     weft_k_end(k);
 }
 
@@ -369,13 +333,13 @@ static void make_memory(query_kernel *e) {
 
 static void init_barriers(const query_kernel *e, weft_kval thread) {
     weft_kernel *k = e->k;
-    weft_kval zero = number(e, 0);
+    weft_kval zero = weft_k_index(e->k, 0);
     weft_k_if(k, weft_k_eq(k, thread, zero));
     weft_ring_init(k, &e->k_ring, 1, 4 * WEFT_BACKWARD_CONSUMERS);
     weft_ring_init(k, &e->v_ring, 1, 4 * WEFT_BACKWARD_CONSUMERS);
     weft_mbarrier_emit(k, WEFT_K_mbarrier_init, e->q_full, zero, 1);
     weft_mbarrier_emit(k, WEFT_K_mbarrier_init, e->q_empty, zero, WEFT_BACKWARD_CONSUMERS);
-    effect(e, WEFT_K_mbarrier_init_fence, 0);
+    weft_k_event(e->k, WEFT_K_mbarrier_init_fence, 0);
     weft_k_if(k, weft_k_eq(k, e->first, zero)); /* for the kernel of keys, which follows */
     weft_k_store(k, e->counters, zero, WEFT_KNONE, weft_k_integer(k, WEFT_I32, 0));
     weft_k_end(k);
@@ -390,10 +354,8 @@ void weft_backward_queries(weft_backward *b) {
     query_kernel e = {.b = b, .k = k};
     e.kv_box = WEFT_BACKWARD_KEYS * 128, e.kv_bytes = halves * e.kv_box;
     e.q_box = WEFT_BACKWARD_ROWS * 128, e.q_bytes = halves * e.q_box;
-    k->threads = WEFT_BACKWARD_THREADS;
-    k->registers = 65536 / k->threads / 8 * 8;
     weft_dim tiles = weft_dim_divide_ceil(dims, b->queries, TILE);
-    k->grid = weft_dim_minimum(dims, weft_dim_multiply(dims, tiles, b->heads), b->request->capability->multiprocessors);
+    weft_backward_start(b, weft_dim_multiply(dims, tiles, b->heads));
     make_arguments(&e);
     make_memory(&e);
     weft_kval thread = weft_k_thread(k);
@@ -405,7 +367,7 @@ void weft_backward_queries(weft_backward *b) {
     e.together = weft_backward_together(b, b->heads, weft_dim_multiply(dims, b->keys, 4 * b->width));
     init_barriers(&e, thread);
     weft_k_effect(k, WEFT_K_role, 0, NULL, 1, weft_backward_give(b));
-    weft_k_if(k, weft_k_eq(k, thread, number(&e, 0)));
+    weft_k_if(k, weft_k_eq(k, thread, weft_k_index(e.k, 0)));
     emit_producer(&e);
     weft_k_end(k);
     weft_k_effect(k, WEFT_K_role, 0, NULL, WEFT_BACKWARD_CONSUMERS, weft_backward_take(b));

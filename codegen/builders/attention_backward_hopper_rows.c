@@ -8,8 +8,6 @@
 
 #include <math.h>
 
-static weft_kval real(weft_backward *b, double value) { return weft_k_float(b->k, WEFT_F32, value); }
-
 static weft_kval wide_load(weft_kernel *k, weft_kval memory, weft_kval at, int lanes, weft_kval mask) {
     weft_kval value = weft_k_load(k, memory, at, lanes, mask, WEFT_KNONE);
     if (!k->failed) k->instrs[value].align_bytes = 16;
@@ -39,35 +37,35 @@ void weft_backward_prepare(weft_backward *b) {
               sums = b->owned ? WEFT_KNONE : weft_backward_temp(b, WEFT_BACKWARD_SUMS, WEFT_F32, true, "sums");
     k->threads = 256;
     k->grid = weft_dim_divide_floor(dims, weft_dim_multiply(dims, b->rows, b->heads), per_block);
-    weft_kval thread = weft_k_thread(k), block = weft_k_block(k), zero = weft_backward_index(b, 0);
-    weft_kval part = weft_k_rem(k, thread, weft_backward_index(b, lanes)),
-              row = weft_k_add(k, weft_k_mul(k, block, weft_backward_index(b, per_block)),
-                               weft_k_div(k, thread, weft_backward_index(b, lanes)));
+    weft_kval thread = weft_k_thread(k), block = weft_k_block(k), zero = weft_k_index(k, 0);
+    weft_kval part = weft_k_rem(k, thread, weft_k_index(k, lanes)),
+              row = weft_k_add(k, weft_k_mul(k, block, weft_k_index(k, per_block)),
+                               weft_k_div(k, thread, weft_k_index(k, lanes)));
     weft_kval rows = weft_k_extent(k, b->rows), queries = weft_k_extent(k, b->queries);
     weft_kval head = weft_k_div(k, row, rows), own = weft_k_sub(k, row, weft_k_mul(k, head, rows)),
               inside = weft_k_lt(k, own, queries), line = weft_k_add(k, weft_k_mul(k, head, queries), own);
     weft_kval leader = weft_k_eq(k, part, zero);
-    weft_kval column = weft_k_mul(k, part, weft_backward_index(b, 8)),
-              at = weft_k_add(k, weft_k_mul(k, line, weft_backward_index(b, b->columns)), column);
-    weft_kval there = weft_k_and(k, inside, weft_k_lt(k, column, weft_backward_index(b, b->columns)));
+    weft_kval column = weft_k_mul(k, part, weft_k_index(k, 8)),
+              at = weft_k_add(k, weft_k_mul(k, line, weft_k_index(k, b->columns)), column);
+    weft_kval there = weft_k_and(k, inside, weft_k_lt(k, column, weft_k_index(k, b->columns)));
     weft_kval sum = dot8(k, wide_load(k, o, at, 8, there), wide_load(k, g, at, 8, there));
     for (int distance = lanes / 2; distance > 0; distance /= 2)
         sum = weft_k_add(k, sum, weft_k_shuffle_xor(k, sum, distance));
     weft_k_if(k, leader);
-    weft_kval l = weft_k_load(k, lse, line, 1, inside, real(b, -INFINITY));
-    weft_kval none = weft_k_eq(k, l, real(b, -INFINITY));
+    weft_kval l = weft_k_load(k, lse, line, 1, inside, weft_k_f32(k, -INFINITY));
+    weft_kval none = weft_k_eq(k, l, weft_k_f32(k, -INFINITY));
     weft_k_store(k, lse2, row, WEFT_KNONE,
-                 weft_k_select(k, none, real(b, INFINITY), weft_k_mul(k, l, real(b, 1.4426950408889634))));
+                 weft_k_select(k, none, weft_k_f32(k, INFINITY), weft_k_mul(k, l, weft_k_f32(k, 1.4426950408889634))));
     weft_k_store(k, delta, row, WEFT_KNONE, sum);
     weft_k_end(k);
-    weft_k_if(k, weft_k_and(k, weft_k_eq(k, block, zero), weft_k_lt(k, thread, weft_backward_index(b, 2))));
+    weft_k_if(k, weft_k_and(k, weft_k_eq(k, block, zero), weft_k_lt(k, thread, weft_k_index(k, 2))));
     weft_k_store(k, counters, thread, WEFT_KNONE, weft_k_integer(k, WEFT_I32, 0));
     weft_k_end(k);
     if (b->owned) return; /* the first addition to a tile is a store */
-    weft_kval to = weft_k_add(k, weft_k_mul(k, row, weft_backward_index(b, b->width)),
-                              weft_k_mul(k, part, weft_backward_index(b, 4)));
+    weft_kval to =
+        weft_k_add(k, weft_k_mul(k, row, weft_k_index(k, b->width)), weft_k_mul(k, part, weft_k_index(k, 4)));
     for (int half = 0; half < 2; half++)
-        wide_store(k, sums, weft_k_add(k, to, weft_backward_index(b, (int64_t)half * 4 * lanes)),
+        wide_store(k, sums, weft_k_add(k, to, weft_k_index(k, (int64_t)half * 4 * lanes)),
                    weft_k_constant_lanes(k, WEFT_F32, 0, 4), 16);
 }
 
@@ -80,47 +78,45 @@ void weft_backward_finish(weft_backward *b) {
     k->threads = 128;
     k->grid = weft_dim_multiply(dims, weft_dim_multiply(dims, b->tiles, b->heads), 2);
     weft_kval tile_memory = weft_k_shared(k, b->dtype, 64 * PITCH);
-    weft_kval thread = weft_k_thread(k), block = weft_k_block(k), two = weft_backward_index(b, 2);
+    weft_kval thread = weft_k_thread(k), block = weft_k_block(k), two = weft_k_index(k, 2);
     weft_kval part = weft_k_rem(k, block, two), pair = weft_k_div(k, block, two), tiles = weft_k_extent(k, b->tiles);
     weft_kval tile = weft_k_rem(k, pair, tiles), head = weft_k_div(k, pair, tiles);
-    weft_kval lane = weft_k_rem(k, thread, weft_backward_index(b, 32)),
-              row = weft_k_add(
-                  k, weft_k_mul(k, weft_k_div(k, thread, weft_backward_index(b, 32)), weft_backward_index(b, 16)),
-                  weft_k_div(k, lane, weft_backward_index(b, 4)));
-    weft_kval from = weft_k_add(k, weft_k_mul(k, block, weft_backward_index(b, 4096)),
-                                weft_k_mul(k, thread, weft_backward_index(b, 4)));
-    weft_kval to = weft_k_add(k, weft_k_mul(k, row, weft_backward_index(b, PITCH)),
-                              weft_k_mul(k, weft_k_rem(k, lane, weft_backward_index(b, 4)), two));
+    weft_kval lane = weft_k_rem(k, thread, weft_k_index(k, 32)),
+              row = weft_k_add(k, weft_k_mul(k, weft_k_div(k, thread, weft_k_index(k, 32)), weft_k_index(k, 16)),
+                               weft_k_div(k, lane, weft_k_index(k, 4)));
+    weft_kval from =
+        weft_k_add(k, weft_k_mul(k, block, weft_k_index(k, 4096)), weft_k_mul(k, thread, weft_k_index(k, 4)));
+    weft_kval to = weft_k_add(k, weft_k_mul(k, row, weft_k_index(k, PITCH)),
+                              weft_k_mul(k, weft_k_rem(k, lane, weft_k_index(k, 4)), two));
     for (int i = 0; i < 8; i++) {
-        weft_kval x = wide_load(k, sums, weft_k_add(k, from, weft_backward_index(b, 512 * i)), 4, WEFT_KNONE);
+        weft_kval x = wide_load(k, sums, weft_k_add(k, from, weft_k_index(k, 512 * i)), 4, WEFT_KNONE);
         for (int h = 0; h < 2; h++) {
             weft_kval pair_of = weft_k_constant_lanes(k, WEFT_F32, 0, 2);
             for (int e = 0; e < 2; e++)
-                pair_of =
-                    weft_k_insert(k, pair_of, e, weft_k_mul(k, weft_k_extract(k, x, 2 * h + e), real(b, b->scale)));
-            wide_store(k, tile_memory, weft_k_add(k, to, weft_backward_index(b, 8 * i + 8 * PITCH * h)),
+                pair_of = weft_k_insert(k, pair_of, e,
+                                        weft_k_mul(k, weft_k_extract(k, x, 2 * h + e), weft_k_f32(k, b->scale)));
+            wide_store(k, tile_memory, weft_k_add(k, to, weft_k_index(k, 8 * i + 8 * PITCH * h)),
                        weft_k_convert(k, pair_of, b->dtype), 4);
         }
     }
     weft_k_barrier(k);
     bool wide = b->width == 128;
-    weft_kval q0 = weft_k_mul(k, tile, weft_backward_index(b, b->bm)), column = weft_backward_index(b, 0);
+    weft_kval q0 = weft_k_mul(k, tile, weft_k_index(k, b->bm)), column = weft_k_index(k, 0);
     if (wide)
-        column = weft_k_mul(k, part, weft_backward_index(b, 64));
+        column = weft_k_mul(k, part, weft_k_index(k, 64));
     else
-        q0 = weft_k_add(k, q0, weft_k_mul(k, part, weft_backward_index(b, 64)));
-    weft_kval queries = weft_k_extent(k, b->queries), chunk = weft_k_rem(k, thread, weft_backward_index(b, 8));
-    chunk = weft_k_mul(k, chunk, weft_backward_index(b, 8));
+        q0 = weft_k_add(k, q0, weft_k_mul(k, part, weft_k_index(k, 64)));
+    weft_kval queries = weft_k_extent(k, b->queries), chunk = weft_k_rem(k, thread, weft_k_index(k, 8));
+    chunk = weft_k_mul(k, chunk, weft_k_index(k, 8));
     column = weft_k_add(k, column, chunk);
     for (int i = 0; i < 4; i++) {
-        weft_kval r = weft_k_add(k, weft_k_div(k, thread, weft_backward_index(b, 8)), weft_backward_index(b, 16 * i)),
+        weft_kval r = weft_k_add(k, weft_k_div(k, thread, weft_k_index(k, 8)), weft_k_index(k, 16 * i)),
                   query = weft_k_add(k, q0, r);
-        weft_kval value = wide_load(
-            k, tile_memory, weft_k_add(k, weft_k_mul(k, r, weft_backward_index(b, PITCH)), chunk), 8, WEFT_KNONE);
-        weft_k_if(
-            k, weft_k_and(k, weft_k_lt(k, query, queries), weft_k_lt(k, column, weft_backward_index(b, b->columns))));
+        weft_kval value =
+            wide_load(k, tile_memory, weft_k_add(k, weft_k_mul(k, r, weft_k_index(k, PITCH)), chunk), 8, WEFT_KNONE);
+        weft_k_if(k, weft_k_and(k, weft_k_lt(k, query, queries), weft_k_lt(k, column, weft_k_index(k, b->columns))));
         weft_kval line = weft_k_add(k, weft_k_mul(k, head, queries), query);
-        wide_store(k, dq, weft_k_add(k, weft_k_mul(k, line, weft_backward_index(b, b->columns)), column), value, 16);
+        wide_store(k, dq, weft_k_add(k, weft_k_mul(k, line, weft_k_index(k, b->columns)), column), value, 16);
         weft_k_end(k);
     }
 }

@@ -254,33 +254,32 @@ const weft_builder weft_builder_attention_hopper = {
 
 /* -- the kernel: work, barriers, producer */
 
-static weft_kval number(weft_attention *a, int64_t value) { return weft_k_index(a->k, value); }
 static weft_kval ceil_divide(weft_attention *a, weft_kval x, int divisor) {
-    return weft_k_div(a->k, weft_k_add(a->k, x, number(a, divisor - 1)), number(a, divisor));
+    return weft_k_div(a->k, weft_k_add(a->k, x, weft_k_index(a->k, divisor - 1)), weft_k_index(a->k, divisor));
 }
 
 weft_attention_work weft_attention_place(weft_attention *a, weft_kval tile) {
     weft_kernel *k = a->k;
     weft_attention_work work;
     int bm = 64 * a->consumers;
-    weft_kval heads = weft_k_extent(k, a->heads), one = number(a, 1);
+    weft_kval heads = weft_k_extent(k, a->heads), one = weft_k_index(a->k, 1);
     if (a->causal) { /* tiles get shorter: every other full round of the blocks runs backwards, so that none always has
                         the longer ones */
         weft_kval round = weft_k_div(k, tile, a->stride), own = weft_k_rem(k, tile, a->stride);
         weft_kval end = weft_k_mul(k, weft_k_add(k, round, one), a->stride);
         weft_kval turns =
-            weft_k_and(k, weft_k_eq(k, weft_k_rem(k, round, number(a, 2)), one), weft_k_le(k, end, a->tiles));
+            weft_k_and(k, weft_k_eq(k, weft_k_rem(k, round, weft_k_index(a->k, 2)), one), weft_k_le(k, end, a->tiles));
         tile = weft_k_select(k, turns, weft_k_sub(k, weft_k_sub(k, end, one), own), tile);
     }
     work.head = weft_k_rem(k, tile, heads);
     work.key_head = weft_k_div(k, work.head, weft_k_extent(k, a->group)); /* (b H + h) / G = b Hkv + h / G */
-    weft_kval row = weft_k_sub(k, weft_k_sub(k, a->tiles_q, number(a, 1)), weft_k_div(k, tile, heads));
-    work.q0 = weft_k_mul(k, row, number(a, bm));
-    weft_kval end = weft_attention_end_key(&a->forms, weft_k_add(k, work.q0, number(a, bm - 1)));
+    weft_kval row = weft_k_sub(k, weft_k_sub(k, a->tiles_q, weft_k_index(a->k, 1)), weft_k_div(k, tile, heads));
+    work.q0 = weft_k_mul(k, row, weft_k_index(a->k, bm));
+    weft_kval end = weft_attention_end_key(&a->forms, weft_k_add(k, work.q0, weft_k_index(a->k, bm - 1)));
     work.blocks = weft_k_max(k, one, ceil_divide(a, end, a->bn));
     work.last = weft_k_sub(k, work.blocks, one);
     if (a->forms.left >= 0) {
-        weft_kval first = weft_k_div(k, weft_attention_first_key(&a->forms, work.q0), number(a, a->bn));
+        weft_kval first = weft_k_div(k, weft_attention_first_key(&a->forms, work.q0), weft_k_index(a->k, a->bn));
         work.blocks = weft_k_max(k, one, weft_k_sub(k, work.blocks, first));
     }
     return work;
@@ -290,8 +289,8 @@ static void load_boxes(weft_attention *a, weft_kval memory, weft_kval at, int bo
                        const weft_attention_side *side, weft_kval barrier, weft_kval index, weft_kval row,
                        weft_kval head) {
     for (int half = 0; half < weft_attention_boxes(a); half++) {
-        weft_kval operands[9] = {memory, weft_k_add(a->k, at, number(a, (int64_t)half * box_bytes)), side->map, barrier,
-                                 index};
+        weft_kval operands[9] = {memory, weft_k_add(a->k, at, weft_k_index(a->k, (int64_t)half * box_bytes)), side->map,
+                                 barrier, index};
         int rank = weft_attention_coordinates(a, side, 64 * half, row, head, operands + 5);
         weft_k_effect(a->k, WEFT_K_tensor_load, 5 + rank, operands, 0, 0);
     }
@@ -304,8 +303,8 @@ static void load_block(weft_attention *a, const weft_ring *ring, weft_kval memor
     weft_kval slot = weft_ring_slot(k, ring);
     weft_ring_wait_empty(k, ring);
     weft_ring_expect(k, ring, bytes);
-    load_boxes(a, memory, weft_k_mul(k, slot, number(a, bytes)), weft_attention_box_bytes(a), side, ring->full, slot,
-               weft_k_mul(k, block, number(a, a->bn)), head);
+    load_boxes(a, memory, weft_k_mul(k, slot, weft_k_index(a->k, bytes)), weft_attention_box_bytes(a), side, ring->full,
+               slot, weft_k_mul(k, block, weft_k_index(a->k, a->bn)), head);
     weft_ring_advance(k, ring);
 }
 
@@ -318,25 +317,26 @@ static void emit_producer(weft_attention *a) {
     weft_attention_work work = weft_attention_place(a, tile);
     load_block(a, &k_ring, a->k_memory, &a->k_side, work.last, work.key_head);
     int q_bytes = a->consumers * weft_attention_q_bytes(a);
-    weft_kval slot = weft_ring_slot(k, &q_ring), q_at = weft_k_mul(k, slot, number(a, q_bytes));
+    weft_kval slot = weft_ring_slot(k, &q_ring), q_at = weft_k_mul(k, slot, weft_k_index(a->k, q_bytes));
     weft_ring_wait_empty(k, &q_ring);
     weft_ring_expect(k, &q_ring, q_bytes);
     for (int w = 0; w < a->consumers; w++)
-        load_boxes(a, a->q_memory, weft_k_add(k, q_at, number(a, (int64_t)w * weft_attention_q_bytes(a))), 64 * 128,
-                   &a->q, q_ring.full, slot, weft_k_add(k, work.q0, number(a, 64 * w)), work.head);
+        load_boxes(a, a->q_memory, weft_k_add(k, q_at, weft_k_index(a->k, (int64_t)w * weft_attention_q_bytes(a))),
+                   64 * 128, &a->q, q_ring.full, slot, weft_k_add(k, work.q0, weft_k_index(a->k, 64 * w)), work.head);
     weft_ring_advance(k, &q_ring);
-    weft_kval i = weft_k_for(k, number(a, 1), work.blocks, number(a, 1), 0), block = weft_k_sub(k, work.last, i);
+    weft_kval i = weft_k_for(k, weft_k_index(a->k, 1), work.blocks, weft_k_index(a->k, 1), 0),
+              block = weft_k_sub(k, work.last, i);
     load_block(a, &k_ring, a->k_memory, &a->k_side, block, work.key_head);
-    load_block(a, &v_ring, a->v_memory, &a->v, weft_k_add(k, block, number(a, 1)), work.key_head);
+    load_block(a, &v_ring, a->v_memory, &a->v, weft_k_add(k, block, weft_k_index(a->k, 1)), work.key_head);
     weft_k_end(k);
-    weft_kval first = weft_k_add(k, weft_k_sub(k, work.last, work.blocks), number(a, 1));
+    weft_kval first = weft_k_add(k, weft_k_sub(k, work.last, work.blocks), weft_k_index(a->k, 1));
     load_block(a, &v_ring, a->v_memory, &a->v, first, work.key_head);
     weft_k_end(k);
 }
 
 static void emit_barriers(weft_attention *a, weft_kval thread) {
     weft_kernel *k = a->k;
-    weft_k_if(k, weft_k_eq(k, thread, number(a, 0)));
+    weft_k_if(k, weft_k_eq(k, thread, weft_k_index(a->k, 0)));
     weft_ring_init(k, &a->k_ring, 1, a->consumers * 4);
     weft_ring_init(k, &a->v_ring, 1, a->consumers * 4);
     weft_ring_init(k, &a->q_ring, 1, a->consumers);
@@ -369,14 +369,14 @@ void weft_attention_emit(weft_attention *a) {
     a->t = length(a, a->queries);
     a->s = length(a, a->keys);
     a->forms.s = a->s;
-    a->forms.offset = weft_k_sub(k, a->s, a->forms.packed ? number(a, 1) : a->t);
+    a->forms.offset = weft_k_sub(k, a->s, a->forms.packed ? weft_k_index(a->k, 1) : a->t);
     weft_dim rows = weft_dim_divide_ceil(dims, a->queries, 64 * a->consumers);
     a->tiles_q = weft_k_extent(k, rows);
     a->tiles = weft_k_extent(k, weft_dim_multiply(dims, rows, a->heads));
     emit_barriers(a, thread);
     static const int give[] = {0, 0, 24, 32}, take[] = {0, 0, 240, 160};
     weft_k_effect(k, WEFT_K_role, 0, NULL, 1, give[a->consumers]);
-    weft_k_if(k, weft_k_eq(k, thread, number(a, 0)));
+    weft_k_if(k, weft_k_eq(k, thread, weft_k_index(a->k, 0)));
     emit_producer(a);
     weft_k_end(k);
     weft_k_effect(k, WEFT_K_role, 0, NULL, a->consumers, take[a->consumers]);

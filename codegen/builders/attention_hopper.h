@@ -5,7 +5,7 @@
 
 #include "codegen/builders/attention_score.h"
 #include "codegen/tile/layout.h"
-#include "codegen/tile/ring.h"
+#include "codegen/tile/spell.h"
 
 /* Where a side lies: [heads of all batches, rows, D], or tokens first: [B, rows, X, D], of which heads first ... are
    this side's, `heads` of them in a batch. */

@@ -13,7 +13,7 @@
 typedef struct consumer {
     weft_attention *a;
     weft_kernel *k;
-    weft_kval number, lane, warp;
+    weft_consumer_place at;
     weft_kval s, o, p, packed;
     weft_kval top[2], sum[2], rescale[2], accumulate; /* variables */
     weft_kval q_at, row_lane, column_lane;
@@ -24,13 +24,6 @@ typedef struct consumer {
     weft_kval head;  /* of the tile */
 } consumer;
 
-static weft_kval index_of(consumer *c, int64_t value) { return weft_k_index(c->k, value); }
-static weft_kval real(consumer *c, double value) { return weft_k_float(c->k, WEFT_F32, value); }
-static void effect(consumer *c, weft_kop op, int64_t i) { weft_k_effect(c->k, op, 0, NULL, i, 0); }
-static weft_kval get(consumer *c, weft_kval regs, int i) { return weft_k_get_at(c->k, regs, index_of(c, i)); }
-static void set(consumer *c, weft_kval regs, int i, weft_kval value) {
-    weft_k_set_at(c->k, regs, index_of(c, i), value);
-}
 /* The larger; scores are no NaN unless the inputs are. */
 static weft_kval larger(consumer *c, weft_kval x, weft_kval y) {
     return weft_kernel_emit(c->k, WEFT_K_max, weft_kvector(WEFT_F32, 1), 2, (weft_kval[]){x, y}, 1, 0);
@@ -44,42 +37,42 @@ static int64_t unit_of(consumer *c, int n, int flags) {
 static void issue_scores(consumer *c) {
     weft_attention *a = c->a;
     weft_kval slot = weft_ring_slot(c->k, &c->k_ring),
-              at = weft_k_mul(c->k, slot, index_of(c, weft_attention_kv_bytes(a)));
+              at = weft_k_mul(c->k, slot, weft_k_index(c->k, weft_attention_kv_bytes(a)));
     weft_kval q = weft_wgmma_operand(c->k, a->q_memory, c->q_at, 16),
               keys = weft_wgmma_operand(c->k, a->k_memory, at, 16);
     for (int i = 0; i < a->width / 16; i++) {
         weft_kval operands[6] = {
             c->s,
-            index_of(c, 0),
+            weft_k_index(c->k, 0),
             weft_wgmma_moved(c->k, q, i / 4 * (64 * 128) + 32 * (i % 4)),
-            index_of(c, 0),
+            weft_k_index(c->k, 0),
             weft_wgmma_moved(c->k, keys, (int64_t)(i / 4) * weft_attention_box_bytes(a) + 32 * (i % 4)),
             i == 0 ? weft_k_integer(c->k, WEFT_BOOL, 0) : WEFT_KNONE};
         weft_k_effect(c->k, WEFT_K_mma_async, 6, operands, unit_of(c, a->bn, i == 0 ? WEFT_ASYNC_FIRST : 0), 0);
     }
-    effect(c, WEFT_K_mma_commit, 0);
+    weft_k_event(c->k, WEFT_K_mma_commit, 0);
 }
 
 /* o += P V, 16 keys at a time: V is [keys, D] in memory, D contiguous */
 static void issue_sums(consumer *c) {
     weft_attention *a = c->a;
     weft_kval slot = weft_ring_slot(c->k, &c->v_ring),
-              at = weft_k_mul(c->k, slot, index_of(c, weft_attention_kv_bytes(a)));
+              at = weft_k_mul(c->k, slot, weft_k_index(c->k, weft_attention_kv_bytes(a)));
     weft_kval values = weft_wgmma_operand(c->k, a->v_memory, at, weft_attention_box_bytes(a));
     for (int i = 0; i < a->bn / 16; i++) {
         weft_kval operands[6] = {c->o,
-                                 index_of(c, 0),
+                                 weft_k_index(c->k, 0),
                                  c->p,
-                                 index_of(c, 4 * i),
+                                 weft_k_index(c->k, 4 * i),
                                  weft_wgmma_moved(c->k, values, (int64_t)i * 16 * 128),
                                  i == 0 ? weft_k_get(c->k, c->accumulate) : WEFT_KNONE};
         weft_k_effect(c->k, WEFT_K_mma_async, 6, operands, unit_of(c, a->width, WEFT_ASYNC_B_TRANSPOSED), 0);
     }
-    effect(c, WEFT_K_mma_commit, 0);
+    weft_k_event(c->k, WEFT_K_mma_commit, 0);
 }
 
 static void release(consumer *c, const weft_ring *ring) {
-    weft_k_if(c->k, weft_k_eq(c->k, c->lane, index_of(c, 0)));
+    weft_k_if(c->k, weft_k_eq(c->k, c->at.lane, weft_k_index(c->k, 0)));
     weft_mbarrier_emit(c->k, WEFT_K_mbarrier_arrive, ring->empty, weft_ring_slot(c->k, ring), 0);
     weft_k_end(c->k);
     weft_ring_advance(c->k, ring);
@@ -93,12 +86,12 @@ static void score_row(consumer *c, int h, weft_kval first) {
     weft_attention *a = c->a;
     weft_kernel *k = c->k;
     if (weft_attention_plain(&a->forms)) return;
-    weft_kval row = weft_k_add(k, c->query, index_of(c, 8 * h)), key = weft_k_add(k, first, c->column_lane);
+    weft_kval row = weft_k_add(k, c->query, weft_k_index(c->k, 8 * h)), key = weft_k_add(k, first, c->column_lane);
     for (int i = 0; i < a->bn / 4; i++) {
         int r = register_of(h, i), column = weft_layout_at(&c->layout, r, 0, 0).column;
-        set(c, c->s, r,
-            weft_attention_form_score(&a->forms, get(c, c->s, r), c->head, row, weft_k_add(k, key, index_of(c, column)),
-                                      NULL));
+        weft_k_set_reg(c->k, c->s, r,
+                       weft_attention_form_score(&a->forms, weft_k_reg(c->k, c->s, r), c->head, row,
+                                                 weft_k_add(k, key, weft_k_index(c->k, column)), NULL));
     }
 }
 
@@ -106,33 +99,33 @@ static void score_row(consumer *c, int h, weft_kval first) {
 static void mask_row(consumer *c, int h, weft_kval first) {
     weft_attention *a = c->a;
     weft_kernel *k = c->k;
-    weft_kval row = weft_k_add(k, c->query, index_of(c, 8 * h)), own = weft_k_add(k, first, c->column_lane);
+    weft_kval row = weft_k_add(k, c->query, weft_k_index(c->k, 8 * h)), own = weft_k_add(k, first, c->column_lane);
     weft_kval end = weft_k_sub(k, weft_attention_end_key(&a->forms, row), own), from = WEFT_KNONE;
     if (a->forms.left >= 0) from = weft_k_sub(k, weft_attention_first_key(&a->forms, row), own);
     for (int i = 0; i < a->bn / 4; i++) {
         int r = register_of(h, i), column = weft_layout_at(&c->layout, r, 0, 0).column;
-        weft_kval hidden = weft_k_le(k, end, index_of(c, column));
-        if (from != WEFT_KNONE) hidden = weft_k_or(k, hidden, weft_k_lt(k, index_of(c, column), from));
-        set(c, c->s, r, weft_k_select(k, hidden, real(c, -INFINITY), get(c, c->s, r)));
+        weft_kval hidden = weft_k_le(k, end, weft_k_index(c->k, column));
+        if (from != WEFT_KNONE) hidden = weft_k_or(k, hidden, weft_k_lt(k, weft_k_index(c->k, column), from));
+        weft_k_set_reg(c->k, c->s, r, weft_k_select(k, hidden, weft_k_f32(c->k, -INFINITY), weft_k_reg(c->k, c->s, r)));
     }
 }
 
 static void softmax_row(consumer *c, int h) {
     weft_kernel *k = c->k;
     int count = c->a->bn / 4;
-    weft_kval before = weft_k_get(k, c->top[h]), m = before, scale = real(c, c->a->scale);
-    for (int i = 0; i < count; i++) m = larger(c, get(c, c->s, register_of(h, i)), m);
+    weft_kval before = weft_k_get(k, c->top[h]), m = before, scale = weft_k_f32(c->k, c->a->scale);
+    for (int i = 0; i < count; i++) m = larger(c, weft_k_reg(c->k, c->s, register_of(h, i)), m);
     for (int distance = 1; distance <= 2; distance *= 2) m = larger(c, m, weft_k_shuffle_xor(k, m, distance));
-    weft_kval none = weft_k_eq(k, m, real(c, -INFINITY)); /* every key masked so far */
-    weft_kval shift = weft_k_unary(k, WEFT_K_neg, weft_k_select(k, none, real(c, 0), weft_k_mul(k, m, scale)));
+    weft_kval none = weft_k_eq(k, m, weft_k_f32(c->k, -INFINITY)); /* every key masked so far */
+    weft_kval shift = weft_k_unary(k, WEFT_K_neg, weft_k_select(k, none, weft_k_f32(c->k, 0), weft_k_mul(k, m, scale)));
     weft_kval factor = weft_k_unary(k, WEFT_K_exp2_fast, weft_k_fma(k, before, scale, shift));
     weft_k_set(k, c->rescale[h], factor);
     weft_k_set(k, c->top[h], m);
     weft_kval part = WEFT_KNONE;
     for (int i = 0; i < count; i++) {
         int r = register_of(h, i);
-        weft_kval e = weft_k_unary(k, WEFT_K_exp2_fast, weft_k_fma(k, get(c, c->s, r), scale, shift));
-        set(c, c->s, r, e);
+        weft_kval e = weft_k_unary(k, WEFT_K_exp2_fast, weft_k_fma(k, weft_k_reg(c->k, c->s, r), scale, shift));
+        weft_k_set_reg(c->k, c->s, r, e);
         part = part == WEFT_KNONE ? e : weft_k_add(k, part, e);
     }
     weft_k_set(k, c->sum[h], weft_k_fma(k, weft_k_get(k, c->sum[h]), factor, part));
@@ -140,7 +133,7 @@ static void softmax_row(consumer *c, int h) {
 
 static void softmax(consumer *c, bool masked, weft_kval block) {
     size_t mark = weft_index_mark(&c->a->forms.index);
-    weft_kval first = weft_k_mul(c->k, block, index_of(c, c->a->bn));
+    weft_kval first = weft_k_mul(c->k, block, weft_k_index(c->k, c->a->bn));
     for (int h = 0; h < 2; h++) {
         score_row(c, h, first);
         if (masked) mask_row(c, h, first);
@@ -152,7 +145,9 @@ static void softmax(consumer *c, bool masked, weft_kval block) {
 /* The accumulator's fragment is the operand's: no data moves between lanes. */
 static void pack_weights(consumer *c) {
     for (int i = 0; i < c->a->bn / 4; i++)
-        set(c, c->p, i, weft_wgmma_pack(c->k, get(c, c->s, 2 * i), get(c, c->s, 2 * i + 1), c->a->dtype));
+        weft_k_set_reg(
+            c->k, c->p, i,
+            weft_wgmma_pack(c->k, weft_k_reg(c->k, c->s, 2 * i), weft_k_reg(c->k, c->s, 2 * i + 1), c->a->dtype));
 }
 
 static void wait_tile(consumer *c, weft_kval regs, int in_flight) {
@@ -163,14 +158,14 @@ static void emit_step(consumer *c, bool masked, weft_kval block) {
     weft_kernel *k = c->k;
     int turns = c->a->consumers;
     weft_ring_wait_full(k, &c->k_ring);
-    weft_kval own = weft_k_add(k, c->number, index_of(c, 1));
-    weft_kval next =
-        weft_k_select(k, weft_k_eq(k, own, index_of(c, turns)), index_of(c, 1), weft_k_add(k, own, index_of(c, 1)));
+    weft_kval own = weft_k_add(k, c->at.number, weft_k_index(c->k, 1));
+    weft_kval next = weft_k_select(k, weft_k_eq(k, own, weft_k_index(c->k, turns)), weft_k_index(c->k, 1),
+                                   weft_k_add(k, own, weft_k_index(c->k, 1)));
     if (turns > 1) weft_k_effect(k, WEFT_K_named_sync, 1, &own, 256, 0);
-    effect(c, WEFT_K_mma_fence, 0);
+    weft_k_event(c->k, WEFT_K_mma_fence, 0);
     issue_scores(c);
     weft_ring_wait_full(k, &c->v_ring);
-    effect(c, WEFT_K_mma_fence, 0); /* again: a spin loop ended the block in which the first fence counts */
+    weft_k_event(c->k, WEFT_K_mma_fence, 0); /* again: a spin loop ended the block in which the first fence counts */
     issue_sums(c);
     if (turns > 1) weft_k_effect(k, WEFT_K_named_arrive, 1, &next, 256, 0);
     wait_tile(c, c->s, 1);
@@ -179,7 +174,7 @@ static void emit_step(consumer *c, bool masked, weft_kval block) {
     wait_tile(c, c->o, 0);
     release(c, &c->v_ring);
     for (int i = 0; i < c->a->width / 2; i++)
-        set(c, c->o, i, weft_k_mul(k, get(c, c->o, i), weft_k_get(k, c->rescale[i / 2 % 2])));
+        weft_k_set_reg(c->k, c->o, i, weft_k_mul(k, weft_k_reg(c->k, c->o, i), weft_k_get(k, c->rescale[i / 2 % 2])));
     pack_weights(c);
     weft_k_set(k, c->accumulate, weft_k_integer(k, WEFT_BOOL, 1));
 }
@@ -192,7 +187,7 @@ static bool has_masks(const weft_attention *a) {
 /* `count` blocks from `from` down. */
 static void emit_blocks(consumer *c, weft_kval from, weft_kval count, bool masked) {
     weft_kernel *k = c->k;
-    weft_kval i = weft_k_for(k, index_of(c, 0), count, index_of(c, 1), 0);
+    weft_kval i = weft_k_for(k, weft_k_index(c->k, 0), count, weft_k_index(c->k, 1), 0);
     emit_step(c, masked, weft_k_sub(k, from, i));
     weft_k_end(k);
 }
@@ -202,7 +197,7 @@ static void emit_blocks(consumer *c, weft_kval from, weft_kval count, bool maske
 static void emit_steps(consumer *c, const weft_attention_work *work, weft_kval q0) {
     weft_attention *a = c->a;
     weft_kernel *k = c->k;
-    weft_kval one = index_of(c, 1), zero = index_of(c, 0), bn = index_of(c, a->bn);
+    weft_kval one = weft_k_index(c->k, 1), zero = weft_k_index(c->k, 0), bn = weft_k_index(c->k, a->bn);
     weft_kval before = weft_k_sub(k, work->last, one), count = weft_k_sub(k, work->blocks, one);
     if (!has_masks(a)) {
         emit_blocks(c, before, count, false);
@@ -215,8 +210,8 @@ static void emit_steps(consumer *c, const weft_attention_work *work, weft_kval q
     before = weft_k_sub(k, before, masked), count = weft_k_sub(k, count, masked);
     weft_kval whole = count;
     if (a->forms.left >= 0) {
-        weft_kval from = weft_attention_first_key(&a->forms, weft_k_add(k, q0, index_of(c, 63)));
-        from = weft_k_div(k, weft_k_add(k, from, index_of(c, a->bn - 1)), bn);
+        weft_kval from = weft_attention_first_key(&a->forms, weft_k_add(k, q0, weft_k_index(c->k, 63)));
+        from = weft_k_div(k, weft_k_add(k, from, weft_k_index(c->k, a->bn - 1)), bn);
         whole = weft_k_max(k, zero, weft_k_min(k, count, weft_k_sub(k, weft_k_add(k, before, one), from)));
     }
     emit_blocks(c, before, whole, false);
@@ -227,11 +222,12 @@ static void emit_steps(consumer *c, const weft_attention_work *work, weft_kval q
 static void store_lse(consumer *c, const weft_attention_work *work, int h, weft_kval sum) {
     weft_attention *a = c->a;
     weft_kernel *k = c->k;
-    weft_kval row = weft_k_add(k, c->query, index_of(c, 8 * h)),
-              first = weft_k_eq(k, weft_k_and(k, c->lane, index_of(c, 3)), index_of(c, 0));
-    weft_kval l = weft_k_fma(k, weft_k_get(k, c->top[h]), real(c, a->scale), weft_k_unary(k, WEFT_K_log2_fast, sum));
-    l = weft_k_mul(k, l, real(c, 0.69314718055994531));
-    l = weft_k_select(k, weft_k_lt(k, real(c, 0), sum), l, real(c, -INFINITY));
+    weft_kval row = weft_k_add(k, c->query, weft_k_index(c->k, 8 * h)),
+              first = weft_k_eq(k, weft_k_and(k, c->at.lane, weft_k_index(c->k, 3)), weft_k_index(c->k, 0));
+    weft_kval l =
+        weft_k_fma(k, weft_k_get(k, c->top[h]), weft_k_f32(c->k, a->scale), weft_k_unary(k, WEFT_K_log2_fast, sum));
+    l = weft_k_mul(k, l, weft_k_f32(c->k, 0.69314718055994531));
+    l = weft_k_select(k, weft_k_lt(k, weft_k_f32(c->k, 0), sum), l, weft_k_f32(c->k, -INFINITY));
     weft_k_if(k, weft_k_and(k, first, weft_k_lt(k, row, a->t)));
     weft_k_store(k, a->lse, weft_k_add(k, weft_k_mul(k, work->head, a->t), row), WEFT_KNONE, l);
     weft_k_end(k);
@@ -243,7 +239,8 @@ static void finish_rows(consumer *c, const weft_attention_work *work, weft_kval 
     for (int h = 0; h < 2; h++) {
         weft_kval l = weft_k_get(k, c->sum[h]);
         for (int distance = 1; distance <= 2; distance *= 2) l = weft_k_add(k, l, weft_k_shuffle_xor(k, l, distance));
-        out_factor[h] = weft_k_select(k, weft_k_lt(k, real(c, 0), l), weft_k_unary(k, WEFT_K_rcp_fast, l), real(c, 0));
+        out_factor[h] = weft_k_select(k, weft_k_lt(k, weft_k_f32(c->k, 0), l), weft_k_unary(k, WEFT_K_rcp_fast, l),
+                                      weft_k_f32(c->k, 0));
         if (a->lse != WEFT_KNONE) store_lse(c, work, h, l);
     }
 }
@@ -252,32 +249,33 @@ static void finish_rows(consumer *c, const weft_attention_work *work, weft_kval 
 static void send_rows(consumer *c, const weft_attention_work *work, weft_kval thread) {
     weft_attention *a = c->a;
     weft_kernel *k = c->k;
-    weft_kval factor[2],
-        row = weft_k_add(k, weft_k_mul(k, c->warp, index_of(c, 16)), weft_k_rem(k, c->lane, index_of(c, 16)));
+    weft_kval factor[2], row = weft_k_add(k, weft_k_mul(k, c->at.warp, weft_k_index(c->k, 16)),
+                                          weft_k_rem(k, c->at.lane, weft_k_index(c->k, 16)));
     finish_rows(c, work, factor);
-    weft_kval row_at = weft_k_add(k, c->q_at, weft_k_mul(k, row, index_of(c, 128)));
+    weft_kval row_at = weft_k_add(k, c->q_at, weft_k_mul(k, row, weft_k_index(c->k, 128)));
     for (int i = 0; i < a->width / 16; i++) {
         for (int e = 0; e < 4; e++)
-            set(c, c->packed, e,
-                weft_wgmma_pack(k, weft_k_mul(k, get(c, c->o, 8 * i + 2 * e), factor[e % 2]),
-                                weft_k_mul(k, get(c, c->o, 8 * i + 2 * e + 1), factor[e % 2]), a->dtype));
-        weft_kval at = weft_wgmma_place(k, row_at, c->lane, i, 64 * 128);
-        weft_k_effect(k, WEFT_K_frag_store, 4, (weft_kval[]){c->packed, index_of(c, 0), a->q_memory, at},
+            weft_k_set_reg(c->k, c->packed, e,
+                           weft_wgmma_pack(k, weft_k_mul(k, weft_k_reg(c->k, c->o, 8 * i + 2 * e), factor[e % 2]),
+                                           weft_k_mul(k, weft_k_reg(c->k, c->o, 8 * i + 2 * e + 1), factor[e % 2]),
+                                           a->dtype));
+        weft_kval at = weft_wgmma_place(k, row_at, c->at.lane, i, 64 * 128);
+        weft_k_effect(k, WEFT_K_frag_store, 4, (weft_kval[]){c->packed, weft_k_index(c->k, 0), a->q_memory, at},
                       WEFT_FRAGMENT_X4, 0);
     }
-    effect(c, WEFT_K_fence_async, 0);
-    weft_kval id = weft_k_add(k, c->number, index_of(c, 1 + a->consumers));
+    weft_k_event(c->k, WEFT_K_fence_async, 0);
+    weft_kval id = weft_k_add(k, c->at.number, weft_k_index(c->k, 1 + a->consumers));
     weft_k_effect(k, WEFT_K_named_sync, 1, &id, 128, 0);
-    weft_k_if(k, weft_k_eq(k, weft_k_rem(k, thread, index_of(c, 128)), index_of(c, 0)));
+    weft_k_if(k, weft_k_eq(k, weft_k_rem(k, thread, weft_k_index(c->k, 128)), weft_k_index(c->k, 0)));
     for (int part = 0; part < weft_attention_boxes(a); part++) {
         weft_kval operands[7] = {a->out.map, a->q_memory,
-                                 weft_k_add(k, c->q_at, index_of(c, (int64_t)part * 64 * 128))};
-        int rank = weft_attention_coordinates(a, &a->out, 64 * part,
-                                              weft_k_add(k, work->q0, weft_k_mul(k, c->number, index_of(c, 64))),
-                                              work->head, operands + 3);
+                                 weft_k_add(k, c->q_at, weft_k_index(c->k, (int64_t)part * 64 * 128))};
+        int rank = weft_attention_coordinates(
+            a, &a->out, 64 * part, weft_k_add(k, work->q0, weft_k_mul(k, c->at.number, weft_k_index(c->k, 64))),
+            work->head, operands + 3);
         weft_k_effect(k, WEFT_K_tensor_store, 3 + rank, operands, 0, 0);
     }
-    effect(c, WEFT_K_bulk_commit, 0);
+    weft_k_event(c->k, WEFT_K_bulk_commit, 0);
     weft_k_effect(k, WEFT_K_bulk_wait, 0, NULL, 0, 1);
     weft_mbarrier_emit(k, WEFT_K_mbarrier_arrive, c->q_ring.empty, weft_ring_slot(k, &c->q_ring), 0);
     weft_k_end(k);
@@ -288,20 +286,20 @@ static void emit_tile(consumer *c, weft_kval tile, weft_kval thread) {
     weft_attention *a = c->a;
     weft_kernel *k = c->k;
     weft_attention_work work = weft_attention_place(a, tile);
-    weft_kval q0 = weft_k_add(k, work.q0, weft_k_mul(k, c->number, index_of(c, 64)));
+    weft_kval q0 = weft_k_add(k, work.q0, weft_k_mul(k, c->at.number, weft_k_index(c->k, 64)));
     c->query = weft_k_add(k, q0, c->row_lane);
     c->head = work.head;
     for (int h = 0; h < 2; h++) {
-        weft_k_set(k, c->top[h], real(c, -INFINITY));
-        weft_k_set(k, c->sum[h], real(c, 0));
+        weft_k_set(k, c->top[h], weft_k_f32(c->k, -INFINITY));
+        weft_k_set(k, c->sum[h], weft_k_f32(c->k, 0));
     }
     weft_k_set(k, c->accumulate, weft_k_integer(k, WEFT_BOOL, 0));
-    c->q_at = weft_k_add(
-        k, c->q_first,
-        weft_k_mul(k, weft_ring_slot(k, &c->q_ring), index_of(c, (int64_t)a->consumers * weft_attention_q_bytes(a))));
+    c->q_at = weft_k_add(k, c->q_first,
+                         weft_k_mul(k, weft_ring_slot(k, &c->q_ring),
+                                    weft_k_index(c->k, (int64_t)a->consumers * weft_attention_q_bytes(a))));
     weft_ring_wait_full(k, &c->q_ring);
     weft_ring_wait_full(k, &c->k_ring);
-    effect(c, WEFT_K_mma_fence, 0);
+    weft_k_event(c->k, WEFT_K_mma_fence, 0);
     issue_scores(c);
     wait_tile(c, c->s, 0);
     release(c, &c->k_ring);
@@ -309,7 +307,7 @@ static void emit_tile(consumer *c, weft_kval tile, weft_kval thread) {
     pack_weights(c);
     emit_steps(c, &work, q0);
     weft_ring_wait_full(k, &c->v_ring);
-    effect(c, WEFT_K_mma_fence, 0);
+    weft_k_event(c->k, WEFT_K_mma_fence, 0);
     issue_sums(c);
     wait_tile(c, c->o, 0);
     release(c, &c->v_ring);
@@ -318,31 +316,26 @@ static void emit_tile(consumer *c, weft_kval tile, weft_kval thread) {
 
 void weft_attention_consumer(weft_attention *a, weft_kval thread) {
     weft_kernel *k = a->k;
-    consumer c = {.a = a, .k = k, .layout = weft_layout_wgmma_c(a->bn)};
-    weft_kval group = weft_k_div(k, thread, weft_k_index(k, 128));
-    group = weft_kernel_emit(k, WEFT_K_warp_uniform, weft_ktype_of(k, group), 1, &group, 0, 0);
-    c.number = weft_k_sub(k, group, index_of(&c, 1));
-    c.lane = weft_k_rem(k, thread, index_of(&c, 32));
-    c.warp = weft_k_rem(k, weft_k_div(k, thread, index_of(&c, 32)), index_of(&c, 4));
-    c.row_lane = weft_layout_lane_row(k, &c.layout, c.lane, c.warp);
-    c.column_lane = weft_layout_lane_column(k, &c.layout, c.lane, c.warp);
-    c.q_first = weft_k_mul(k, c.number, index_of(&c, weft_attention_q_bytes(a)));
+    consumer c = {.a = a, .k = k, .at = weft_consumer_place_of(k, thread), .layout = weft_layout_wgmma_c(a->bn)};
+    c.row_lane = weft_layout_lane_row(k, &c.layout, c.at.lane, c.at.warp);
+    c.column_lane = weft_layout_lane_column(k, &c.layout, c.at.lane, c.at.warp);
+    c.q_first = weft_k_mul(k, c.at.number, weft_k_index(c.k, weft_attention_q_bytes(a)));
     c.s = weft_k_regs(k, WEFT_F32, 1, a->bn / 2);
     c.o = weft_k_regs(k, WEFT_F32, 1, a->width / 2);
     c.p = weft_k_regs(k, WEFT_U32, 1, a->bn / 4);
     c.packed = weft_k_regs(k, WEFT_U32, 1, 4);
     for (int h = 0; h < 2; h++) {
-        c.top[h] = weft_k_var(k, real(&c, -INFINITY));
-        c.sum[h] = weft_k_var(k, real(&c, 0));
-        c.rescale[h] = weft_k_var(k, real(&c, 0));
+        c.top[h] = weft_k_var(k, weft_k_f32(c.k, -INFINITY));
+        c.sum[h] = weft_k_var(k, weft_k_f32(c.k, 0));
+        c.rescale[h] = weft_k_var(k, weft_k_f32(c.k, 0));
     }
     c.accumulate = weft_k_var(k, weft_k_integer(k, WEFT_BOOL, 0));
     c.q_ring = weft_ring_begin(k, &a->q_ring);
     c.k_ring = weft_ring_begin(k, &a->k_ring);
     c.v_ring = weft_ring_begin(k, &a->v_ring);
     if (a->consumers > 1) { /* the last consumer hands the first turn to consumer 0 */
-        weft_kval first = index_of(&c, 1);
-        weft_k_if(k, weft_k_eq(k, c.number, index_of(&c, a->consumers - 1)));
+        weft_kval first = weft_k_index(c.k, 1);
+        weft_k_if(k, weft_k_eq(k, c.at.number, weft_k_index(c.k, a->consumers - 1)));
         weft_k_effect(k, WEFT_K_named_arrive, 1, &first, 256, 0);
         weft_k_end(k);
     }

@@ -60,23 +60,21 @@ double weft_attention_factor(const weft_attention_forms *f) {
     return weft_attention_plain(f) ? f->scale * LOG2_E : LOG2_E;
 }
 
-static weft_kval number(const weft_attention_forms *f, int64_t value) { return weft_k_index(f->k, value); }
-
 /* The key position of a row. */
 static weft_kval position(const weft_attention_forms *f, weft_kval row) {
     return f->packed ? f->offset : weft_k_add(f->k, row, f->offset);
 }
 
 weft_kval weft_attention_first_key(const weft_attention_forms *f, weft_kval row) {
-    if (f->left < 0) return number(f, 0);
-    weft_kval first = weft_k_sub(f->k, position(f, row), number(f, f->left));
-    return weft_k_min(f->k, f->s, weft_k_max(f->k, number(f, 0), first));
+    if (f->left < 0) return weft_k_index(f->k, 0);
+    weft_kval first = weft_k_sub(f->k, position(f, row), weft_k_index(f->k, f->left));
+    return weft_k_min(f->k, f->s, weft_k_max(f->k, weft_k_index(f->k, 0), first));
 }
 
 weft_kval weft_attention_end_key(const weft_attention_forms *f, weft_kval row) {
     if (f->right < 0) return f->s;
-    weft_kval end = weft_k_add(f->k, position(f, row), number(f, f->right + 1));
-    return weft_k_min(f->k, f->s, weft_k_max(f->k, number(f, 0), end));
+    weft_kval end = weft_k_add(f->k, position(f, row), weft_k_index(f->k, f->right + 1));
+    return weft_k_min(f->k, f->s, weft_k_max(f->k, weft_k_index(f->k, 0), end));
 }
 
 /* tanh(x) = 1 - 2 / (1 + e^2x): within some 1e-7 of the cap, at every x. */
@@ -97,15 +95,15 @@ static weft_kval bias(weft_attention_forms *f, weft_kval head, weft_kval row, we
     weft_kval heads = weft_k_extent(k, f->heads), at[4];
     row = weft_k_min(k, row, weft_k_extent(k, weft_dim_subtract(k->dims, f->rows, 1)));
     at[0] = weft_k_div(k, head, heads), at[1] = weft_k_rem(k, head, heads), at[2] = row;
-    at[3] = weft_k_min(k, key, weft_k_sub(k, f->s, number(f, 1)));
+    at[3] = weft_k_min(k, key, weft_k_sub(k, f->s, weft_k_index(f->k, 1)));
     if (f->packed) {
         at[1] = weft_k_add(k, weft_k_mul(k, at[1], weft_k_extent(k, f->rows)), row);
-        at[2] = number(f, 0);
+        at[2] = weft_k_index(f->k, 0);
     }
     const weft_type *type = &f->mask->type;
     weft_lane_index index[4];
     for (int a = 0; a < type->rank; a++)
-        index[a] = weft_lane_scalar(type->dims[a] == 1 ? number(f, 0) : at[4 - type->rank + a]);
+        index[a] = weft_lane_scalar(type->dims[a] == 1 ? weft_k_index(f->k, 0) : at[4 - type->rank + a]);
     weft_kval value = weft_index_value(&f->index, f->mask, index, 1, WEFT_KNONE);
     if (type->dtype == WEFT_BOOL)
         return weft_k_select(k, value, weft_k_float(k, WEFT_F32, 0), weft_k_float(k, WEFT_F32, -INFINITY));
