@@ -1,0 +1,11 @@
+# The emulator is a library: test programs and stand-ins for AMD's runtime link it. Sums must not be fused on their own.
+if(WEFT_HAVE_LLVM)
+  file(GLOB emulator_sources CONFIGURE_DEPENDS ${folder}/emulator/*.c)
+  add_library(weft-amdgcn-emulator STATIC ${emulator_sources})
+  target_include_directories(weft-amdgcn-emulator PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
+  target_include_directories(weft-amdgcn-emulator SYSTEM PRIVATE ${LLVM_INCLUDE})
+  target_compile_options(weft-amdgcn-emulator PRIVATE -O3 -ffp-contract=off -fno-math-errno -Wno-pedantic)
+  set_target_properties(weft-amdgcn-emulator PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_link_libraries(test-${name} PRIVATE weft-amdgcn-emulator ${LLVM_LIBRARY})
+  target_include_directories(test-${name} SYSTEM PRIVATE ${LLVM_INCLUDE})
+endif()
