@@ -4,6 +4,7 @@
 
 #include "passes/decompose.h"
 #include "passes/fuse/fuse.h"
+#include "passes/fuse/recompute.h"
 #include "passes/pass.h"
 #include "passes/raise/raise.h"
 #include "passes/simplify/simplify.h"
@@ -11,13 +12,14 @@
 #include "ir/print.h"
 #include "ir/verify.h"
 
-const char *const weft_pipeline_standard = "simplify,raise,simplify,decompose,simplify,fuse";
+const char *const weft_pipeline_standard = "simplify,raise,simplify,decompose,simplify,fuse,recompute";
 
 static const weft_pass passes[] = {
     {"raise", "find derived ops (gelu, norms, softmax) in graphs that spell them out", weft_pass_raise, true},
     {"simplify", "algebra, constant folding, common subexpressions, dead code", weft_pass_simplify, true},
     {"decompose", "write out the derived ops that are left in core ops", weft_pass_decompose, false},
     {"fuse", "cut the graph into groups of one kernel each", weft_pass_fuse, false},
+    {"recompute", "compute cheap values again where they are read instead of writing them", weft_pass_recompute, false},
 };
 
 static const weft_pass *find_pass(const char *name, size_t bytes) {

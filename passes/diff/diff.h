@@ -3,7 +3,7 @@
    forward.c pushes tangents through nodes (jvp hooks); gradient.c runs forward into a region of its own and transposes
    the linear part of it, node by node from the end (reverse.c, transpose hooks), moving the rest out when it is needed
    (partial evaluation). Rules are in one file per family, beside each other: elementwise.c movement.c reduce.c dot.c
-   attention.c convolution.c gather.c sort.c control.c custom.c. A tangent or cotangent NULL is zero. */
+   attention.c norm.c convolution.c gather.c sort.c control.c custom.c. A tangent or cotangent NULL is zero. */
 #ifndef WEFT_PASSES_DIFF_H
 #define WEFT_PASSES_DIFF_H
 

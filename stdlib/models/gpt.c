@@ -12,6 +12,7 @@ typedef struct gpt {
     weft_graph *g;
     weft_parameters *p;
     const weft_nn_gpt_options *o;
+    weft_value *tokens;
     int layer;
     uint32_t site;    /* of the next dropout */
     weft_dtype dtype; /* of the residual stream: the parameters' */
@@ -63,13 +64,14 @@ static weft_value *head_part(const gpt *m, weft_value *qkv, int index) {
 
 static weft_value *attention(const gpt *m, weft_value *x, double residual_scale) {
     int64_t width = m->o->width, order[4] = {0, 2, 1, 3};
+    weft_dim b = weft_value_dim(m->tokens, 0), t = weft_value_dim(m->tokens, 1);
     weft_value *qkv = linear(m, "attn.c_attn", x, 3 * width, width, deviation);
+    qkv = weft_reshape(m->g, qkv, 3, (weft_dim[]){b, t, 3 * width});
     weft_attention_options options = WEFT_ATTENTION_OPTIONS_INIT;
     options.causal = true;
     weft_value *mixed =
         weft_attention(m->g, head_part(m, qkv, 0), head_part(m, qkv, 1), head_part(m, qkv, 2), NULL, &options);
-    weft_dim shape[3] = {weft_value_dim(x, 0), weft_value_dim(x, 1), width};
-    mixed = weft_reshape(m->g, weft_transpose(m->g, mixed, order), 3, shape);
+    mixed = weft_reshape(m->g, weft_transpose(m->g, mixed, order), 2, (weft_dim[]){WEFT_DIM_ANY, width});
     return linear(m, "attn.c_proj", mixed, width, width, residual_scale);
 }
 
@@ -96,7 +98,7 @@ weft_value *weft_nn_gpt(weft_parameters *parameters, const weft_nn_gpt_options *
     static const weft_nn_gpt_options none = WEFT_NN_GPT_OPTIONS_INIT;
     if (!options) options = &none;
     weft_nn_gpt_options own = *options;
-    gpt m = {weft_parameters_graph(parameters), parameters, &own, -1, 0, WEFT_INVALID};
+    gpt m = {weft_parameters_graph(parameters), parameters, &own, tokens, -1, 0, WEFT_INVALID};
     if (own.dropout > 0 && !own.step) {
         weft_graph_report(m.g, WEFT_STATUS(WEFT_INVALID_ARGUMENT, "dropout needs the number of the step"));
         own.dropout = 0;
@@ -106,8 +108,11 @@ weft_value *weft_nn_gpt(weft_parameters *parameters, const weft_nn_gpt_options *
     m.dtype = weft_value_dtype(words);
     weft_value *x = weft_add(m.g, weft_embedding(m.g, words, tokens),
                              weft_slice_axis(m.g, positions, 0, 0, weft_value_dim(tokens, 1)));
-    x = dropout(&m, x);
-    for (m.layer = 0; m.layer < options->layers; m.layer++) x = block(&m, x);
+    /* From here on over rows of tokens, as losses take them: no view stands between products and what follows them. */
+    x = weft_reshape(m.g, dropout(&m, x), 2, (weft_dim[]){WEFT_DIM_ANY, own.width});
+    for (m.layer = 0; m.layer < own.layers; m.layer++) x = block(&m, x);
     m.layer = -1;
-    return weft_nn_as(m.g, weft_nn_linear(m.g, norm(&m, "ln_f", x), head, NULL), m.dtype);
+    weft_dim shape[3] = {weft_value_dim(tokens, 0), weft_value_dim(tokens, 1), own.vocabulary};
+    weft_value *logits = weft_nn_linear(m.g, norm(&m, "ln_f", x), head, NULL);
+    return weft_reshape(m.g, weft_nn_as(m.g, logits, m.dtype), 3, shape);
 }

@@ -294,7 +294,9 @@ START_TEST(test_decompose) { random_graphs("decompose,simplify", 1000, 300); }
 END_TEST
 START_TEST(test_raise) { random_graphs("decompose,simplify,raise,simplify", 2000, 300); }
 END_TEST
-START_TEST(test_fuse) { random_graphs("simplify,raise,simplify,decompose,simplify,fuse", 3000, 300); }
+START_TEST(test_fuse) {
+    random_graphs("simplify,raise,simplify,decompose,simplify,fuse,recompute{bytes=0}", 3000, 300);
+}
 END_TEST
 
 Suite *random_suite(void) {

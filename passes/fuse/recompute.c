@@ -1,0 +1,455 @@
+/* The pass "recompute": what a group writes for others is left out where the others can compute it again from less
+   memory.
+
+   Groups form along edges and know no bytes: a norm whose derivative follows later leaves centred and scaled copies of
+   its input beside its result, an epilogue widens what its only reader could widen. Here a result of a group F moves
+   into its readers when it is an elementwise function, of a few cheap operations, of
+   - operands of F, which are in memory anyway,
+   - values of F that are smaller or already written: sums of rows, the product itself in its own dtype,
+   and the bytes that all take together get fewer. Only groups of plain loops take such a prologue (pointwise, reduce):
+   the operands of an epilogue come from memory. Groups are visited from the last to the first, so that what leaves an
+   epilogue is decided before what enters it. Option bytes=N: results of fewer bytes stay where they are (default
+   262144). Values stay the same bits: the same operations run elsewhere. Invariant: every value of the block that was
+   read is still computed, by the same operations from the same values. */
+#include "passes/fuse/recompute.h"
+
+#include "passes/fuse/fuse.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHAIN_MAX = 48, LEAVES_MAX = 8, READERS_MAX = 16, RESULTS_MAX = 48, OPERANDS_MAX = 48 };
+static const double bytes_min = 1 << 18;
+
+/* How a result is made: operations inside the group, in order, and what they start from. */
+typedef struct chain {
+    int count, leaf_count;
+    const weft_node *nodes[CHAIN_MAX];
+    weft_value *leaves[LEAVES_MAX]; /* arguments of the region, or values in it that the group then writes */
+    double work;                    /* as bytes */
+} chain;
+
+typedef struct plan {
+    weft_graph *graph;
+    weft_node *group;
+    double bytes_min;
+    int bindings_max; /* 0 = no limit */
+    int leaf_total;   /* of all that moves */
+    int reader_count, extra_count;
+    weft_node *readers[READERS_MAX];
+    bool moved[RESULTS_MAX], pinned[RESULTS_MAX]; /* pinned: another one is computed from it */
+    chain chains[RESULTS_MAX];
+    weft_value *extra[LEAVES_MAX]; /* inner values that become results */
+} plan;
+
+/* -- sizes */
+
+/* -1: symbolic or too large. */
+static int64_t elements_of(const weft_type *type) {
+    int64_t count = 1;
+    for (int i = 0; i < type->rank; i++)
+        if (!weft_dim_is_number(type->dims[i]) || __builtin_mul_overflow(count, type->dims[i], &count)) return -1;
+    return count;
+}
+
+static double bytes_of(const weft_type *type) {
+    size_t bytes;
+    int64_t count = elements_of(type);
+    return count >= 0 && weft_dtype_bytes(type->dtype, count, &bytes) ? (double)bytes : -1;
+}
+
+static bool same_dims(const weft_type *a, int rank, const weft_dim *dims) {
+    if (a->rank != rank) return false;
+    for (int i = 0; i < rank; i++)
+        if (a->dims[i] != dims[i]) return false;
+    return true;
+}
+
+/* -- groups */
+
+static const char *anchor_of(const weft_node *group) { return weft_node_string(group, WEFT_ATTR_anchor, ""); }
+static weft_block *inside_of(const weft_node *group) { return group->regions[0]->block; }
+static weft_value *result_of(const weft_node *group, int index) { return inside_of(group)->last->operands[index]; }
+
+static const weft_node *anchor_node(const weft_node *group) {
+    for (const weft_node *node = inside_of(group)->first; node; node = node->next) {
+        weft_fuse_role role = weft_fuse_classify(node);
+        if (role == WEFT_FUSE_REDUCE || role == WEFT_FUSE_PRODUCT) return node;
+    }
+    return NULL;
+}
+
+static bool writes_plainly(const weft_node *group) {
+    const char *anchor = anchor_of(group);
+    return !strcmp(anchor, "pointwise") || !strcmp(anchor, "reduce") || !strcmp(anchor, "matmul") ||
+           !strcmp(anchor, "convolution");
+}
+
+/* May the group write this inner value? Rows of a reduction, with or without the axes that are gone; a product. */
+static bool may_write(const weft_node *group, const weft_value *value) {
+    const weft_node *anchor = anchor_node(group);
+    if (!anchor) return false;
+    if (weft_fuse_classify(anchor) == WEFT_FUSE_PRODUCT) return value == &anchor->results[0];
+    const weft_type *full = weft_operand_type(anchor, 0), *rows = &anchor->results[0].type;
+    const weft_attribute *axes = weft_node_attribute(anchor, WEFT_ATTR_axes);
+    weft_dim kept[WEFT_MAX_RANK];
+    if (same_dims(&value->type, rows->rank, rows->dims)) return true;
+    for (int i = 0; i < full->rank; i++) kept[i] = full->dims[i];
+    for (int i = 0; i < axes->count; i++) kept[axes->as.ints[i]] = 1;
+    return same_dims(&value->type, full->rank, kept);
+}
+
+/* -- chains */
+
+static bool add_leaf(chain *c, weft_value *value) {
+    for (int i = 0; i < c->leaf_count; i++)
+        if (c->leaves[i] == value) return true;
+    if (c->leaf_count == LEAVES_MAX) return false;
+    c->leaves[c->leaf_count++] = value;
+    return true;
+}
+
+/* The result of the group that holds the inner value and stays; -1 = none. */
+static int kept_result(const plan *p, const weft_value *inner) {
+    for (int i = 0; i < p->group->result_count; i++)
+        if (!p->moved[i] && result_of(p->group, i) == inner) return i;
+    return -1;
+}
+
+/* A simple operation on an element takes about as long as an eighth of a byte, a function as two bytes. */
+static double work_of(const weft_node *node) {
+    double each = weft_fuse_is_costly(node) ? 2 : 0.125;
+    return each * (double)elements_of(&node->results[0].type);
+}
+
+/* The chain behind `value`, part of that of `target`. near: it ends at other results that are written anyway, else it
+   goes on to where they come from. */
+static bool follow(chain *c, const plan *p, weft_value *value, const weft_value *target, bool near) {
+    const weft_node *node = value->node;
+    int64_t whole = elements_of(&target->type);
+    if (!node || (near && value != target && kept_result(p, value) >= 0)) return add_leaf(c, value);
+    for (int i = 0; i < c->count; i++)
+        if (c->nodes[i] == node) return true;
+    weft_fuse_role role = weft_fuse_classify(node);
+    int64_t elements = elements_of(&value->type);
+    bool small = elements >= 0 && elements <= whole / 16 && role != WEFT_FUSE_COPY;
+    if (role == WEFT_FUSE_REDUCE || role == WEFT_FUSE_PRODUCT || (small && may_write(p->group, value)))
+        return may_write(p->group, value) && add_leaf(c, value);
+    bool point = role == WEFT_FUSE_POINT && (weft_op_get(node->op)->flags & WEFT_FLAG_ELEMENTWISE);
+    if ((!point && role != WEFT_FUSE_VIEW && role != WEFT_FUSE_COPY) || node->result_count != 1) return false;
+    for (int i = 0; i < node->operand_count; i++)
+        if (!follow(c, p, node->operands[i], target, near)) return false;
+    if (c->count == CHAIN_MAX) return false;
+    c->nodes[c->count++] = node;
+    if (point) c->work += work_of(node);
+    return true;
+}
+
+/* -- readers */
+
+/* Is the value, inside a group, read element by element, at its own place or through views that repeat nothing? */
+static bool read_plainly(const weft_value *value) {
+    for (const weft_use *use = value->uses; use; use = use->next) {
+        const weft_node *user = use->user;
+        weft_fuse_role role = weft_fuse_classify(user);
+        if (role == WEFT_FUSE_REDUCE) continue;
+        if (role == WEFT_FUSE_POINT && (weft_op_get(user->op)->flags & WEFT_FLAG_ELEMENTWISE)) continue;
+        if (role != WEFT_FUSE_VIEW || user->op == WEFT_OP_broadcast || !read_plainly(&user->results[0])) return false;
+    }
+    return true;
+}
+
+static bool may_compute(const weft_node *group, const weft_use *use) {
+    const weft_node *reader = use->user;
+    const char *anchor = reader->op == WEFT_OP_fusion ? anchor_of(reader) : "";
+    return reader->block == group->block && (!strcmp(anchor, "pointwise") || !strcmp(anchor, "reduce")) &&
+           reader->operand_count <= OPERANDS_MAX - LEAVES_MAX && reader->result_count <= RESULTS_MAX &&
+           read_plainly(inside_of(reader)->arguments[use->index]);
+}
+
+static bool reads(const weft_node *reader, const weft_value *value) {
+    for (int i = 0; i < reader->operand_count; i++)
+        if (reader->operands[i] == value) return true;
+    return false;
+}
+
+static bool is_planned(const plan *p, const weft_value *inner) {
+    for (int i = 0; i < p->extra_count; i++)
+        if (p->extra[i] == inner) return true;
+    return false;
+}
+
+/* Bytes that move when `reader` computes the result: what it has to read for that and did not read before. */
+static double bytes_read(const plan *p, const chain *c, const weft_node *reader) {
+    double bytes = 0;
+    for (int i = 0; i < c->leaf_count; i++) {
+        const weft_value *leaf = c->leaves[i];
+        int kept = leaf->node ? kept_result(p, leaf) : -1;
+        const weft_value *outer =
+            leaf->node ? (kept >= 0 ? &p->group->results[kept] : NULL) : p->group->operands[leaf->index];
+        bool known = false; /* planned leaves are read for another result already */
+        for (int r = 0; r < p->reader_count; r++) known |= !outer && p->readers[r] == reader && is_planned(p, leaf);
+        if (!known && !(outer && reads(reader, outer))) bytes += bytes_of(&leaf->type);
+    }
+    return bytes;
+}
+
+static bool add_reader(plan *p, weft_node *reader) {
+    for (int i = 0; i < p->reader_count; i++)
+        if (p->readers[i] == reader) return true;
+    if (p->reader_count == READERS_MAX) return false;
+    p->readers[p->reader_count++] = reader;
+    return true;
+}
+
+/* Buffers of a kernel, where a target limits them. */
+static bool has_room(const plan *p, const weft_node *reader, int leaves) {
+    int count = reader->operand_count + reader->result_count + p->leaf_total + leaves;
+    return !p->bindings_max ||
+           (count <= p->bindings_max &&
+            p->group->operand_count + p->group->result_count + p->extra_count + leaves <= p->bindings_max);
+}
+
+/* Decides on one result, with the nearest leaves or the farthest. */
+static void consider(plan *p, int index, bool near) {
+    const weft_value *result = &p->group->results[index];
+    chain *c = &p->chains[index];
+    double own = bytes_of(&result->type), before = own, after = 0;
+    *c = (chain){0};
+    if (own < p->bytes_min || !result->uses || p->pinned[index]) return;
+    weft_value *inner = result_of(p->group, index);
+    if (!inner->node || !follow(c, p, inner, inner, near) || !c->count) return;
+    int readers = p->reader_count;
+    for (const weft_use *use = result->uses; use; use = use->next) {
+        if (!may_compute(p->group, use) || !has_room(p, use->user, c->leaf_count) || !add_reader(p, use->user)) {
+            p->reader_count = readers;
+            return;
+        }
+        before += own;
+        after += bytes_read(p, c, use->user) + c->work;
+    }
+    int extra = p->extra_count;
+    bool fits = true;
+    for (int i = 0; i < c->leaf_count && fits; i++) {
+        if (!c->leaves[i]->node || kept_result(p, c->leaves[i]) >= 0 || is_planned(p, c->leaves[i])) continue;
+        after += bytes_of(&c->leaves[i]->type);
+        fits = p->extra_count < LEAVES_MAX;
+        if (fits) p->extra[p->extra_count++] = c->leaves[i];
+    }
+    p->moved[index] = fits && after < 0.9 * before;
+    if (!p->moved[index]) {
+        p->extra_count = extra, p->reader_count = readers;
+        return;
+    }
+    p->leaf_total += c->leaf_count;
+    for (int i = 0; i < c->leaf_count; i++) {
+        int kept = c->leaves[i]->node ? kept_result(p, c->leaves[i]) : -1;
+        if (kept >= 0) p->pinned[kept] = true;
+    }
+}
+
+/* -- rewriting */
+
+typedef struct region_builder {
+    weft_graph *graph;
+    weft_region *region;
+    weft_value_map map; /* inner values of old groups -> those of the new region */
+    int operand_count;
+    weft_value *operands[OPERANDS_MAX];
+    weft_place outside;
+} region_builder;
+
+static bool begin(weft_graph *graph, region_builder *b) {
+    *b = (region_builder){.graph = graph, .region = weft_region_create(graph)};
+    if (!b->region) return false;
+    weft_value_map_init(graph->context->allocator, &b->map);
+    b->outside = weft_graph_place_end(graph, b->region->block);
+    return true;
+}
+
+/* The argument for a value outside. */
+static weft_value *argument(region_builder *b, weft_value *outer) {
+    for (int i = 0; i < b->operand_count; i++)
+        if (b->operands[i] == outer) return b->region->block->arguments[i];
+    if (b->operand_count == OPERANDS_MAX) return NULL;
+    weft_value *made = weft_block_add_argument(b->region->block, &outer->type, outer->name);
+    if (made) b->operands[b->operand_count++] = outer;
+    return made;
+}
+
+static bool copy_node(region_builder *b, const weft_node *node) {
+    b->graph->location = node->location;
+    weft_node *clone = weft_node_clone(b->graph, node, &b->map);
+    for (int i = 0; clone && i < node->result_count; i++)
+        if (!weft_value_map_put(&b->map, &node->results[i], &clone->results[i])) return false;
+    return clone != NULL;
+}
+
+/* Copies what `value` of the group needs, operands of the group as arguments. */
+static bool copy_value(region_builder *b, const weft_node *group, weft_value *value) {
+    if (weft_value_map_find(&b->map, value)) return true;
+    if (!value->node) {
+        weft_value *made = argument(b, group->operands[value->index]);
+        return made && weft_value_map_put(&b->map, value, made);
+    }
+    for (int i = 0; i < value->node->operand_count; i++)
+        if (!copy_value(b, group, value->node->operands[i])) return false;
+    return copy_node(b, value->node);
+}
+
+/* Ends the region with these values and puts the group before `before`. */
+static weft_node *finish(region_builder *b, weft_node *before, int count, weft_value *const *inner) {
+    weft_value *values[RESULTS_MAX + LEAVES_MAX];
+    weft_node *group = NULL;
+    bool found = true;
+    for (int i = 0; i < count; i++) found &= (values[i] = weft_value_map_find(&b->map, inner[i])) != NULL;
+    if (found && weft_node_create(b->graph, WEFT_OP_yield, count, values, 0, NULL, 0, NULL)) {
+        (void)weft_graph_place_before(b->graph, before);
+        b->graph->location = before->location;
+        weft_attribute anchor = weft_attr_string(WEFT_ATTR_anchor, anchor_of(before));
+        group = weft_node_create(b->graph, WEFT_OP_fusion, b->operand_count, b->operands, 1, &anchor, 1, &b->region);
+        if (group && group->result_count != count) group = NULL;
+    }
+    weft_graph_place(b->graph, b->outside);
+    weft_value_map_deinit(&b->map);
+    return group;
+}
+
+/* The group with what is left of its results, then the inner values that its readers need: out_extra, as in `extra`. */
+static weft_node *rebuild_group(plan *p, weft_value **out_extra) {
+    weft_node *old = p->group;
+    weft_value *yields[RESULTS_MAX + LEAVES_MAX];
+    region_builder b;
+    int count = 0, kept = 0;
+    if (!begin(p->graph, &b)) return NULL;
+    bool memory = true;
+    for (int i = 0; i < old->result_count; i++)
+        if (!p->moved[i]) yields[count++] = result_of(old, i);
+    kept = count;
+    for (int i = 0; i < p->extra_count; i++) yields[count++] = p->extra[i];
+    for (int i = 0; memory && i < count; i++) memory = copy_value(&b, old, yields[i]);
+    weft_node *made = finish(&b, old, memory ? count : 0, yields);
+    if (!made || !memory) return NULL;
+    for (int i = 0, at = 0; i < old->result_count; i++) {
+        if (p->moved[i]) continue;
+        made->results[at].name = old->results[i].name;
+        weft_value_replace(&old->results[i], &made->results[at++]);
+    }
+    for (int i = 0; i < p->extra_count; i++) out_extra[i] = &made->results[kept + i];
+    return made;
+}
+
+/* The value outside that stands for a leaf. */
+static weft_value *outer_of(const plan *p, const weft_node *made, weft_value *const *extra, const weft_value *leaf) {
+    if (!leaf->node) return p->group->operands[leaf->index];
+    for (int i = 0; i < p->extra_count; i++)
+        if (p->extra[i] == leaf) return extra[i];
+    for (int i = 0, at = 0; i < p->group->result_count; i++) {
+        if (p->moved[i]) continue;
+        if (result_of(p->group, i) == leaf) return &made->results[at];
+        at++;
+    }
+    return NULL;
+}
+
+static bool copy_chain(region_builder *b, const plan *p, const weft_node *made, weft_value *const *extra,
+                       const chain *c) {
+    for (int i = 0; i < c->leaf_count; i++) {
+        if (weft_value_map_find(&b->map, c->leaves[i])) continue;
+        weft_value *outer = outer_of(p, made, extra, c->leaves[i]), *inner = outer ? argument(b, outer) : NULL;
+        if (!inner || !weft_value_map_put(&b->map, c->leaves[i], inner)) return false;
+    }
+    for (int i = 0; i < c->count; i++)
+        if (!weft_value_map_find(&b->map, &c->nodes[i]->results[0]) && !copy_node(b, c->nodes[i])) return false;
+    return true;
+}
+
+static int moved_result(const plan *p, const weft_value *value) {
+    return value->node == p->group && p->moved[value->index] ? value->index : -1;
+}
+
+static bool rebuild_reader(const plan *p, const weft_node *made, weft_value *const *extra, weft_node *reader) {
+    weft_block *block = inside_of(reader);
+    weft_value *yields[RESULTS_MAX];
+    region_builder b;
+    if (!begin(p->graph, &b)) return false;
+    bool memory = true;
+    for (int i = 0; memory && i < block->argument_count; i++) {
+        int moved = moved_result(p, reader->operands[i]);
+        weft_value *value;
+        if (moved >= 0) {
+            memory = copy_chain(&b, p, made, extra, &p->chains[moved]);
+            value = memory ? weft_value_map_find(&b.map, result_of(p->group, moved)) : NULL;
+        } else {
+            value = argument(&b, reader->operands[i]);
+        }
+        memory = value && weft_value_map_put(&b.map, block->arguments[i], value);
+    }
+    for (const weft_node *node = block->first; memory && node != block->last; node = node->next)
+        memory = copy_node(&b, node);
+    for (int i = 0; i < reader->result_count; i++) yields[i] = result_of(reader, i);
+    weft_node *group = finish(&b, reader, memory ? reader->result_count : 0, yields);
+    if (!group || !memory) return false;
+    for (int i = 0; i < reader->result_count; i++) {
+        group->results[i].name = reader->results[i].name;
+        weft_value_replace(&reader->results[i], &group->results[i]);
+    }
+    weft_node_remove(reader);
+    return true;
+}
+
+static weft_status move_results(plan *p) {
+    weft_value *extra[LEAVES_MAX];
+    int left = p->extra_count;
+    for (int i = 0; i < p->group->result_count; i++) left += !p->moved[i];
+    weft_node *made = left ? rebuild_group(p, extra) : NULL;
+    bool memory = made || !left;
+    for (int i = 0; memory && i < p->reader_count; i++) memory = rebuild_reader(p, made, extra, p->readers[i]);
+    if (!memory) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "moving values of a group into those that read them");
+    weft_node_remove(p->group);
+    return NULL;
+}
+
+static weft_status visit(weft_node *group, plan *p) {
+    if (!writes_plainly(group) || group->result_count > RESULTS_MAX || group->operand_count > OPERANDS_MAX - LEAVES_MAX)
+        return NULL;
+    p->group = group;
+    p->reader_count = p->extra_count = p->leaf_total = 0;
+    memset(p->moved, 0, sizeof p->moved), memset(p->pinned, 0, sizeof p->pinned);
+    bool any = false, more = true;
+    while (more) { /* what one result needs may pay for another */
+        more = false;
+        for (int i = 0; i < group->result_count; i++) {
+            bool before = p->moved[i];
+            if (!before) consider(p, i, false);
+            if (!p->moved[i]) consider(p, i, true);
+            more |= p->moved[i] && !before;
+        }
+        any |= more;
+    }
+    return any ? move_results(p) : NULL;
+}
+
+static weft_status visit_block(weft_block *block, plan *p) {
+    for (weft_node *node = block->last, *next; node; node = next) {
+        next = node->previous;
+        for (int r = 0; r < node->region_count && node->op != WEFT_OP_fusion; r++)
+            WEFT_TRY(visit_block(node->regions[r]->block, p), "in a region of %s", weft_op_get(node->op)->name);
+        if (node->op == WEFT_OP_fusion) WEFT_TRY(visit(node, p), "at %s", anchor_of(node));
+    }
+    return NULL;
+}
+
+weft_status weft_pass_recompute(weft_pass_context *context) {
+    weft_allocator allocator = context->graph->context->allocator;
+    weft_location location = context->graph->location;
+    plan *p = weft_allocate(allocator, sizeof *p);
+    if (!p) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "a plan for a group");
+    bool chosen = context->options && !strncmp(context->options, "bytes=", 6);
+    *p = (plan){.graph = context->graph, .bytes_min = chosen ? strtod(context->options + 6, NULL) : bytes_min};
+    p->bindings_max = context->capability ? context->capability->bindings_max : 0;
+    weft_status status = visit_block(context->graph->body->block, p);
+    weft_free(allocator, p, sizeof *p);
+    context->graph->location = location;
+    return status;
+}
