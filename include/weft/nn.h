@@ -40,6 +40,12 @@ typedef enum weft_init_kind { WEFT_INIT_ZEROS, WEFT_INIT_ONES, WEFT_INIT_NORMAL,
  * standard deviation (normal), half width (uniform in [-scale, scale)). */
 WEFT_API weft_value *weft_parameters_add(weft_parameters *parameters, const char *name, weft_init_kind init,
                                          double scale, int rank, const int64_t *shape);
+/* What belongs to a model and is not trained (running statistics): a state without a gradient, not in the list; a
+   constant in inference. set: what it holds after the step; nothing in inference. */
+WEFT_API weft_value *weft_parameters_add_buffer(weft_parameters *parameters, const char *name, weft_init_kind init,
+                                                int rank, const int64_t *shape);
+WEFT_API void weft_parameters_set_buffer(weft_parameters *parameters, const char *name, weft_value *value);
+WEFT_API weft_dtype weft_parameters_dtype(const weft_parameters *parameters);
 WEFT_API weft_graph *weft_parameters_graph(const weft_parameters *parameters);
 WEFT_API int weft_parameters_count(const weft_parameters *parameters);
 /* For weft_optim_update and its relatives; borrowed, valid until the next weft_parameters_add. */
@@ -61,6 +67,16 @@ WEFT_API weft_value *weft_nn_gelu(weft_graph *g, weft_value *x);
    has the same ones. site: a number of its own for each place in a model. rate 0: x. */
 WEFT_API weft_value *weft_nn_dropout(weft_graph *g, weft_value *x, double rate, weft_value *step, uint32_t seed,
                                      uint32_t site);
+
+/* x [N, I, H, W] -> [N, O, H / stride, W / stride]: weight NAME.weight [O, I, side, side], margins of side / 2, no
+ * bias. */
+WEFT_API weft_value *weft_nn_convolution(weft_parameters *parameters, const char *name, weft_value *x, int64_t inputs,
+                                         int64_t outputs, int64_t side, int64_t stride);
+/* x [N, C, ...]: per channel (x - mean) / sqrt(variance + epsilon) scale + shift, NAME.weight and NAME.bias. train:
+   with mean and variance of the batch, and NAME.running_mean, NAME.running_var move towards them by `momentum` (the
+   variance as that of a sample); else with these two. Ioffe, Szegedy 2015. */
+WEFT_API weft_value *weft_nn_batch_norm(weft_parameters *parameters, const char *name, weft_value *x, bool train,
+                                        double momentum, double epsilon);
 
 typedef struct weft_nn_attention_weights {
     weft_value *query, *query_bias, *key, *key_bias, *value, *value_bias, *output, *output_bias; /* [D, D], [D] */
@@ -110,6 +126,50 @@ typedef struct weft_nn_vit_model {
 #define WEFT_NN_VIT_MODEL_INIT {sizeof(weft_nn_vit_model), 0, 0, 0, 0, 0, 0.0, false}
 /* images [B, C, height, width] of the parameters' dtype, extents that are numbers -> logits [B, classes] or tokens. */
 WEFT_API weft_value *weft_nn_vit_train(weft_parameters *parameters, const weft_nn_vit_model *model, weft_value *images);
+
+/* Linear layers with an activation between any two: x [..., widths[0]] -> [..., widths[count - 1]]. Names:
+   PREFIX0.weight, PREFIX0.bias, PREFIX2.weight, ... as in a torch.nn.Sequential. */
+typedef enum weft_nn_activation { WEFT_NN_RELU, WEFT_NN_GELU, WEFT_NN_TANH, WEFT_NN_SILU } weft_nn_activation;
+typedef struct weft_nn_mlp_options {
+    size_t struct_bytes;
+    int count;
+    const int64_t *widths;
+    weft_nn_activation activation;
+    const char *prefix; /* NULL = none */
+} weft_nn_mlp_options;
+#define WEFT_NN_MLP_OPTIONS_INIT {sizeof(weft_nn_mlp_options), 0, 0, WEFT_NN_RELU, 0}
+WEFT_API weft_value *weft_nn_mlp(weft_parameters *parameters, const weft_nn_mlp_options *options, weft_value *x);
+
+/* A residual network with torchvision's names: images [N, C, H, W] -> logits [N, classes], or features when classes is
+   0. Blocks: 18 {2, 2, 2, 2}, 34 {3, 4, 6, 3}; with bottleneck 50 {3, 4, 6, 3}, 101 {3, 4, 23, 3}. Source: He et al.
+   2016. */
+typedef struct weft_nn_resnet_options {
+    size_t struct_bytes;
+    int blocks[4];
+    bool bottleneck;
+    bool small_images; /* a 3 by 3 stem without stride and pooling, for images of about 32 by 32 */
+    bool train;        /* batch norms take the statistics of the batch */
+    int64_t classes;
+    int64_t width;   /* of the first stage; default 64 */
+    double momentum; /* of running statistics; default 0.1 */
+} weft_nn_resnet_options;
+#define WEFT_NN_RESNET_OPTIONS_INIT {sizeof(weft_nn_resnet_options), {0}, false, false, false, 0, 0, 0.0}
+WEFT_API weft_value *weft_nn_resnet(weft_parameters *parameters, const weft_nn_resnet_options *options,
+                                    weft_value *images);
+
+/* A Llama-class decoder with the reference names: tokens [B, T] i64 -> logits [B, T, vocabulary]. RMS norms, rotary
+   positions, grouped heads, gated SiLU, no biases. Source: Touvron et al. 2023. */
+typedef struct weft_nn_llama_options {
+    size_t struct_bytes;
+    int layers, heads, kv_heads;       /* kv_heads 0 = heads */
+    int64_t width, hidden, vocabulary; /* hidden: of the gated layers */
+    int64_t head_width;                /* default width / heads */
+    double theta, epsilon;             /* defaults 10000, 1e-5 */
+    bool tied;                         /* output weights are the embedding's */
+} weft_nn_llama_options;
+#define WEFT_NN_LLAMA_OPTIONS_INIT {sizeof(weft_nn_llama_options), 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, false}
+WEFT_API weft_value *weft_nn_llama(weft_parameters *parameters, const weft_nn_llama_options *options,
+                                   weft_value *tokens);
 
 /* A GPT: tokens [B, T] i64 -> logits [B, T, vocabulary]. Pre-norm blocks, learned positions, one projection for query,
    key and value, exact GELU, output weights tied to the embedding. Names and initial values as nanoGPT:

@@ -165,6 +165,37 @@ weft_value *weft_parameters_add(weft_parameters *p, const char *name, weft_init_
                      0); /* the problem is recorded: the shape lets the rest be checked */
 }
 
+static weft_status add_buffer(weft_parameters *p, const char *name, weft_init_kind init, int rank, const int64_t *shape,
+                              weft_value **out_value) {
+    weft_tensor *initial;
+    WEFT_TRY(p->options.weights ? read_tensor(p, name, rank, shape, &initial)
+                                : draw_tensor(p, name, init, 0, rank, shape, &initial),
+             "adding a buffer");
+    if (p->options.constant) {
+        *out_value = weft_graph_parameter(p->graph, name, initial);
+    } else {
+        weft_graph_state(p->graph, name, initial);
+        *out_value = weft_state_read(p->graph, name);
+    }
+    weft_tensor_release(initial);
+    return NULL;
+}
+
+weft_value *weft_parameters_add_buffer(weft_parameters *p, const char *name, weft_init_kind init, int rank,
+                                       const int64_t *shape) {
+    if (!p) return NULL;
+    weft_value *value = NULL;
+    weft_status status = add_buffer(p, name, init, rank, shape, &value);
+    if (!status) return value;
+    weft_graph_report(p->graph, status);
+    return weft_full(p->graph, p->options.dtype, rank, shape, 0);
+}
+
+void weft_parameters_set_buffer(weft_parameters *p, const char *name, weft_value *value) {
+    if (p && !p->options.constant) weft_state_update(p->graph, name, value);
+}
+
+weft_dtype weft_parameters_dtype(const weft_parameters *p) { return p ? p->options.dtype : WEFT_INVALID; }
 weft_graph *weft_parameters_graph(const weft_parameters *p) { return p ? p->graph : NULL; }
 int weft_parameters_count(const weft_parameters *p) { return p ? p->count : 0; }
 weft_parameter *weft_parameters_list(weft_parameters *p) { return p ? p->list : NULL; }

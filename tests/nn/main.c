@@ -7,6 +7,8 @@
 #include "weft/compile.h"
 #include "weft/nn.h"
 
+TCase *models_case(void);
+
 enum { LAYERS = 2, HEADS = 2 };
 
 static void require(weft_status status) {
@@ -111,6 +113,7 @@ int main(void) {
     tcase_add_test(tests, vision_transformers);
     tcase_add_test(tests, a_missing_weight_is_named);
     suite_add_tcase(suite, tests);
+    suite_add_tcase(suite, models_case());
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
