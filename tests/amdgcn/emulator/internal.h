@@ -44,7 +44,7 @@ typedef uint64_t lane_u64 __attribute__((may_alias));
 
 /* Versions with wide vectors and fused multiply-add where this CPU has them. */
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(__clang__)
-#define WIDE __attribute__((target_clones("arch=haswell", "default")))
+#define WIDE __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define WIDE
 #endif

@@ -46,20 +46,21 @@ static void store(amdgcn_wave *w, const amdgcn_instruction *i) {
 
 /* Two elements of 4 or 8 bytes; offsets count elements, or 64 of them. */
 static void load_two(amdgcn_wave *w, const amdgcn_instruction *i) {
-    unsigned bytes = (unsigned)i->op & BYTES, unit = bytes * (i->op & STRIDE64 ? 64 : 1);
-    uint32_t space[LANES], start[LANES];
+    unsigned bytes = (unsigned)i->op & BYTES, unit = bytes * (i->op & STRIDE64 ? 64 : 1), words = bytes / 4;
+    uint32_t space[LANES], start[LANES], values[4][LANES],
+        offset[2] = {(uint32_t)i->offset * unit, (uint32_t)i->offset1 * unit};
     memcpy(start, amdgcn_words(w, &i->in[0], 0, space), sizeof start);
+    uint64_t exec = amdgcn_exec(w);
     for (int l = 0; l < w->lanes; l++) {
-        if (!amdgcn_active(w, l)) continue;
-        for (int n = 0; n < 2; n++) {
-            uint32_t values[2];
-            const uint8_t *from = at_lane(w, l, start[l] + (uint32_t)(n ? i->offset1 : i->offset) * unit, bytes);
+        if (!(exec >> l & 1)) continue;
+        for (unsigned n = 0; n < 2; n++) {
+            const uint8_t *from = at_lane(w, l, start[l] + offset[n], bytes);
             if (!from) return;
-            memcpy(values, from, bytes);
-            for (int word = 0; word < (int)bytes / 4; word++)
-                w->rows[i->out[0].index + n * (int)bytes / 4 + word][l] = values[word];
+            memcpy(&values[n * words][l], from, 4);
+            if (words == 2) memcpy(&values[n * 2 + 1][l], from + 4, 4);
         }
     }
+    for (int word = 0; word < (int)words * 2; word++) amdgcn_put(w, &i->out[0], word, values[word]);
 }
 
 static void store_two(amdgcn_wave *w, const amdgcn_instruction *i) {
