@@ -18,7 +18,7 @@ typedef struct settings {
     uint64_t seed;
     bool in_order; /* evaluation: pieces one after the other, the same every time */
     double clip, decay;
-    weft_optim_options optimizer;
+    weft_optim_options optimizer, rest; /* rest: muon leaves vectors, embeddings and the classifier to it */
     weft_schedule schedule;
     weft_train_options loop;
 } settings;
@@ -30,9 +30,11 @@ static weft_status find_names(cli_config *c, settings *s) {
     if (strcmp(model, "gpt") != 0)
         return WEFT_STATUS(WEFT_INVALID_DATA, "%s: there is no model \"%s\"; \"gpt\" is one", c->path, model);
     weft_optim_method found = weft_optim_find(method);
-    if (found == WEFT_OPTIM_COUNT || found == WEFT_OPTIM_SOPHIA || found == WEFT_OPTIM_MUON)
+    if (found == WEFT_OPTIM_COUNT || found == WEFT_OPTIM_SOPHIA)
         return WEFT_STATUS(WEFT_INVALID_DATA, "%s: no optimizer \"%s\" updates every parameter here", c->path, method);
     s->optimizer = weft_optim_defaults(found);
+    s->rest = weft_optim_defaults(WEFT_OPTIM_ADAMW);
+    s->optimizer.match_rms = true; /* muon and adamw share the schedule */
     s->schedule = (weft_schedule)WEFT_SCHEDULE_INIT;
     s->schedule.kind = weft_schedule_find(schedule);
     if (s->schedule.kind == WEFT_SCHEDULE_COUNT)
@@ -89,7 +91,10 @@ static weft_status read_settings(cli_config *c, settings *s) {
     s->loop.evaluate_every = cli_config_count(c, "train.evaluate_every", 500, 0);
     s->loop.evaluation_batches = cli_config_count(c, "train.evaluation_batches", 20, 0);
     s->decay = cli_config_number(c, "optimizer.decay", 0.1);
-    s->optimizer.beta1 = cli_config_number(c, "optimizer.beta1", s->optimizer.beta1);
+    s->rest.beta1 = cli_config_number(c, "optimizer.beta1", s->rest.beta1);
+    s->rest.beta2 = cli_config_number(c, "optimizer.beta2", s->rest.beta2);
+    if (s->optimizer.method != WEFT_OPTIM_MUON)
+        s->optimizer.beta1 = cli_config_number(c, "optimizer.beta1", s->optimizer.beta1);
     s->optimizer.beta2 = cli_config_number(c, "optimizer.beta2", s->optimizer.beta2);
     s->optimizer.epsilon = cli_config_number(c, "optimizer.epsilon", s->optimizer.epsilon);
     s->optimizer.nesterov = cli_config_flag(c, "optimizer.nesterov", s->optimizer.nesterov);
@@ -113,6 +118,23 @@ typedef struct phase {
     weft_loader *loader;
 } phase;
 
+/* With muon the matrices inside the blocks; the others go to `rest`. Each list is one call, so that updates share
+   launches; the parameters keep their places, as nobody reads them afterwards. */
+static void update(const settings *s, weft_graph *g, const weft_optim_options *o, int count, weft_parameter *list) {
+    int mine = 0;
+    for (int i = 0; o->method == WEFT_OPTIM_MUON && i < count; i++) {
+        if (weft_value_rank(list[i].value) != 2 || !strstr(list[i].name, ".h.")) continue;
+        weft_parameter other = list[mine];
+        list[mine++] = list[i];
+        list[i] = other;
+    }
+    if (o->method != WEFT_OPTIM_MUON) mine = count;
+    weft_optim_update(g, o, mine, list);
+    weft_optim_options rest = s->rest;
+    rest.step = o->step, rest.rate = o->rate, rest.decay = o->decay;
+    if (mine < count) weft_optim_update(g, &rest, count - mine, list + mine);
+}
+
 static void build(const settings *s, phase *p, bool trains) {
     weft_graph *g = p->graph;
     weft_dim shape[2] = {s->batch, s->model.context};
@@ -132,7 +154,7 @@ static void build(const settings *s, phase *p, bool trains) {
                       s->clip > 0 ? weft_optim_clip_norm(g, count, list, s->clip)
                                   : weft_optim_gradient_norm(g, count, list));
     weft_graph_output(g, "rate", o.rate);
-    weft_optim_update(g, &o, count, list);
+    update(s, g, &o, count, list);
 }
 
 static weft_status begin(weft_context *context, const settings *s, weft_corpus *text, phase *p, bool trains) {
@@ -195,6 +217,29 @@ static weft_status train(weft_context *context, settings *s, weft_corpus *text) 
     return status;
 }
 
+enum { SEARCH_STEPS = 100 };
+
+/* --find-rate: the rate grows from 1e-7 to 10, nothing is written. */
+static weft_status find_rate(weft_context *context, settings *s, weft_corpus *text) {
+    double rates[SEARCH_STEPS], losses[SEARCH_STEPS], found = 0;
+    int64_t count = 0;
+    phase training = {0};
+    s->model.vocabulary = weft_corpus_vocabulary(text);
+    s->schedule = (weft_schedule)WEFT_SCHEDULE_INIT;
+    s->schedule.kind = WEFT_SCHEDULE_EXPONENTIAL, s->schedule.base = 1e-7;
+    s->schedule.power = pow(1e8, 1.0 / (SEARCH_STEPS - 1));
+    weft_status status = begin(context, s, text, &training, true);
+    if (!status)
+        status = weft_train_find_rate(training.program, training.session, training.loader, SEARCH_STEPS, rates, losses,
+                                      &count, &found);
+    for (int64_t i = 0; !status && i < count; i += 5) printf("rate %.2e: loss %.4f\n", rates[i], losses[i]);
+    if (!status && found > 0) printf("the loss falls fastest at a rate of %.1e\n", found);
+    if (!status && !(found > 0))
+        status = WEFT_STATUS(WEFT_OUT_OF_RANGE, "the loss grows from the start: no rate found");
+    end(&training);
+    return status;
+}
+
 int cli_run_train(cli_arguments *arguments) {
     if (arguments->positional_count != 1) return fprintf(stderr, "usage: weft train CONFIG.toml\n"), 2;
     cli_config config;
@@ -204,7 +249,9 @@ int cli_run_train(cli_arguments *arguments) {
     if (status) return cli_fail(status);
     status = read_settings(&config, &s);
     if (!status) status = weft_corpus_open(arguments->context, s.text, &text);
-    if (!status) status = train(arguments->context, &s, text);
+    if (!status)
+        status = cli_flag(arguments, "find-rate") ? find_rate(arguments->context, &s, text)
+                                                  : train(arguments->context, &s, text);
     weft_corpus_release(text);
     cli_config_release(&config);
     return status ? cli_fail(status) : 0;

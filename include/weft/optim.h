@@ -77,10 +77,11 @@ typedef struct weft_optim_options {
     weft_value *step;  /* i64 scalar, 1 in the first step: weft_optim_step */
     double beta1, beta2, beta3, epsilon;
     bool decoupled;
-    bool nesterov; /* sgd, muon (default there) */
-    bool amsgrad;  /* adam, adamw: divides by the largest v so far (Reddi et al. 2018) */
-    double alpha;  /* ademamix: weight of the slow average, 2. lookahead: share of the step to the fast weights, 0.5.
-                      galore: times the step of matrices, 0.25 */
+    bool nesterov;  /* sgd, muon (default there) */
+    bool match_rms; /* muon: steps of the size that adamw's have, so that both take one rate (Liu et al. 2025) */
+    bool amsgrad;   /* adam, adamw: divides by the largest v so far (Reddi et al. 2018) */
+    double alpha;   /* ademamix: weight of the slow average, 2. lookahead: share of the step to the fast weights, 0.5.
+                       galore: times the step of matrices, 0.25 */
     int64_t alpha_warmup, beta3_warmup; /* ademamix: steps of its two warm-ups; 0 = none */
     int64_t lookahead;                  /* > 0: every that many steps back to the slow weights; ranger: 6 */
     double trust;                       /* lars: 1e-3; sophia: rho, 0.04 */

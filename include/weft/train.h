@@ -137,6 +137,16 @@ typedef struct weft_train_result {
 WEFT_API weft_status weft_train(weft_context *context, const weft_train_options *options,
                                 weft_train_result *out_result) WEFT_MUST_USE;
 
+/* A range test: `steps` steps of a program whose rate grows (a schedule WEFT_SCHEDULE_EXPONENTIAL from 1e-7 to 10, say)
+   and is its output "rate". rates, losses: places for `steps` numbers; losses are averages with momentum 0.98. It ends
+   early when the loss is four times its least. *out_rate: where the loss falls fastest; NaN when there are too few
+   steps to say. The session is of no use afterwards. */
+WEFT_API weft_status weft_train_find_rate(weft_program *program, weft_session *session, weft_loader *loader,
+                                          int64_t steps, double *rates, double *losses, int64_t *out_count,
+                                          double *out_rate) WEFT_MUST_USE;
+/* The rate where losses fall fastest, the first 10 and the last one left out; NaN: too few. */
+WEFT_API double weft_train_suggest_rate(int64_t count, const double *rates, const double *losses);
+
 /* One page with a curve for each column of a metrics.csv. */
 WEFT_API weft_status weft_train_report(weft_context *context, const char *csv_path,
                                        const char *html_path) WEFT_MUST_USE;

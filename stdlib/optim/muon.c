@@ -40,6 +40,7 @@ void weft_optim_muon(weft_optim_pass *pass) {
     direction = orthogonal(g, weft_flatten(g, direction, 1), o->epsilon);
     weft_dim rows = weft_value_dim(direction, 0), columns = weft_value_dim(direction, 1);
     double scale = rows > columns ? sqrt((double)rows / (double)columns) : 1;
+    if (o->match_rms) scale = 0.2 * sqrt((double)(rows > columns ? rows : columns));
     weft_value *step = weft_mul(g, weft_mul_number(g, pass->rate, scale), weft_reshape(g, direction, rank, shape));
     weft_optim_finish(pass, weft_sub(g, weft_optim_decayed(pass), step));
 }

@@ -111,7 +111,7 @@ weft_status weft_loader_create(weft_context *context, const weft_program *progra
     WEFT_NEED(context, "the context");
     WEFT_NEED(program, "the program");
     WEFT_NEED(fill, "the function that fills batches");
-    weft_loader_options own;
+    weft_loader_options own = WEFT_LOADER_OPTIONS_INIT;
     WEFT_OPTIONS_READ(own, options);
     int inputs = weft_program_input_count(program);
     int threads = own.thread_count ? own.thread_count : 1, prefetch = own.prefetch ? own.prefetch : 4;

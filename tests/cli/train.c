@@ -48,6 +48,13 @@ START_TEST(test_run) {
 }
 END_TEST
 
+START_TEST(test_find_rate) {
+    char err[4096];
+    ck_assert_msg(cli_execute("train train.toml --find-rate", err, sizeof err) == 0, "%s", err);
+    ck_assert(contains("stdout", "the loss falls fastest at a rate of "));
+}
+END_TEST
+
 /* What is put behind the good configuration or instead of a piece of it, and what the message says. */
 static const struct {
     const char *from, *to, *message;
@@ -94,6 +101,7 @@ TCase *cli_train_tests(void) {
     tcase_set_timeout(group, 100);
     tcase_add_checked_fixture(group, write_all, cli_tear_down);
     tcase_add_test(group, test_run);
+    tcase_add_test(group, test_find_rate);
     tcase_add_loop_test(group, test_wrong, 0, sizeof wrong / sizeof *wrong);
     return group;
 }

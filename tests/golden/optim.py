@@ -164,7 +164,7 @@ def curvature(_, parameters, step):
         p.curvature = c.grad
 
 
-def muon(p, state, group, t):
+def muon(p, state, group, t, match_rms=False):
     """Jordan et al. 2024, without the rounding to bf16; vectors by plain steps of 0.1."""
     if p.dim() < 2:
         p.sub_(0.1 * p.grad)
@@ -182,7 +182,12 @@ def muon(p, state, group, t):
         x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
     x = x.T if rows > columns else x
     p.mul_(1 - group["lr"] * group["decay"])
-    p.sub_(group["lr"] * max(1, rows / columns) ** 0.5 * x)
+    p.sub_(group["lr"] * (0.2 * max(rows, columns) ** 0.5 if match_rms else max(1, rows / columns) ** 0.5) * x)
+
+
+def muon_match(p, state, group, t):
+    """With the steps of Liu et al. 2025."""
+    muon(p, state, group, t, match_rms=True)
 
 
 def shampoo(period):
@@ -271,6 +276,7 @@ run("shampoo_period", lambda p: Written(p, shampoo(4), lr=0.1))
 run("ademamix_warm", lambda p: Written(p, ademamix_warm, lr=0.02))
 run("sophia", lambda p: Written(p, sophia, lr=0.02, decay=0.1), before_step=curvature)
 run("muon", lambda p: Written(p, muon, lr=0.05, decay=0.1))
+run("muon_match", lambda p: Written(p, muon_match, lr=0.05, decay=0.1))
 
 
 def lookahead():

@@ -29,6 +29,7 @@ static void shampoo_period(weft_optim_options *o) { o->epsilon = 1e-3, o->period
 static void soap(weft_optim_options *o) { o->beta1 = 0.9, o->period = 3, o->size_max = 4; }
 static void galore(weft_optim_options *o) { o->rank = 2, o->period = 4, o->alpha = 0.5; }
 static void history(weft_optim_options *o) { o->history = 3; }
+static void match_rms(weft_optim_options *o) { o->match_rms = true; }
 static void lookahead(weft_optim_options *o) { o->lookahead = 4; }
 
 static const optim_case cases[] = {
@@ -50,6 +51,7 @@ static const optim_case cases[] = {
     {"lars", WEFT_OPTIM_LARS, 0.5, 0.01, lars, 1, 0, 0, 0, false},
     {"sophia", WEFT_OPTIM_SOPHIA, 0.02, 0.1, sophia, 1, 0, 0, 1e-4, false},
     {"muon", WEFT_OPTIM_MUON, 0.05, 0.1, NULL, 1, 0, 0, 1e-4, false},
+    {"muon_match", WEFT_OPTIM_MUON, 0.05, 0.1, match_rms, 1, 0, 0, 1e-4, false},
     {"shampoo", WEFT_OPTIM_SHAMPOO, 0.1, 0, shampoo, 1, 0, 0, 1e-4, false},
     {"shampoo_period", WEFT_OPTIM_SHAMPOO, 0.1, 0, shampoo_period, 1, 0, 0, 1e-4, false},
     {"soap", WEFT_OPTIM_SOAP, 0.02, 0.1, soap, 1, 0, 0, 1e-4, false},

@@ -182,6 +182,16 @@ START_TEST(test_images) {
 }
 END_TEST
 
+/* A loss that falls along a logistic curve: fastest at its middle, whatever noise-free ends do. */
+START_TEST(test_suggested_rate) {
+    double rates[60], losses[60];
+    for (int i = 0; i < 60; i++) rates[i] = pow(10, i / 10.0 - 5), losses[i] = 1 / (1 + exp((i - 33) / 4.0));
+    losses[3] = -5, losses[59] = -9; /* in the parts that are left out */
+    ck_assert_double_eq(weft_train_suggest_rate(60, rates, losses), rates[33]);
+    ck_assert(isnan(weft_train_suggest_rate(12, rates, losses)));
+}
+END_TEST
+
 Suite *resume_suite(void) {
     Suite *suite = suite_create("resume");
     TCase *group = tcase_create("runs");
@@ -191,6 +201,7 @@ Suite *resume_suite(void) {
     tcase_add_test(group, test_damaged);
     tcase_add_test(group, test_batches);
     tcase_add_test(group, test_images);
+    tcase_add_test(group, test_suggested_rate);
     suite_add_tcase(suite, group);
     return suite;
 }
