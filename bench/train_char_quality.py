@@ -1,12 +1,13 @@
 """What examples/train_char.toml learns beside the same model in PyTorch: validation losses over seeds, under nanoGPT's protocol.
 
-usage: train_char_quality.py BUILD_FOLDER [--seeds N] [--steps N] [--only weft|torch]
+usage: train_char_quality.py BUILD_FOLDER [--seeds N] [--steps N] [--only weft|torch] [--optimizer NAME] [--rate R]
 
 The recipe is nanoGPT's for characters on CPUs (its README): 4 layers, 4 heads, 128 wide, context 64, batch 12, 2000 steps of
 AdamW with betas 0.9 and 0.99, decay 0.1 of matrices, rate 1e-3 to 1e-4 after 100 steps of warm-up, clipping at 1, no
 dropout, no biases, initial values normal 0.02 (projections onto the residual stream divided by sqrt(2 layers)). Its figure is
 the least of the evaluations every 250 steps, each the mean over 20 random batches of the last tenth of the text. `all` is the loss
 over the whole last tenth after the last step, which has no luck of the draw in it. One thread each, one run at a time.
+--optimizer and --rate change Weft's side.
 """
 import argparse
 import csv
@@ -72,12 +73,12 @@ def torch_run(seed, steps):
     print(best[0], best[1], statistics.mean(every))
 
 
-def weft_run(build, seed, steps):
+def weft_run(build, seed, steps, optimizer, rate):
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder) / "c.toml"
 
         def train(evaluation, batches, every, steps):
-            config.write_text(f'''[data]\ntext = "{TEXT}"\n[optimizer]\nbeta2 = 0.99\n[train]\nsteps = {steps}\nseed = {seed}
+            config.write_text(f'''[data]\ntext = "{TEXT}"\n[optimizer]\nname = "{optimizer}"\nbeta2 = 0.99\n[schedule]\nbase = {rate}\nfinal = {rate / 10}\n[train]\nsteps = {steps}\nseed = {seed}
 folder = "{folder}/run"\nevaluate_every = {every}\nevaluation = "{evaluation}"\nevaluation_batches = {batches}\n''')
             subprocess.run([f"{build}/cli/weft", "train", str(config)], check=True, stdout=subprocess.DEVNULL,
                            stderr=subprocess.DEVNULL, env={**os.environ, "WEFT_THREADS": "1"})
@@ -96,6 +97,8 @@ def main():
     options.add_argument("--seeds", type=int, default=3)
     options.add_argument("--steps", type=int, default=2000)
     options.add_argument("--only", choices=["weft", "torch"])
+    options.add_argument("--optimizer", default="adamw")
+    options.add_argument("--rate", type=float, default=1e-3)
     options.add_argument("--torch", type=int, help=argparse.SUPPRESS)
     o = options.parse_args()
     if o.torch is not None:
@@ -107,7 +110,7 @@ def main():
             if o.only not in (None, side):
                 continue
             if side == "weft":
-                values = weft_run(o.build, seed, o.steps)
+                values = weft_run(o.build, seed, o.steps, o.optimizer, o.rate)
             else:
                 done = subprocess.run([sys.executable, __file__, o.build, "--torch", str(seed), "--steps", str(o.steps)],
                                       check=True, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
