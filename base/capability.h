@@ -7,6 +7,15 @@
 
 #include "weft/dtype.h"
 
+/* Matrix units of whole wavefronts: CDNA 2 and 3, RDNA 3 and 4 (codegen/kernel/matrix.h). */
+typedef enum weft_cores {
+    WEFT_CORES_NONE,
+    WEFT_CORES_MFMA2,
+    WEFT_CORES_MFMA3,
+    WEFT_CORES_WMMA11,
+    WEFT_CORES_WMMA12
+} weft_cores;
+
 typedef struct weft_capability {
     const char *target;     /* cpu cuda amdgcn metal webgpu vulkan */
     const char *arch;       /* x86-64-v3, x86-64-v4, sm_80, sm_90a, gfx942, ... */
@@ -29,6 +38,7 @@ typedef struct weft_capability {
     bool subgroups, atomics;
     bool masked_memory;                  /* masked vector loads and stores */
     bool mma_sync, ldmatrix, copy_async; /* sm_80 */
+    weft_cores cores;                    /* AMD */
     bool hopper;                         /* wgmma, tensor maps, mbarrier, clusters, setmaxnreg */
 
     /* What one compile permits (weft_relax in compile.h); false in the built-in records. */

@@ -74,7 +74,8 @@ static bool print_place(weft_llvm_printer *printer, int32_t at) {
 }
 
 static bool print_own(weft_llvm_printer *printer, int32_t at) {
-    return print_place(printer, at) || weft_amdgcn_print_memory(printer, at) || weft_amdgcn_print_lanes(printer, at);
+    return print_place(printer, at) || weft_amdgcn_print_memory(printer, at) || weft_amdgcn_print_lanes(printer, at) ||
+           weft_amdgcn_print_matrix(printer, at);
 }
 
 /* Nothing hidden is asked for: no dispatch or queue pointer, no implicit arguments, one dimension of the grid. */

@@ -3,7 +3,7 @@
    Kernel arguments (kernarg segment): one 64-bit pointer per buffer, then one i64 per extent, each in argument order,
    then the number of blocks as i64. A block is a workgroup, a warp a wavefront of capability->warp lanes. Buffers are
    addrspace(1), shared arrays addrspace(3) variables of the module, variables and registers addrspace(5).
-   Read next: print.c, memory.c, lanes.c. Source: LLVM, "User Guide for AMDGPU Backend". */
+   Read next: print.c, memory.c, lanes.c, matrix.c. Source: LLVM, "User Guide for AMDGPU Backend". */
 #ifndef WEFT_CODEGEN_AMDGCN_PRINT_H
 #define WEFT_CODEGEN_AMDGCN_PRINT_H
 
@@ -11,8 +11,9 @@
 
 extern const weft_llvm_dialect weft_amdgcn_dialect;
 
-/* memory.c: loads, stores, atomics, barriers; lanes.c: shuffles, fast functions. True = printed. */
+/* memory.c: loads, stores, atomics, barriers; lanes.c: shuffles, fast functions; matrix.c: mma. True = printed. */
 bool weft_amdgcn_print_memory(weft_llvm_printer *printer, int32_t at);
 bool weft_amdgcn_print_lanes(weft_llvm_printer *printer, int32_t at);
+bool weft_amdgcn_print_matrix(weft_llvm_printer *printer, int32_t at);
 
 #endif

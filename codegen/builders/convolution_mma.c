@@ -23,8 +23,7 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
     if (!weft_simt_convolution_find(graph, fusion, &p, out_reason)) return false;
     weft_dtype dtype = weft_operand_type(p.node, 0)->dtype;
     *out_reason = "no matrix unit for operands of these types";
-    if (!weft_mma_takes(capability, dtype) || weft_operand_type(p.node, 1)->dtype != dtype || p.sum != WEFT_F32)
-        return false;
+    if (!weft_mma_takes(capability, dtype, p.sum) || weft_operand_type(p.node, 1)->dtype != dtype) return false;
     *out_reason = "too few channels for a tile";
     if (!at_least(graph, p.outputs, OUTPUTS_MIN) ||
         !at_least(graph, weft_dim_multiply(graph->dims, p.inputs, p.taps), DEPTH_MIN))

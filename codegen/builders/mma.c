@@ -2,6 +2,7 @@
    warp, mi fragments of 16 rows, ni of 8 columns. A stage of a side is tile * 128 bytes; a chunk is 16 of them. */
 #include "codegen/builders/mma.h"
 
+#include "codegen/builders/mma_wave.h"
 #include "codegen/kernel/matrix.h"
 #include "codegen/tile/raster.h"
 #include "codegen/tile/ring.h"
@@ -47,8 +48,10 @@ static weft_kval times(const mma *x, weft_kval a, int64_t b) { return weft_k_mul
 static weft_kval bits(const mma *x, weft_kval a, int64_t mask) { return weft_k_and(x->k, a, index_of(x, mask)); }
 static weft_kval over(const mma *x, weft_kval a, int64_t b) { return weft_k_div(x->k, a, index_of(x, b)); }
 
-bool weft_mma_takes(const weft_capability *capability, weft_dtype dtype) {
-    if (!capability->mma_sync || !capability->ldmatrix || !capability->copy_async || capability->warp != 32)
+bool weft_mma_takes(const weft_capability *capability, weft_dtype dtype, weft_dtype sum) {
+    if (capability->cores) return weft_mma_wave_takes(capability, dtype, sum);
+    if (sum != WEFT_F32 || !capability->mma_sync || !capability->ldmatrix || !capability->copy_async ||
+        capability->warp != 32)
         return false;
     return dtype == WEFT_BF16 || dtype == WEFT_F16 || (dtype == WEFT_F32 && capability->relax_f32);
 }
@@ -87,7 +90,7 @@ static double cost_of(const weft_capability *capability, const tile_choice *c, i
 }
 
 /* Bytes that one asynchronous copy of a side may have; 0: none. */
-static int piece_of(const weft_dim_table *dims, const weft_mma_side *side, int bytes) {
+int weft_mma_piece(const weft_dim_table *dims, const weft_mma_side *side, int bytes) {
     int64_t known = side->operand < 0 ? 1 : weft_dim_divisor(dims, side->pitch) * bytes;
     return known % 16 == 0 ? 16 : known % 8 == 0 ? 8 : known % 4 == 0 ? 4 : 0;
 }
@@ -95,9 +98,10 @@ static int piece_of(const weft_dim_table *dims, const weft_mma_side *side, int b
 int weft_mma_propose(const weft_build_request *request, const char *name, weft_dim m, weft_dim n, weft_dim batch,
                      weft_dtype dtype, const weft_mma_side sides[2], int capacity, weft_schedule *out_schedules) {
     const weft_capability *capability = request->capability;
+    if (capability->cores) return weft_mma_wave_propose(request, name, m, n, batch, capacity, out_schedules);
     bool copied = true; /* else elements pass through registers, which the largest tiles of a warp have not */
     for (int i = 0; i < 2; i++)
-        copied = copied && piece_of(request->graph->dims, &sides[i], weft_dtype_bits(dtype) / 8);
+        copied = copied && weft_mma_piece(request->graph->dims, &sides[i], weft_dtype_bits(dtype) / 8);
     double cost[CHOICES];
     int order[CHOICES], count = 0;
     for (int i = 0; i < CHOICES; i++) {
@@ -440,7 +444,7 @@ static void prepare_side(mma *x, int number, const weft_mma_side *from) {
                        .pitch = from->pitch,
                        .period = from->period,
                        .extent = number ? s->n : s->m};
-    int piece = piece_of(x->k->dims, from, x->bytes);
+    int piece = weft_mma_piece(x->k->dims, from, x->bytes);
     if (piece) {
         bool turned = side->along_k != s->along_k[number];
         side->kind = turned ? FETCH_TURNED : FETCH_COPY;
@@ -503,6 +507,7 @@ static weft_status emit(weft_simt *s, weft_dtype dtype, const weft_mma_side side
 }
 
 weft_status weft_mma_emit(weft_simt *s, weft_dtype dtype, const weft_mma_side sides[2]) {
+    if (s->request->capability->cores) return weft_mma_wave_emit(s, dtype, sides);
     weft_status status = emit(s, dtype, sides), finish = weft_index_finish(s->index);
     if (!status) return finish;
     weft_status_release(finish);

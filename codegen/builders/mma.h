@@ -1,5 +1,6 @@
 /* The tile of warp-collective multiplications (mma.sync) for GPUs from sm_80 on: the problem of simt.h, sums in f32,
-   operands of 16 bits, or f32 read as tf32.
+   operands of 16 bits, or f32 read as tf32. Where the target has units of whole wavefronts these functions are those of
+   mma_wave.h.
 
    Block: bm x bn outputs by 2 x 2, 2 x 4 or 4 x 2 warps; k advances by 128 bytes of elements (bk). Shared memory is a
    ring of stages; in each, a side lies in rows of 128 bytes whose 16-byte columns are swizzled by the row: rows of bk
@@ -20,8 +21,8 @@ typedef struct weft_mma_side {
     int64_t period; /* batches of memory repeat after so many; 0 = as many as the problem has */
 } weft_mma_side;
 
-/* Does the target have the unit for operands of this type, as far as the compile permits? */
-bool weft_mma_takes(const weft_capability *capability, weft_dtype dtype);
+/* Does the target have the unit for operands and sums of these types, as far as the compile permits? */
+bool weft_mma_takes(const weft_capability *capability, weft_dtype dtype, weft_dtype sum);
 /* sides: as for weft_mma_emit. */
 int weft_mma_propose(const weft_build_request *request, const char *name, weft_dim m, weft_dim n, weft_dim batch,
                      weft_dtype dtype, const weft_mma_side sides[2], int capacity, weft_schedule *out_schedules);

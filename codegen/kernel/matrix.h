@@ -1,17 +1,54 @@
 /* Encodings of the matrix rows of kernel_ops.def: which unit a `mma` or `mma_async` uses, how `frag_load` spreads a
    tile over lanes, how an `operand` descriptor sees shared memory. Printers and the simulator share them. Read next:
-   codegen/tile/layout.h, the same units as tables of index bits. Source: PTX ISA 8.x, sections 9.7.14-9.7.15. */
+   codegen/tile/layout.h, the same units as tables of index bits; matrix.c. Source: PTX ISA 8.x, sections
+   9.7.14-9.7.15. */
 #ifndef WEFT_CODEGEN_KERNEL_MATRIX_H
 #define WEFT_CODEGEN_KERNEL_MATRIX_H
 
 #include <stdint.h>
 
+#include "base/capability.h"
+
 /* mma: 16 x 8 += 16 x k . k x 8, a row-major, b column-major; fragments of 4 (a), 2 (b) u32 and 4 f32 (d) per lane. */
 typedef enum weft_matrix_unit {
     WEFT_MMA_M16N8K16_BF16 = 1,
     WEFT_MMA_M16N8K16_F16 = 2,
-    WEFT_MMA_M16N8K8_TF32 = 3
+    WEFT_MMA_M16N8K8_TF32 = 3,
+    /* wave units: the table below */
+    WEFT_MFMA_32_BF16 = 16,
+    WEFT_MFMA_32_F16,
+    WEFT_MFMA_32_F32,
+    WEFT_MFMA_32_I8,
+    WEFT_MFMA_16_BF16,
+    WEFT_MFMA_16_F16,
+    WEFT_MFMA_16_F32,
+    WEFT_MFMA_16_I8,
+    WEFT_WMMA_11_BF16, /* gfx11 */
+    WEFT_WMMA_11_F16,
+    WEFT_WMMA_11_I8,
+    WEFT_WMMA_12_BF16, /* gfx12 */
+    WEFT_WMMA_12_F16,
+    WEFT_WMMA_12_I8
 } weft_matrix_unit;
+
+/* Which D rows a lane holds: groups of four and every 4 n-th; every other; eight neighbours. */
+typedef enum weft_wave_spread { WEFT_SPREAD_FOURS, WEFT_SPREAD_TURNS, WEFT_SPREAD_EIGHTS } weft_wave_spread;
+
+/* mma by a whole wavefront (AMD): size x size += size x depth . depth x size. Operands are `parts` registers of 16
+   bytes a lane, vec<dtype, part_lanes>; sums one register vec<sum, sums>. Lane l holds row (a) or column (b) l % size,
+   elements weft_wave_k(l, e), and of d column l % size, rows weft_wave_row(l, i). A row may be several machine
+   instructions; what depth means to each is theirs: only the pairs (a, b) count. */
+typedef struct weft_wave_unit {
+    weft_dtype dtype, sum;
+    int size, depth, lanes, parts, part_lanes, sums;
+    weft_wave_spread spread;
+} weft_wave_unit;
+
+const weft_wave_unit *weft_wave_unit_get(int64_t unit); /* NULL: no wave unit */
+/* The unit of this size that the target has for such operands; 0: none. */
+int64_t weft_wave_unit_find(const weft_capability *capability, weft_dtype dtype, int size);
+int weft_wave_k(const weft_wave_unit *unit, int lane, int element);
+int weft_wave_row(const weft_wave_unit *unit, int lane, int sum);
 
 /* frag_load, frag_store: 8 x 8 tiles of 16-bit elements; lane l gives the address of row l % 8 of tile l / 8 and gets
    elements 2 (l % 4), 2 (l % 4) + 1 of row l / 4 of every tile (TRANSPOSED: of column l / 4). */

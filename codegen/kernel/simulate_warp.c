@@ -6,6 +6,8 @@
 #include "codegen/kernel/matrix.h"
 #include "codegen/kernel/simulate_internal.h"
 
+enum { WAVE_SIZE_MAX = 32, WAVE_DEPTH_MAX = 64 };
+
 bool weft_sim_is_collective(weft_kop op) {
     return weft_sim_is_matrix(op) || op == WEFT_K_shuffle_xor || op == WEFT_K_warp_sync || op == WEFT_K_frag_load ||
            op == WEFT_K_frag_store || op == WEFT_K_mma;
@@ -35,18 +37,19 @@ static uint64_t *fragment(weft_sim *sim, weft_sim_thread *lane, const weft_kinst
     weft_kval object = weft_koperand(sim->kernel, instr, at);
     int64_t first = (int64_t)*weft_sim_value(sim, lane, weft_koperand(sim->kernel, instr, at + 1));
     const weft_kinstr *regs = weft_kernel_get(sim->kernel, object);
+    int width = regs->type.lanes;
     if (first < 0 || first + count > regs->i) {
         weft_sim_fault(sim, lane, "out of bounds: registers %lld to %lld of %lld", (long long)first,
                        (long long)first + count - 1, (long long)regs->i);
         return NULL;
     }
-    size_t slot = sim->slot[object] + (size_t)first;
-    for (int n = 0; reads && n < count; n++)
+    size_t slot = sim->slot[object] + (size_t)first * (size_t)width;
+    for (int n = 0; reads && n < count * width; n++)
         if (!lane->defined[slot + (size_t)n]) {
-            weft_sim_fault(sim, lane, "uninitialised: register %lld of a fragment", (long long)first + n);
+            weft_sim_fault(sim, lane, "uninitialised: register %lld of a fragment", (long long)first + n / width);
             return NULL;
         }
-    if (writes) memset(lane->defined + slot, 1, (size_t)count);
+    if (writes) memset(lane->defined + slot, 1, (size_t)count * (size_t)width);
     return lane->slots + slot;
 }
 
@@ -102,7 +105,49 @@ static float operand_b(uint64_t *const *b, weft_matrix_unit unit, int k, int col
     return (float)weft_float_decode(unit == WEFT_MMA_M16N8K16_F16 ? WEFT_F16 : WEFT_BF16, bits);
 }
 
+/* One lane's share of the operands as doubles: line is the row (a) or column (b), k the depth. */
+static void spread(const weft_wave_unit *unit, const uint64_t *from, int lane, double (*to)[WAVE_DEPTH_MAX]) {
+    for (int e = 0; e < unit->parts * unit->part_lanes; e++) {
+        double value = unit->dtype == WEFT_I8    ? (double)(int8_t)from[e]
+                       : unit->dtype == WEFT_F32 ? (double)weft_kscalar_f32(from[e])
+                                                 : weft_float_decode(unit->dtype, from[e]);
+        to[lane % unit->size][weft_wave_k(unit, lane, e)] = value;
+    }
+}
+
+/* Wave units: sums over k in order, each product and sum rounded to f32 (integers: exact, wrapped). */
+static bool wave_mma(weft_sim *sim, weft_sim_thread *const *lanes, int count, const weft_kinstr *instr,
+                     const weft_wave_unit *unit) {
+    if (count != unit->lanes) return weft_sim_fault(sim, lanes[0], "mma needs a whole wavefront");
+    double a[WAVE_SIZE_MAX][WAVE_DEPTH_MAX], b[WAVE_SIZE_MAX][WAVE_DEPTH_MAX];
+    uint64_t *d[64];
+    for (int l = 0; l < count; l++) {
+        const uint64_t *from_a = fragment(sim, lanes[l], instr, 2, unit->parts, true, false);
+        const uint64_t *from_b = fragment(sim, lanes[l], instr, 4, unit->parts, true, false);
+        d[l] = fragment(sim, lanes[l], instr, 0, 1, true, true);
+        if (!from_a || !from_b || !d[l]) return false;
+        spread(unit, from_a, l, a);
+        spread(unit, from_b, l, b);
+    }
+    for (int l = 0; l < count; l++)
+        for (int i = 0; i < unit->sums; i++) {
+            const double *row = a[weft_wave_row(unit, l, i)], *column = b[l % unit->size];
+            if (unit->sum == WEFT_I32) {
+                int64_t total = (int32_t)d[l][i];
+                for (int k = 0; k < unit->depth; k++) total += (int64_t)(row[k] * column[k]);
+                d[l][i] = (uint64_t)(int64_t)(int32_t)(uint32_t)total;
+                continue;
+            }
+            float total = weft_kscalar_f32(d[l][i]);
+            for (int k = 0; k < unit->depth; k++) total += (float)row[k] * (float)column[k];
+            d[l][i] = weft_kscalar_of_f32(total);
+        }
+    return true;
+}
+
 static bool mma(weft_sim *sim, weft_sim_thread *const *lanes, int count, const weft_kinstr *instr) {
+    const weft_wave_unit *wave = weft_wave_unit_get(instr->i);
+    if (wave) return wave_mma(sim, lanes, count, instr, wave);
     weft_matrix_unit unit = (weft_matrix_unit)instr->i;
     if (count != 32) return weft_sim_fault(sim, lanes[0], "mma needs a whole warp");
     uint64_t *a[32], *b[32], *d[32];

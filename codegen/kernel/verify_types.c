@@ -318,13 +318,34 @@ static bool is_regs(weft_ktype type, weft_dtype elem) {
     return type.kind == WEFT_KIND_REGS && type.elem == elem && type.lanes == 1;
 }
 
+static bool is_vectors(weft_ktype type, weft_dtype elem, int lanes) {
+    return type.kind == WEFT_KIND_REGS && type.elem == elem && type.lanes == lanes;
+}
+
+/* mma on a wave unit. */
+static void check_wave_unit(weft_kverify *v, weft_kval at, const weft_kinstr *instr, const weft_wave_unit *unit) {
+    expect(v, at,
+           is_vectors(type_of(v, instr, 0), unit->sum, unit->sums) &&
+               is_vectors(type_of(v, instr, 2), unit->dtype, unit->part_lanes) &&
+               is_vectors(type_of(v, instr, 4), unit->dtype, unit->part_lanes),
+           "registers of the unit's vectors");
+    expect(v, at, weft_wave_unit_find(v->kernel->capability, unit->dtype, unit->size) == instr->i,
+           "the target has no such matrix unit");
+}
+
 static void check_matrix(weft_kverify *v, weft_kval at, const weft_kinstr *instr) {
     if (instr->op == WEFT_K_mma) {
-        expect(v, at,
-               is_regs(type_of(v, instr, 0), WEFT_F32) && is_regs(type_of(v, instr, 2), WEFT_U32) &&
-                   is_regs(type_of(v, instr, 4), WEFT_U32),
-               "f32 d, u32 a and b registers");
-        expect(v, at, instr->i >= WEFT_MMA_M16N8K16_BF16 && instr->i <= WEFT_MMA_M16N8K8_TF32, "no such matrix unit");
+        const weft_wave_unit *unit = weft_wave_unit_get(instr->i);
+        if (unit) {
+            check_wave_unit(v, at, instr, unit);
+        } else {
+            expect(v, at,
+                   is_regs(type_of(v, instr, 0), WEFT_F32) && is_regs(type_of(v, instr, 2), WEFT_U32) &&
+                       is_regs(type_of(v, instr, 4), WEFT_U32),
+                   "f32 d, u32 a and b registers");
+            expect(v, at, instr->i >= WEFT_MMA_M16N8K16_BF16 && instr->i <= WEFT_MMA_M16N8K8_TF32,
+                   "no such matrix unit");
+        }
         for (int n = 1; n < 6; n += 2)
             expect(v, at, v->constant[weft_koperand(v->kernel, instr, n)],
                    "first registers must be constant or unrolled");

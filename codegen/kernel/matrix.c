@@ -1,0 +1,75 @@
+/* The table of wave units: see matrix.h. Sources: AMD, "Instinct MI200" and "CDNA 3" instruction set architectures,
+   chapter "Matrix Arithmetic Instructions"; "RDNA 3" and "RDNA 4" instruction set architectures, WMMA. */
+#include "codegen/kernel/matrix.h"
+
+#include <stddef.h>
+
+#define MFMA(name, elem, total, edge, k, elements)                                                                     \
+    [WEFT_MFMA_##name] = {.dtype = (elem),                                                                             \
+                          .sum = (total),                                                                              \
+                          .size = (edge),                                                                              \
+                          .depth = (k),                                                                                \
+                          .lanes = 64,                                                                                 \
+                          .parts = 1,                                                                                  \
+                          .part_lanes = (elements),                                                                    \
+                          .sums = (edge) * (edge) / 64,                                                                \
+                          .spread = WEFT_SPREAD_FOURS}
+#define WMMA(name, elem, total, k, count, elements, kind)                                                              \
+    [WEFT_WMMA_##name] = {.dtype = (elem),                                                                             \
+                          .sum = (total),                                                                              \
+                          .size = 16,                                                                                  \
+                          .depth = (k),                                                                                \
+                          .lanes = 32,                                                                                 \
+                          .parts = (count),                                                                            \
+                          .part_lanes = (elements),                                                                    \
+                          .sums = 8,                                                                                   \
+                          .spread = (kind)}
+
+static const weft_wave_unit units[] = {
+    MFMA(32_BF16, WEFT_BF16, WEFT_F32, 32, 16, 8),
+    MFMA(32_F16, WEFT_F16, WEFT_F32, 32, 16, 8),
+    MFMA(32_F32, WEFT_F32, WEFT_F32, 32, 8, 4),
+    MFMA(32_I8, WEFT_I8, WEFT_I32, 32, 32, 16),
+    MFMA(16_BF16, WEFT_BF16, WEFT_F32, 16, 32, 8),
+    MFMA(16_F16, WEFT_F16, WEFT_F32, 16, 32, 8),
+    MFMA(16_F32, WEFT_F32, WEFT_F32, 16, 16, 4),
+    MFMA(16_I8, WEFT_I8, WEFT_I32, 16, 64, 16),
+    WMMA(11_BF16, WEFT_BF16, WEFT_F32, 16, 2, 8, WEFT_SPREAD_TURNS),
+    WMMA(11_F16, WEFT_F16, WEFT_F32, 16, 2, 8, WEFT_SPREAD_TURNS),
+    WMMA(11_I8, WEFT_I8, WEFT_I32, 16, 1, 16, WEFT_SPREAD_TURNS),
+    WMMA(12_BF16, WEFT_BF16, WEFT_F32, 16, 1, 8, WEFT_SPREAD_EIGHTS),
+    WMMA(12_F16, WEFT_F16, WEFT_F32, 16, 1, 8, WEFT_SPREAD_EIGHTS),
+    WMMA(12_I8, WEFT_I8, WEFT_I32, 32, 1, 16, WEFT_SPREAD_EIGHTS),
+};
+
+const weft_wave_unit *weft_wave_unit_get(int64_t unit) {
+    return unit >= WEFT_MFMA_32_BF16 && unit < (int64_t)(sizeof units / sizeof *units) ? &units[unit] : NULL;
+}
+
+int64_t weft_wave_unit_find(const weft_capability *capability, weft_dtype dtype, int size) {
+    int64_t first = capability->cores == WEFT_CORES_MFMA2 || capability->cores == WEFT_CORES_MFMA3 ? WEFT_MFMA_32_BF16
+                    : capability->cores == WEFT_CORES_WMMA11                                       ? WEFT_WMMA_11_BF16
+                    : capability->cores == WEFT_CORES_WMMA12                                       ? WEFT_WMMA_12_BF16
+                                                                                                   : 0;
+    for (int64_t unit = first; first && weft_wave_unit_get(unit); unit++) {
+        const weft_wave_unit *u = weft_wave_unit_get(unit);
+        if (u->lanes != capability->warp || (unit >= WEFT_WMMA_12_BF16 && first < WEFT_WMMA_12_BF16)) break;
+        if (u->dtype == dtype && u->size == size) return unit;
+    }
+    return 0;
+}
+
+int weft_wave_k(const weft_wave_unit *unit, int lane, int element) {
+    int run = unit->parts * unit->part_lanes;
+    return lane / unit->size % (unit->depth / run) * run + element;
+}
+
+int weft_wave_row(const weft_wave_unit *unit, int lane, int sum) {
+    int group = lane / unit->size, groups = unit->lanes / unit->size;
+    switch (unit->spread) {
+    case WEFT_SPREAD_FOURS: return sum / 4 * 4 * groups + 4 * group + sum % 4;
+    case WEFT_SPREAD_TURNS: return 2 * sum + group;
+    case WEFT_SPREAD_EIGHTS: return 8 * group + sum;
+    }
+    return 0;
+}

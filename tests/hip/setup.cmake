@@ -1,0 +1,14 @@
+# A libamdhip64 that runs kernels in the emulator of tests/amdgcn. Its name is the first that the driver asks for, so that a
+# test which has loaded it is served with it, and so is every program with its folder in LD_LIBRARY_PATH.
+if(WEFT_HAVE_LLVM)
+  file(GLOB fake_sources CONFIGURE_DEPENDS ${folder}/library/*.c)
+  add_library(weft-fake-hip SHARED ${fake_sources})
+  set_target_properties(weft-fake-hip PROPERTIES OUTPUT_NAME amdhip64 SUFFIX .so.7
+                                                 LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/hip)
+  target_include_directories(weft-fake-hip PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
+  target_compile_options(weft-fake-hip PRIVATE -Wno-missing-prototypes)
+  target_link_libraries(weft-fake-hip PRIVATE weft-amdgcn-emulator weft-rt ${LLVM_LIBRARY})
+  target_link_options(weft-fake-hip PRIVATE LINKER:--exclude-libs,ALL)
+  add_dependencies(test-hip weft-fake-hip)
+  target_compile_definitions(test-hip PRIVATE WEFT_FAKE_HIP="$<TARGET_FILE:weft-fake-hip>")
+endif()
