@@ -82,6 +82,72 @@ weft_value *weft_rewrite_convolution_unit_axis(weft_graph *graph, weft_node *nod
     return weft_emit_reshape(graph, y, rank, node->results[0].type.dims);
 }
 
+/* -- reshapes between a product and what follows element by element */
+
+/* Do the shapes differ by axes of extent 1 only? out_axes: for each axis of `from` that is longer, its place in `to`.
+ */
+static bool differ_by_unit_axes(const weft_type *from, const weft_type *to, int64_t *out_axes) {
+    int at = 0;
+    for (int i = 0; i < from->rank; i++) {
+        out_axes[i] = -1;
+        if (from->dims[i] == 1) continue;
+        while (at < to->rank && to->dims[at] == 1) at++;
+        if (at == to->rank || to->dims[at] != from->dims[i]) return false;
+        out_axes[i] = at++;
+    }
+    while (at < to->rank && to->dims[at] == 1) at++;
+    return at == to->rank;
+}
+
+/* The value in the shape of `like`; a broadcast goes there at once. */
+static weft_value *without_unit_axes(weft_graph *graph, weft_value *value, const weft_type *like) {
+    const weft_node *broadcast = weft_producer(value, WEFT_OP_broadcast);
+    int64_t axes[WEFT_MAX_RANK], places[WEFT_MAX_RANK];
+    if (!broadcast || !differ_by_unit_axes(&value->type, like, axes))
+        return weft_emit_reshape(graph, value, like->rank, like->dims);
+    const weft_attribute *own = weft_node_attribute(broadcast, WEFT_ATTR_axes);
+    for (int i = 0; i < own->count; i++) {
+        places[i] = axes[own->as.ints[i]];
+        if (places[i] < 0) return weft_emit_reshape(graph, value, like->rank, like->dims);
+    }
+    return weft_emit_broadcast(graph, broadcast->operands[0], like->rank, like->dims, places);
+}
+
+/* A product, or what was computed of one element by element. */
+static bool comes_from_product(const weft_value *value, int depth) {
+    enum { DEPTH_MAX = 6 };
+    const weft_node *node = value->node;
+    if (!node || depth > DEPTH_MAX) return false;
+    if (node->op == WEFT_OP_dot_general || node->op == WEFT_OP_convolution) return true;
+    if (!(weft_op_get(node->op)->flags & WEFT_FLAG_ELEMENTWISE)) return false;
+    for (int i = 0; i < node->operand_count; i++)
+        if (comes_from_product(node->operands[i], depth + 1)) return true;
+    return false;
+}
+
+/* f(reshape(product), y) -> reshape(f(product, reshape(y))): f can then be the product's epilogue. A convolution of one
+   position becomes a product of rows, and its bias and activation stay behind a reshape that adds the position again.
+ */
+weft_value *weft_rewrite_elementwise_of_reshaped_product(weft_graph *graph, weft_node *node) {
+    weft_value *operands[4];
+    const weft_value *product = NULL;
+    int64_t axes[WEFT_MAX_RANK];
+    if (!(weft_op_get(node->op)->flags & WEFT_FLAG_ELEMENTWISE) || node->operand_count > 4) return NULL;
+    for (int i = 0; i < node->operand_count; i++) /* it can be an epilogue as it is; of two products one has its way */
+        if (comes_from_product(node->operands[i], 0)) return NULL;
+    for (int i = 0; i < node->operand_count && !product; i++) {
+        const weft_node *reshape = weft_producer(node->operands[i], WEFT_OP_reshape);
+        if (reshape && differ_by_unit_axes(&reshape->operands[0]->type, &node->results[0].type, axes) &&
+            comes_from_product(reshape->operands[0], 0))
+            product = reshape->operands[0];
+    }
+    if (!product) return NULL;
+    for (int i = 0; i < node->operand_count; i++)
+        operands[i] = without_unit_axes(graph, node->operands[i], &product->type);
+    weft_value *y = weft_build(graph, node->op, node->operand_count, operands, node->attribute_count, node->attributes);
+    return weft_emit_reshape(graph, y, node->results[0].type.rank, node->results[0].type.dims);
+}
+
 /* -- transposes into the dimension numbers of a product */
 
 static bool contains(const weft_attribute *axes, int64_t axis) {

@@ -67,6 +67,7 @@ extern const weft_rewrite_row weft_simplify_rewrites[];
     X(cumulative_unit_axis, WEFT_OP_cumulative)                                                                        \
     X(dot_of_transpose, WEFT_OP_dot_general)                                                                           \
     X(convolution_unit_axis, WEFT_OP_convolution)                                                                      \
+    X(elementwise_of_reshaped_product, WEFT_OP_COUNT)                                                                  \
     X(add_constants, WEFT_OP_add)                                                                                      \
     X(multiply_constants, WEFT_OP_mul)                                                                                 \
     X(scale_into_weights, WEFT_OP_mul)                                                                                 \

@@ -38,6 +38,27 @@ static const golden goldens[] = {
      X_IN
      "%1 = constant {value = dense f32[2, 3] [1, 2, 3, 4, 5, 6]} : f32[2, 3]\n"
      "%2 = dot_general %0, %1 {lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [1], dtype = f32} : f32[2, 2]\noutput \"y\" %2\n"},
+    {"what follows a product goes before a reshape by unit axes", "simplify",
+     "input %0 \"x\" : f32[2, 3]\ninput %1 \"b\" : f32[4]\ninput %2 \"w\" : f32[4, 3]\n"
+     "%3 = dot_general %0, %2 {lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [1], dtype = f32} : f32[2, 4]\n"
+     "%4 = reshape %3 {shape = [2, 4, 1, 1]} : f32[2, 4, 1, 1]\n"
+     "%5 = broadcast %1 {shape = [2, 4, 1, 1], axes = [1]} : f32[2, 4, 1, 1]\n%6 = add %4, %5 : f32[2, 4, 1, 1]\n"
+     "%7 = tanh %6 : f32[2, 4, 1, 1]\noutput \"y\" %7\n",
+     "input %0 \"x\" : f32[2, 3]\ninput %1 \"b\" : f32[4]\ninput %2 \"w\" : f32[4, 3]\n"
+     "%3 = dot_general %0, %2 {lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [1], dtype = f32} : f32[2, 4]\n"
+     "%4 = broadcast %1 {shape = [2, 4], axes = [1]} : f32[2, 4]\n%5 = add %3, %4 : f32[2, 4]\n%6 = tanh %5 : f32[2, 4]\n"
+     "%7 = reshape %6 {shape = [2, 4, 1, 1]} : f32[2, 4, 1, 1]\noutput \"y\" %7\n"},
+    {"two products behind reshapes settle", "simplify",
+     "input %0 \"x\" : f32[2, 3]\ninput %1 \"z\" : f32[1, 2, 3]\ninput %2 \"w\" : f32[4, 3]\n"
+     "%3 = dot_general %0, %2 {lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [1], dtype = f32} : f32[2, 4]\n"
+     "%4 = dot_general %1, %2 {lhs_batch = [], rhs_batch = [], lhs_contract = [2], rhs_contract = [1], dtype = f32} : f32[1, 2, 4]\n"
+     "%5 = reshape %3 {shape = [2, 4, 1]} : f32[2, 4, 1]\n%6 = reshape %4 {shape = [2, 4, 1]} : f32[2, 4, 1]\n"
+     "%7 = add %5, %6 : f32[2, 4, 1]\noutput \"y\" %7\n",
+     "input %0 \"x\" : f32[2, 3]\ninput %1 \"z\" : f32[1, 2, 3]\ninput %2 \"w\" : f32[4, 3]\n"
+     "%3 = dot_general %0, %2 {lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [1], dtype = f32} : f32[2, 4]\n"
+     "%4 = dot_general %1, %2 {lhs_batch = [], rhs_batch = [], lhs_contract = [2], rhs_contract = [1], dtype = f32} : f32[1, 2, 4]\n"
+     "%5 = reshape %3 {shape = [1, 2, 4]} : f32[1, 2, 4]\n%6 = add %5, %4 : f32[1, 2, 4]\n"
+     "%7 = reshape %6 {shape = [2, 4, 1]} : f32[2, 4, 1]\noutput \"y\" %7\n"},
     {"mul by zero of integers", "simplify",
      "input %0 \"x\" : i32[2]\n%1 = constant {value = dense i32[2] [0, 0]} : i32[2]\n%2 = mul %0, %1 : i32[2]\noutput \"y\" %2\n",
      "input %0 \"x\" : i32[2]\n%1 = constant {value = dense i32[] [0]} : i32[]\n"
