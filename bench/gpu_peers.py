@@ -281,7 +281,7 @@ def part_test():
                 inputs, out = row_tensors(name, rows, columns, dtype)
                 check(f"{name} {rows}x{columns} {DTYPES[dtype]}", name, row_numbers(name, rows, columns, dtype), inputs, out, lambda: reference(inputs),
                       6e-3 if dtype == 0 and name != "cross_entropy" else 1e-5)
-    for name, rows, columns, choices in (("cross_entropy", 40001, 776, 4), ("softmax", 3001, 4096, 4), ("layer_norm", 301, 50304, 3)):  # rings of rows
+    for name, rows, columns, choices in (("cross_entropy", 301, 50304, 3), ("softmax", 301, 20520, 3), ("layer_norm", 301, 50304, 3)):  # rings of rows
         for choice in range(1, choices):
             inputs, out = row_tensors(name, rows, columns, 0)
             check(f"{name} {rows}x{columns} schedule {choice}", name, row_numbers(name, rows, columns, 0), inputs, out, lambda: ROWS[name][0](inputs),
@@ -881,13 +881,12 @@ def time_bandwidth(part, label, name, numbers, inputs, out, bytes_moved, referen
             break
     reads = out.numel() * out.element_size() * 20 < bytes_moved
     own = {c: (lambda k=k: k(inputs, [out])) for c, k in kernels.items()}
-    notes = []
+    notes, errors, want = [], [], reference()
     for choice, run in own.items():
         out.fill_(float("nan"))
         run()
-        error = verdict(f"{part} {label} schedule {choice}", out, reference(), limit)
-        if choice == 0:
-            first = error
+        errors.append(verdict(f"{part} {label} schedule {choice}", out, want, limit))
+    del want
     for c, seconds in rounds(own, 15, 3, clean=reads).items() if len(own) > 1 else ():
         notes.append(f"schedule {c}: {seconds * 1e6:.1f} us {100 * bytes_moved / seconds / copy_rate():.0f} % of copy [{kernels[c].text}]")
     times = rounds({"weft": own[0], **peers}, clean=reads)
@@ -897,7 +896,7 @@ def time_bandwidth(part, label, name, numbers, inputs, out, bytes_moved, referen
         written = rounds({"weft": own[0]})["weft"]
         notes.append(f"behind written lines {written * 1e6:.1f} us, {100 * bytes_moved / written / copy_rate():.0f} %")
     record(part, label, lambda s: bytes_moved / s * 1e-9, times, kernels[0].text + "; " + "; ".join(notes),
-           {"unit": "GB/s", "error": first, "compile_s": kernels[0].compile_seconds, "share_of_copy": share})
+           {"unit": "GB/s", "error": errors[0], "compile_s": kernels[0].compile_seconds, "share_of_copy": share})
     for kernel in kernels.values():
         kernel.release()
 
@@ -920,7 +919,7 @@ def part_row():
     for name, (reference, peer) in ROWS.items():
         for rows, columns in ((65536, 768), (16384, 4096), (8192, 50304)):
             inputs, out = row_tensors(name, rows, columns, 0)
-            compiled = torch.compile(peer, mode="max-autotune-no-cudagraphs")
+            compiled = torch.compile(peer)  # searching finds nothing better for rows and takes four times as long
             compiled(inputs)
             moved = inputs[0].numel() * 2 + (rows * 12 if name == "cross_entropy" else inputs[0].numel() * 2)
             time_bandwidth("row", f"{name} {rows}x{columns}", name, row_numbers(name, rows, columns, 0), inputs, out, moved, lambda: reference(inputs),

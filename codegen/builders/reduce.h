@@ -67,12 +67,10 @@ typedef struct weft_reduction {
 /* Rows brought into shared memory ahead of their turn: reduce_ring.c. */
 typedef struct weft_row_ring {
     weft_reduction *r;
-    int stages, rows; /* slots of a row of threads; rows of threads in a block */
-    int count;        /* operands of X's shape */
+    int stages, count; /* slots; operands of X's shape */
     const weft_value *value[WEFT_REDUCE_KEEP_MAX];
     weft_kval memory[WEFT_REDUCE_KEEP_MAX];
-    weft_kval own, thread;       /* first element of the slots of this row of threads; thread in it */
-    weft_kval step;              /* from one row of this row of threads to its next */
+    weft_kval step;              /* from one row of the block to its next */
     weft_kval read, write, base; /* vars: slots; this turn's row begins at base */
     weft_kval row;
     weft_kval label[WEFT_REDUCTIONS_MAX], label_now[WEFT_REDUCTIONS_MAX], label_next[WEFT_REDUCTIONS_MAX];
@@ -96,11 +94,12 @@ void weft_reduction_visit(weft_reduction *r, int pass, const weft_lane_index *in
                           int lanes, weft_kval mask, const weft_kval *accumulators);
 /* Loads what a pass may read of X's shape at index, ahead of its visit; what it does not read goes away. */
 void weft_reduction_fetch(weft_reduction *r, int pass, const weft_lane_index *index, int lanes);
-/* reduce_pick.c: finds the reduces that are picks; reads their labels and starts their loads, once a row; binds those
-   of a pass before it. A pass without reduces of its own is left out. */
+/* reduce_pick.c: finds the reduces that are picks; reads their labels; starts their loads, once a row; binds those of a
+   pass before it. A pass without reduces of its own is left out. */
 void weft_reduction_find_picks(weft_reduction *r);
 void weft_reduction_read_labels(weft_reduction *r, const weft_lane_index *index, weft_kval *out_labels);
 void weft_reduction_place_picks(weft_reduction *r, const weft_lane_index *index);
+int weft_reduction_first_pick(const weft_reduction *r); /* the first pass that one is bound for; past the last: none */
 void weft_reduction_bind_picks(weft_reduction *r, int pass, const weft_lane_index *index);
 bool weft_reduction_pass_is_empty(const weft_reduction *r, int pass);
 /* Operands of X's shape: how many, bytes of their widest element. */
@@ -128,13 +127,12 @@ weft_kval weft_reduce_combine(weft_reduction *r, int i, int unroll, weft_kval (*
                               weft_kval scalar);
 /* reduce_held.c: rows that fit the registers of their threads. False: this is none. */
 bool weft_reduce_held(weft_reduction *r);
-int weft_reduce_held_rows(const weft_reduction *r); /* of a block; 1 when it holds none */
-/* reduce_ring.c: does a ring of `stages` rows exist here, for `rows` rows of threads a block? Once lanes and threads
-   are settled. init: the same, and its memory; grid and registers of the kernel. begin opens the loop over rows and
-   waits for this one's; end closes it. */
-bool weft_row_ring_fits(const weft_reduction *r, int stages, int rows);
-bool weft_row_ring_init(weft_row_ring *ring, weft_reduction *r, int rows);
-weft_kval weft_row_ring_begin(weft_row_ring *ring, weft_kval thread, weft_kval first);
+int64_t weft_reduce_held_vectors(const weft_reduction *r); /* of a thread; 0: rows are not held */
+/* reduce_ring.c: does a ring of `stages` rows exist here? Once lanes and threads are settled. init: the same, and its
+   memory; grid and registers of the kernel. begin opens the loop over rows and waits for this one's; end closes it. */
+bool weft_row_ring_fits(const weft_reduction *r, int stages);
+bool weft_row_ring_init(weft_row_ring *ring, weft_reduction *r);
+weft_kval weft_row_ring_begin(weft_row_ring *ring);
 void weft_row_ring_end(weft_row_ring *ring);
 /* Lanes and threads for rows on a GPU. */
 void weft_reduce_prepare_gpu(weft_reduction *r);

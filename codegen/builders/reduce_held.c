@@ -8,9 +8,8 @@ enum { HELD_VECTORS = 4, HELD_REGISTERS = 64, HELD_ROWS = 4 };
 
 typedef struct held {
     weft_reduction *r;
-    const weft_row_ring *ring; /* NULL: rows come from their operands */
-    int vectors;               /* of a thread */
-    weft_kval thread, exists;  /* of the row; the row exists: WEFT_KNONE = always */
+    int vectors;              /* of a thread */
+    weft_kval thread, exists; /* of the row; the row exists: WEFT_KNONE = always */
     weft_lane_index index[WEFT_MAX_RANK];
     weft_kval column[HELD_VECTORS], inside[HELD_VECTORS]; /* inside: WEFT_KNONE = always */
 } held;
@@ -29,8 +28,7 @@ static void place_columns(held *h) {
         h->column[u] = own, h->inside[u] = WEFT_KNONE;
         if ((u + 1) * step <= r->lane_extent) continue;
         h->inside[u] = weft_k_lt(k, own, weft_k_index(k, r->lane_extent));
-        h->column[u] = h->ring ? weft_k_select(k, h->inside[u], own, h->column[0])
-                               : weft_k_min(k, own, weft_k_index(k, r->lane_extent - r->lanes));
+        h->column[u] = weft_k_min(k, own, weft_k_index(k, r->lane_extent - r->lanes));
     }
 }
 
@@ -67,28 +65,19 @@ static void store_pass(held *h) {
     }
 }
 
-/* A thread reads what it copied itself: nobody has to wait for another. */
-static void bind_row(held *h) {
-    weft_reduction *r = h->r;
-    for (int u = 0; u < h->vectors; u++)
-        for (int i = 0; i < h->ring->count; i++) {
-            weft_lane_index position = {weft_k_add(r->k, h->ring->base, h->column[u]), 1, r->lanes};
-            const weft_value *value = h->ring->value[i];
-            weft_index_bind_at(
-                &r->c, value, index_at(h, u), r->lanes, WEFT_KNONE,
-                weft_index_load(&r->c, h->ring->memory[i], value->type.dtype, position, r->lanes, WEFT_KNONE));
-        }
-}
-
 static void emit_row(held *h, weft_kval row) {
     weft_reduction *r = h->r;
     weft_kernel *k = r->k;
     for (int a = 0; a < r->x->rank; a++) h->index[a] = weft_lane_scalar(weft_k_index(k, 0));
     weft_axis_set_index(r, &r->kept, row, h->index);
     place_columns(h);
-    weft_reduction_place_picks(r, h->index);
-    if (h->ring) bind_row(h);
+    /* labels first, then the row: what waits for a label would hold up the loads behind it */
+    weft_kval labels[WEFT_REDUCTIONS_MAX];
+    weft_reduction_read_labels(r, h->index, labels);
+    r->labels = labels;
     for (int u = 0; u < h->vectors; u++) weft_reduction_fetch(r, 0, index_at(h, u), r->lanes);
+    weft_reduction_place_picks(r, h->index);
+    r->labels = NULL;
     for (int pass = 0; pass < r->levels; pass++) {
         weft_reduction_bind_picks(r, pass, h->index);
         reduce_pass(h, pass);
@@ -106,40 +95,25 @@ static void emit_row(held *h, weft_kval row) {
 }
 
 /* Vectors of a thread; 0: rows are not held. */
-static int64_t held_vectors(const weft_reduction *r) {
+int64_t weft_reduce_held_vectors(const weft_reduction *r) {
     if (r->outer.extent != 1 || !weft_dim_is_number(r->lane_extent) || r->lane_extent < r->lanes) return 0;
     int64_t step = (int64_t)r->lanes * r->threads, vectors = (r->lane_extent + step - 1) / step;
     bool fits = vectors <= HELD_VECTORS && vectors * r->lanes * weft_reduction_row_arguments(r) <= HELD_REGISTERS;
     return fits ? vectors : 0;
 }
 
-int weft_reduce_held_rows(const weft_reduction *r) {
-    const weft_capability *capability = r->request->capability;
-    bool several =
-        held_vectors(r) && r->threads == capability->warp && r->threads * HELD_ROWS <= capability->threads_max;
-    return several ? HELD_ROWS : 1;
-}
-
 bool weft_reduce_held(weft_reduction *r) {
     weft_kernel *k = r->k;
     weft_dim_table *dims = k->dims;
-    int64_t vectors = held_vectors(r);
+    int64_t vectors = weft_reduce_held_vectors(r);
     if (!vectors) return false;
     r->keep_count = 0;
     held h = {.r = r, .vectors = (int)vectors, .exists = WEFT_KNONE};
-    int rows = weft_reduce_held_rows(r);
+    int rows =
+        r->threads == k->capability->warp && r->threads * HELD_ROWS <= k->capability->threads_max ? HELD_ROWS : 1;
     weft_kval thread = weft_k_thread(k), row = weft_k_block(k), width = weft_k_index(k, r->threads);
     h.thread = thread;
     k->threads = r->threads * rows;
-    weft_row_ring ring;
-    if (weft_row_ring_init(&ring, r, rows)) {
-        weft_kval groups = weft_k_index(k, rows), group = weft_k_div(k, thread, width);
-        h.ring = &ring, h.thread = rows > 1 ? weft_k_rem(k, thread, width) : thread;
-        weft_kval first = rows > 1 ? weft_k_add(k, weft_k_mul(k, row, groups), group) : row;
-        emit_row(&h, weft_row_ring_begin(&ring, h.thread, first));
-        weft_row_ring_end(&ring);
-        return true;
-    }
     k->grid = weft_dim_divide_ceil(dims, r->kept.extent, rows);
     if (rows > 1) {
         weft_kval count = weft_k_extent(k, r->kept.extent);

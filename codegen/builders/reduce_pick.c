@@ -96,6 +96,13 @@ void weft_reduction_place_picks(weft_reduction *r, const weft_lane_index *index)
     }
 }
 
+int weft_reduction_first_pick(const weft_reduction *r) {
+    int first = r->levels;
+    for (int i = 0; i < r->count; i++)
+        if (r->pick[i].label && r->pick[i].level < first) first = r->pick[i].level;
+    return first;
+}
+
 void weft_reduction_bind_picks(weft_reduction *r, int pass, const weft_lane_index *index) {
     weft_lane_index at[WEFT_MAX_RANK];
     for (int i = 0; i < r->count; i++) {

@@ -3,7 +3,7 @@
    arithmetic, and a row's registers need not hold what is in flight.
 
    A thread copies the very elements that it reads: its own wait is all that orders them, no barrier. What a row needs
-   beside its elements and has to look up (labels) is read a row ahead too. Used by reduce_held.c and reduce_rows.c. */
+   beside its elements and has to look up (labels) is read a row ahead too. Used by reduce_rows.c. */
 #include "codegen/builders/reduce.h"
 #include "codegen/tile/ring.h"
 
@@ -40,14 +40,14 @@ static int64_t row_bytes(const weft_reduction *r, int *out_count) {
     return bytes;
 }
 
-bool weft_row_ring_fits(const weft_reduction *r, int stages, int rows) {
+bool weft_row_ring_fits(const weft_reduction *r, int stages) {
     const weft_capability *capability = r->request->capability;
     int count;
     if (stages < 2 || !capability->copy_async || !r->rows || r->outer.extent != 1 || r->lane_axis < 0 ||
         !weft_dim_is_number(r->lane_extent) || r->lane_extent < (int64_t)r->lanes * r->threads)
         return false;
     int64_t bytes = row_bytes(r, &count);
-    return bytes > 0 && bytes * stages * rows + BLOCK_RESERVE <= capability->shared_bytes;
+    return bytes > 0 && bytes * stages + BLOCK_RESERVE <= capability->shared_bytes;
 }
 
 /* Blocks that share a processor. */
@@ -60,23 +60,22 @@ static int resident(const weft_reduction *r, int64_t bytes, int threads) {
     return blocks < 1 ? 1 : (int)blocks;
 }
 
-bool weft_row_ring_init(weft_row_ring *ring, weft_reduction *r, int rows) {
+bool weft_row_ring_init(weft_row_ring *ring, weft_reduction *r) {
     const weft_block *block = weft_fusion_block(r->request->fusion);
     weft_kernel *k = r->k;
-    *ring = (weft_row_ring){.r = r, .rows = rows, .stages = r->request->schedule->stages};
-    if (!weft_row_ring_fits(r, ring->stages, rows)) return false;
-    int64_t elements = r->lane_extent * ring->stages * rows;
+    *ring = (weft_row_ring){.r = r, .stages = r->request->schedule->stages};
+    if (!weft_row_ring_fits(r, ring->stages)) return false;
+    int64_t elements = r->lane_extent * ring->stages;
     for (int i = 0; i < block->argument_count; i++) {
         const weft_value *value = block->arguments[i];
         if (!is_row_argument(r, value)) continue;
         ring->value[ring->count] = value;
         ring->memory[ring->count++] = weft_k_shared(k, value->type.dtype, weft_dim_number(k->dims, elements));
     }
-    int count, blocks = resident(r, row_bytes(r, &count) * ring->stages * rows, k->threads);
+    int count, blocks = resident(r, row_bytes(r, &count) * ring->stages, k->threads);
     int64_t processors = k->capability->multiprocessors > 0 ? k->capability->multiprocessors : 1;
     k->registers = k->capability->registers > 0 ? k->capability->registers / (blocks * k->threads) / 8 * 8 : 0;
-    k->grid = weft_dim_minimum(k->dims, weft_dim_divide_ceil(k->dims, r->kept.extent, rows),
-                               weft_dim_number(k->dims, processors * blocks));
+    k->grid = weft_dim_minimum(k->dims, r->kept.extent, weft_dim_number(k->dims, processors * blocks));
     return true;
 }
 
@@ -94,7 +93,7 @@ static void copy_row(weft_row_ring *ring, weft_kval row, weft_kval slot) {
     size_t outside = weft_index_mark(&r->c);
     weft_kval count = weft_k_extent(k, r->kept.extent), exists = weft_k_lt(k, row, count);
     index_of_row(ring, weft_k_min(k, row, weft_k_sub(k, count, weft_k_index(k, 1))), index);
-    weft_kval column = weft_k_for(k, weft_k_mul(k, ring->thread, weft_k_index(k, r->lanes)),
+    weft_kval column = weft_k_for(k, weft_k_mul(k, weft_k_thread(k), weft_k_index(k, r->lanes)),
                                   weft_k_index(k, r->lane_extent), weft_k_index(k, (int64_t)r->lanes * r->threads), 4);
     size_t mark = weft_index_mark(&r->c);
     index[r->lane_axis] = weft_lane_range(column, r->lanes);
@@ -114,28 +113,23 @@ static void copy_row(weft_row_ring *ring, weft_kval row, weft_kval slot) {
 static weft_kval next_slot(weft_row_ring *ring, weft_kval slot) {
     weft_kernel *k = ring->r->k;
     weft_kval next = weft_k_add(k, slot, weft_k_index(k, ring->r->lane_extent));
-    weft_kval end = weft_k_add(k, ring->own, weft_k_index(k, ring->r->lane_extent * ring->stages));
-    return weft_k_select(k, weft_k_eq(k, next, end), ring->own, next);
+    weft_kval end = weft_k_index(k, ring->r->lane_extent * ring->stages);
+    return weft_k_select(k, weft_k_eq(k, next, end), weft_k_index(k, 0), next);
 }
 
-weft_kval weft_row_ring_begin(weft_row_ring *ring, weft_kval thread, weft_kval first) {
+weft_kval weft_row_ring_begin(weft_row_ring *ring) {
     weft_reduction *r = ring->r;
     weft_kernel *k = r->k;
     weft_lane_index index[WEFT_MAX_RANK];
-    weft_kval length = weft_k_index(k, r->lane_extent),
-              group = weft_k_div(k, weft_k_thread(k), weft_k_index(k, r->threads));
-    weft_kval grid = weft_kernel_emit(k, WEFT_K_grid, weft_kvector(k->capability->index_dtype, 1), 0, NULL, 0, 0);
+    weft_kval length = weft_k_index(k, r->lane_extent), zero = weft_k_index(k, 0), first = weft_k_block(k);
     weft_kval count = weft_k_extent(k, r->kept.extent), last = weft_k_sub(k, count, weft_k_index(k, 1));
-    ring->thread = thread;
-    ring->own = ring->rows > 1 ? weft_k_mul(k, group, weft_k_mul(k, length, weft_k_index(k, ring->stages)))
-                               : weft_k_index(k, 0);
-    ring->step = weft_k_mul(k, grid, weft_k_index(k, ring->rows));
-    weft_kval ahead = first, slot = ring->own;
+    weft_kval ahead = first, slot = zero;
+    ring->step = weft_kernel_emit(k, WEFT_K_grid, weft_kvector(k->capability->index_dtype, 1), 0, NULL, 0, 0);
     for (int s = 0; s + 1 < ring->stages; s++) {
         copy_row(ring, ahead, slot);
         ahead = weft_k_add(k, ahead, ring->step), slot = weft_k_add(k, slot, length);
     }
-    ring->read = weft_k_var(k, ring->own), ring->write = weft_k_var(k, slot);
+    ring->read = weft_k_var(k, zero), ring->write = weft_k_var(k, slot);
     size_t before = weft_index_mark(&r->c);
     index_of_row(ring, weft_k_min(k, first, last), index);
     weft_reduction_read_labels(r, index, ring->label);

@@ -219,8 +219,10 @@ static void emit_row(weft_reduction *r, weft_kval row) {
     weft_axis_set_index(r, &r->kept, row, index);
     weft_reduce_range range = {zero, weft_ix_extent(&r->c, r->outer.extent), zero,
                                weft_ix_extent(&r->c, r->lane_extent)};
-    weft_reduction_place_picks(r, index);
+    weft_kval labels[WEFT_REDUCTIONS_MAX];
+    if (!r->labels) weft_reduction_read_labels(r, index, labels), r->labels = labels;
     for (int pass = 0; pass < r->levels; pass++) {
+        if (pass == weft_reduction_first_pick(r)) weft_reduction_place_picks(r, index);
         weft_reduction_bind_picks(r, pass, index);
         if (weft_reduction_pass_is_empty(r, pass)) continue;
         weft_reduce_row_pass(r, pass, index, &range, results);
@@ -230,6 +232,7 @@ static void emit_row(weft_reduction *r, weft_kval row) {
             weft_index_bind(&r->c, value, weft_index_round(&r->c, value->type.dtype, results[i]));
         }
     }
+    r->labels = NULL;
     if (r->any_full) weft_reduce_row_pass(r, r->levels, index, &range, results);
     if (r->threads > 1) weft_k_if(k, weft_k_eq(k, weft_k_thread(k), zero));
     weft_reduction_emit_results(r, index, 1, WEFT_KNONE);
@@ -268,11 +271,11 @@ void weft_reduce_prepare_gpu(weft_reduction *r) {
 /* A block keeps two rows and more in shared memory: copies of the next ones are under way while it walks this one. */
 static bool rows_of_ring(weft_reduction *r) {
     weft_row_ring ring;
-    if (!weft_row_ring_init(&ring, r, 1)) return false;
+    if (!weft_row_ring_init(&ring, r)) return false;
     r->keep_count = ring.count;
     for (int i = 0; i < ring.count; i++)
         r->keep[i] = (weft_reduce_keep){ring.value[i], -1, ring.value[i]->type.dtype, ring.memory[i]};
-    weft_kval row = weft_row_ring_begin(&ring, weft_k_thread(r->k), weft_k_block(r->k));
+    weft_kval row = weft_row_ring_begin(&ring);
     r->keep_base = ring.base;
     emit_row(r, row);
     weft_row_ring_end(&ring);

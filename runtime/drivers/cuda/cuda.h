@@ -41,6 +41,7 @@ typedef struct cuda_device {
     cu_stream stream, own_stream;
     cu_event marks[2];
     int major, minor;
+    int processor_threads, processor_shared, processor_registers; /* of a multiprocessor; 0: not known */
     char name[128], arch[16];
     int64_t memory_bytes;
     pthread_mutex_t lock; /* of the cache and the maps */
