@@ -4,11 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/context.h"
 #include "base/text.h"
-#include "tests/amdgcn/assemble.h"
-#include "tests/amdgcn/emulator/emulator.h"
-#include "tests/support/status.h"
+#include "tests/amdgcn/testing.h"
 
 enum {
     LANES = 64,
@@ -22,8 +19,6 @@ enum {
     LATER = 28,
     ANY = 31
 };
-
-static const char *const arches[] = {"gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1200"};
 
 typedef uint64_t lanes_in[SOURCES][LANES];
 typedef uint64_t (*expectation)(lanes_in in, int lane, int lanes);
@@ -637,7 +632,7 @@ static void run_row(amdgcn_machine *machine, amdgcn_code *code, int index, const
 
 START_TEST(each_opcode) {
     const char *arch = arches[_i];
-    int lanes = _i < 2 ? 64 : 32, kernels = 0;
+    int lanes = lanes_of(_i), kernels = 0;
     weft_context *context;
     assert_fine(weft_context_create(NULL, &context));
     weft_text text;
@@ -668,6 +663,6 @@ END_TEST
 void add_opcode_tests(Suite *suite) {
     TCase *tests = tcase_create("opcodes");
     tcase_set_timeout(tests, 120);
-    tcase_add_loop_test(tests, each_opcode, 0, sizeof arches / sizeof *arches);
+    tcase_add_loop_test(tests, each_opcode, 0, ARCHES);
     suite_add_tcase(suite, tests);
 }

@@ -146,7 +146,7 @@ static void classes(amdgcn_wave *w, const amdgcn_instruction *i) {
         INTEGER_ROWS(PREFIX, "u64", longs, COUNT "I", MORE),                                                           \
         INTEGER_ROWS(PREFIX, "i64", longs, COUNT "I", SIGNED | MORE),                                                  \
         {PREFIX "class_f32", classes, CLASS | MORE | OF_F32 << 8, COUNT "f"},                                          \
-        {PREFIX "class_f64", classes, CLASS | MORE | OF_F64 << 8, COUNT "F"},                                          \
+        {PREFIX "class_f64", classes, CLASS | MORE | OF_F64 << 8, COUNT "I"},                                          \
         {PREFIX "class_f16", classes, CLASS | MORE | OF_F16 << 8, COUNT "h"}
 
 /* Form x: what is in front of the two sources, if anything. */

@@ -58,8 +58,10 @@ static void load(amdgcn_wave *w, const amdgcn_instruction *i) {
     for (unsigned part = 0; part < (bytes + 3) / 4; part++) amdgcn_set32(w, &i->out[0], (int)part, words[part]);
 }
 
-/* The modes are those of the descriptor, which the launch has checked. */
-static void mode(amdgcn_wave *w, const amdgcn_instruction *i) { amdgcn_fail(w, -1, "a change of modes (%s)", i->text); }
+/* The modes are those of the descriptor, which the launch has checked. Where scratch lies is no mode. */
+static void mode(amdgcn_wave *w, const amdgcn_instruction *i) {
+    if (!strstr(i->text, "HW_REG_FLAT_SCR")) amdgcn_fail(w, -1, "a change of modes");
+}
 
 /* The clock: instructions so far. */
 static void count_clock(amdgcn_wave *w, const amdgcn_instruction *i) {

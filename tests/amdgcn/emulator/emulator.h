@@ -46,6 +46,9 @@ typedef struct amdgcn_launch {
 
 weft_status amdgcn_machine_launch(amdgcn_code *code, const amdgcn_launch *launch) WEFT_MUST_USE;
 
+/* Instructions that a wavefront may take before its launch fails; 2^32 at first. */
+void amdgcn_machine_set_limit(amdgcn_machine *machine, uint64_t instructions);
+
 typedef struct amdgcn_counts {
     uint64_t instructions; /* of wavefronts */
     uint64_t launches, matrix, barriers, decoded;

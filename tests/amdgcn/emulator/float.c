@@ -1,9 +1,7 @@
 /* f32 arithmetic of lanes. Approximations of the hardware (rcp, rsq, exp, log, sqrt, sin, cos) are within one unit in
    the last place and drop denormals; here they round towards zero and drop them too, so that code which needs more
    shows it. Read next: integer.c. Source: AMD instruction set documents, VOP1, VOP2, VOP3. */
-#include <math.h>
-
-#include "tests/amdgcn/emulator/internal.h"
+#include "tests/amdgcn/emulator/half.h"
 
 typedef enum float_op {
     ADD,
@@ -288,7 +286,8 @@ static void divide_fmas(amdgcn_wave *w, const amdgcn_instruction *i) {
     uint64_t vcc = w->pair[SCALAR_VCC / 2];
     for (int l = 0; l < LANES; l++) {
         float q = fmaf(a[l], b[l], c[l]);
-        if (vcc >> l & 1) q = ldexpf(q, biased(c[l]) > 127 ? 64 : -64);
+        if (vcc >> l & 1) /* one rounding, of the scaled sum */
+            q = (float)ldexp(amdgcn_odd_fma((double)a[l], (double)b[l], (double)c[l]), biased(c[l]) > 127 ? 64 : -64);
         result[l] = amdgcn_bits(q);
     }
     finish(w, i, result);
@@ -302,6 +301,7 @@ static float fixed_up(float q, float d, float n) {
     if (d == 0 || isinf(n)) return negative ? -INFINITY : INFINITY;
     if (isinf(d) || n == 0) return negative ? -0.0F : 0.0F;
     if (biased(n) - biased(d) < -150) return negative ? -0.0F : 0.0F;
+    if (q != q) return negative ? -INFINITY : INFINITY; /* the estimate has overflowed */
     return negative ? -fabsf(q) : fabsf(q);
 }
 

@@ -90,7 +90,7 @@ static double float_of(int op, double a, double b, double c) {
     case F_MAX: return larger(a, b);
     case F_MINIMUM: return a != a ? a : b != b ? b : smaller(a, b);
     case F_MAXIMUM: return a != a ? a : b != b ? b : larger(a, b);
-    case F_FMA: return amdgcn_half_fma(a, b, c);
+    case F_FMA: return amdgcn_odd_fma(a, b, c);
     case F_MIN3: return smaller(smaller(a, b), c);
     case F_MAX3: return larger(larger(a, b), c);
     case F_MED3:

@@ -1,4 +1,4 @@
-/* f16, bf16 and 8-bit floats as numbers: exact widening, rounding to nearest even; products of f16 with one rounding.
+/* f16, bf16 and 8-bit floats as numbers: exact widening, rounding to nearest even; sums of products with one rounding.
  */
 #ifndef WEFT_TESTS_AMDGCN_HALF_H
 #define WEFT_TESTS_AMDGCN_HALF_H
@@ -30,15 +30,17 @@ static inline uint32_t amdgcn_to_half(double value) {
 
 static inline float amdgcn_from_bf16(uint32_t bits) { return amdgcn_f32(bits << 16); }
 
-/* a * b + c, the inexact part kept as the last bit (rounding to odd), so that one more rounding is right. */
-static inline double amdgcn_half_fma(double a, double b, double c) {
-    double p = a * b, s = p + c; /* a product of f16 is exact */
-    double back = s - p, rest = (p - (s - back)) + (c - back);
-    if (rest == 0 || !isfinite(s)) return s;
+/* s, the nearest to a sum that exceeds it by `rest`, rounded to odd instead: one more rounding is then right. */
+static inline double amdgcn_odd(double s, double rest) {
     uint64_t bits = amdgcn_bits64(s);
-    if (bits & 1) return s;
-    bool away = (rest > 0) == (s > 0);
-    return amdgcn_f64(away ? bits | 1 : bits - 1);
+    if (rest == 0 || !isfinite(s) || (bits & 1)) return s;
+    return amdgcn_f64((rest > 0) == (s > 0) ? bits | 1 : bits - 1);
+}
+
+/* a * b + c rounded to odd; the product must be exact, as that of two f32 or f16 is. */
+static inline double amdgcn_odd_fma(double a, double b, double c) {
+    double p = a * b, s = p + c, back = s - p;
+    return amdgcn_odd(s, (p - (s - back)) + (c - back));
 }
 
 /* 8-bit floats; before gfx12 without infinities and negative zero, their exponents biased by one more ("fnuz"). */

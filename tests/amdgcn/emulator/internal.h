@@ -13,9 +13,9 @@
 
 enum {
     LANES = 64,
-    ACCUMULATORS = 256, /* row of a0 */
-    SCRATCH_ROWS = 512, /* for wrapped instructions (selects, lane patterns) */
-    ROWS = SCRATCH_ROWS + 8,
+    ACCUMULATORS = 256,       /* row of a0 */
+    SCRATCH_ROWS = 512,       /* for wrapped instructions (selects, lane patterns) */
+    ROWS = SCRATCH_ROWS + 40, /* with room for what damaged code may reach */
     /* numbers of scalar registers beyond the general ones, as the encodings have them */
     SCALAR_FLAT = 102,
     SCALAR_XNACK = 104,
@@ -24,7 +24,7 @@ enum {
     SCALAR_M0 = 124,
     SCALAR_NULL = 125,
     SCALAR_EXEC = 126,
-    SCALARS = 128,
+    SCALARS = 144, /* beyond the last: what damaged code may write */
     OPERANDS = 6,
     TEXT = 128,
     UNTIL_BARRIER = 1, /* why a wavefront stopped */
@@ -32,9 +32,9 @@ enum {
     FAILED
 };
 
-/* Addresses of memory that is not global: their upper halves. */
-#define SHARED_APERTURE  UINT64_C(0x0001000000000000)
-#define PRIVATE_APERTURE UINT64_C(0x0002000000000000)
+/* Addresses of memory that is not global: above all of the host's, within the 48 bits of a buffer descriptor. */
+#define SHARED_APERTURE  UINT64_C(0x800100000000)
+#define PRIVATE_APERTURE UINT64_C(0x800200000000)
 
 typedef float lane_f32 __attribute__((may_alias));
 typedef double lane_f64 __attribute__((may_alias));
@@ -105,6 +105,7 @@ struct amdgcn_wave {
     uint64_t pc;
     int stopped;      /* 0: running */
     int index;        /* in its block */
+    uint64_t taken;   /* instructions */
     uint8_t *scratch; /* lane after lane */
     int64_t scratch_bytes;
     amdgcn_block *block;
@@ -120,7 +121,6 @@ typedef struct amdgcn_range {
 struct amdgcn_machine {
     char arch[16];
     int generation;       /* 9, 10, 11, 12 */
-    bool unified;         /* gfx90a and gfx94x: accumulators may be operands of memory and vector instructions */
     amdgcn_range *ranges; /* sorted */
     int range_count, range_capacity, range_last;
     amdgcn_counts counts;
@@ -129,7 +129,7 @@ struct amdgcn_machine {
     const amdgcn_instruction *current;
     amdgcn_wave *waves;
     int wave_capacity;
-    uint64_t random;
+    uint64_t limit; /* instructions of a wavefront */
 };
 
 typedef struct amdgcn_descriptor {

@@ -35,7 +35,7 @@ weft_status amdgcn_machine_create(const char *arch, amdgcn_machine **out_machine
         if (!machine) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for a machine");
         (void)snprintf(machine->arch, sizeof machine->arch, "%s", arch);
         machine->generation = generations[i];
-        machine->unified = machine->generation == 9;
+        machine->limit = UINT64_C(1) << 32;
         *out_machine = machine;
         return NULL;
     }
@@ -51,6 +51,8 @@ void amdgcn_machine_release(amdgcn_machine *machine) {
 }
 
 amdgcn_counts amdgcn_machine_counts(const amdgcn_machine *machine) { return machine->counts; }
+
+void amdgcn_machine_set_limit(amdgcn_machine *machine, uint64_t instructions) { machine->limit = instructions; }
 
 /* -- memory */
 
@@ -222,7 +224,7 @@ static void set_registers(amdgcn_wave *w, const preparation *p, int threads) {
     int at = 0;
     memset(w->rows, 0xa5, sizeof w->rows);
     memset(w->scalar, 0xa5, sizeof w->scalar);
-    w->mask_of = 0, w->scc = false, w->stopped = 0;
+    w->mask_of = 0, w->scc = false, w->stopped = 0, w->taken = 0;
     memset(w->mask, 0, sizeof w->mask);
     int rest = threads - w->index * w->lanes;
     w->pair[SCALAR_EXEC / 2] = rest >= w->lanes ? amdgcn_all(w) : (UINT64_C(1) << rest) - 1;
@@ -256,8 +258,10 @@ static void run_wave(amdgcn_wave *w) {
         w->pc = i->next;
         i->run(w, i);
         if (w->stopped == FAILED) w->pc = pc;
-        count++;
+        if (++count + w->taken > machine->limit)
+            amdgcn_fail(w, -1, "more than %llu instructions", (unsigned long long)machine->limit);
     }
+    w->taken += count;
     machine->counts.instructions += count;
 }
 

@@ -51,7 +51,7 @@ static uint32_t float_of(int op, uint32_t x, uint32_t y, uint32_t z) {
     case F_MAX: r = larger(a, b); break;
     case F_MINIMUM: r = a != a ? a : b != b ? b : smaller(a, b); break;
     case F_MAXIMUM: r = a != a ? a : b != b ? b : larger(a, b); break;
-    default: r = amdgcn_half_fma(a, b, (double)amdgcn_from_half(z)); break;
+    default: r = amdgcn_odd_fma(a, b, (double)amdgcn_from_half(z)); break;
     }
     return amdgcn_to_half(r);
 }

@@ -1,8 +1,6 @@
 /* 64-bit lanes: f64 arithmetic, shifts, sums and products. Approximations of f64 are good to 24 bits, as the
    hardware's. Read next: half.c. Source: AMD instruction set documents, VOP1, VOP3. */
-#include <math.h>
-
-#include "tests/amdgcn/emulator/internal.h"
+#include "tests/amdgcn/emulator/half.h"
 
 typedef enum wide_op {
     ADD,
@@ -165,7 +163,18 @@ static double fixed_up(double q, double d, double n) {
     if (d == 0 || isinf(n)) return negative ? -(double)INFINITY : (double)INFINITY;
     if (isinf(d) || n == 0) return negative ? -0.0 : 0.0;
     if (biased(n) - biased(d) < -1075) return negative ? -0.0 : 0.0;
+    if (q != q) return negative ? -(double)INFINITY : (double)INFINITY;
     return negative ? -fabs(q) : fabs(q);
+}
+
+/* sum, the rounded a * b + c, scaled, with one rounding: where scaling rounds to a denormal and the sum lies half way
+   between two of them, what the sum has lost decides. It lies near c, so that their difference is exact. */
+static double scaled_sum(double a, double b, double c, double sum) {
+    int by = biased(c) > 1023 ? 128 : -128;
+    double scaled = ldexp(sum, by), over = sum - ldexp(scaled, -by), rest = fma(a, b, c - sum);
+    if (fabs(scaled) > 0x1p-1022 || fabs(over) != ldexp(0x1p-1022, -53 - by)) return scaled;
+    if (rest == 0 || (rest > 0) != (over > 0)) return scaled;
+    return scaled + (over > 0 ? 0x1p-1074 : -0x1p-1074);
 }
 
 enum { SCALE, FMAS, FIXUP };
@@ -184,7 +193,7 @@ static void divide(amdgcn_wave *w, const amdgcn_instruction *i) {
             r[l] = fixed_up(a[l], b[l], c[l]);
         } else {
             r[l] = fma(a[l], b[l], c[l]);
-            if (vcc >> l & 1) r[l] = ldexp(r[l], biased(c[l]) > 1023 ? 128 : -128);
+            if (vcc >> l & 1) r[l] = scaled_sum(a[l], b[l], c[l], r[l]);
         }
         flags |= (uint64_t)flag << l;
     }
@@ -253,7 +262,7 @@ const amdgcn_opcode amdgcn_wide_opcodes[] = {{"v_add_f64", arithmetic, ADD, "1F"
                                              {"v_sqrt_f64", unary, SQRT, "1F"},
                                              {"v_frexp_mant_f64", unary, FREXP_MANT, "1F"},
                                              {"v_frexp_exp_i32_f64", exponent, 0, "1F"},
-                                             {"v_ldexp_f64", load_exponent, 0, "1F"},
+                                             {"v_ldexp_f64", load_exponent, 0, "1I"},
                                              {"v_div_scale_f64", divide, SCALE, "2F"},
                                              {"v_div_fmas_f64", divide, FMAS, "1F"},
                                              {"v_div_fixup_f64", divide, FIXUP, "1F"},
