@@ -1,0 +1,1 @@
+set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
