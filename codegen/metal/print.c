@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "codegen/kernel/narrow.h"
 
 static void print_atomic(weft_cxx_printer *p, weft_kval id, const weft_kinstr *instr) {
     static const char *const kinds[] = {"add", "min", "max"};
@@ -98,6 +99,7 @@ static void check_types(weft_cxx_printer *p) {
 }
 
 static weft_status print_kernel(const weft_kernel *kernel, weft_text *text) {
+    WEFT_TRY(weft_kernel_without_f8(kernel, &kernel), "printing Metal");
     weft_cxx_printer printer = {.dialect = &metal, .kernel = kernel, .text = text}, *p = &printer;
     check_types(p);
     weft_cxx_print_funcs(p);

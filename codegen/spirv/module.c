@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/context.h"
+#include "codegen/kernel/narrow.h"
 #include "codegen/kernel/scalar.h"
 #include "codegen/spirv/print.h"
 
@@ -385,6 +386,7 @@ static weft_status print_kernel(weft_spirv *p) {
 }
 
 weft_status weft_spirv_print(const weft_kernel *kernel, weft_text *text) {
+    WEFT_TRY(weft_kernel_without_f8(kernel, &kernel), "printing SPIR-V");
     weft_spirv *p = weft_allocate(text->allocator, sizeof *p);
     if (!p) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "printing kernel %s", kernel->name);
     *p = (weft_spirv){.kernel = kernel, .next_id = NUMBERS};

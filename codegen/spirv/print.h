@@ -4,11 +4,10 @@
    of the kernel's buffers in order, its extents in order. Buffers are physical storage addresses, so there are no
    bindings and no limit on their number. Carriers. Every value is one scalar per lane. Integers up to 32 bits live in
    %u32, narrow ones normalised (sign- or zero-extended), floats of 16 bits as their bits in %u32, 64-bit integers in
-   %u64, F32 in %f32, BOOL in %bool. Exact fused multiply-add goes through %f64. F64 and 8-bit floats have no carrier.
-   Memory. Neighbouring lanes move in words of up to 16 bytes where the alignment is known. Shared arrays hold one
-   carrier an element.
-   Read next: module.c (sections, names, constants), structure.c, values.c, convert.c, memory.c, target.c.
-   Source: Khronos, SPIR-V 1.5; Vulkan 1.2, appendix A. Thread-compatible. */
+   %u64, F32 in %f32, BOOL in %bool. Exact fused multiply-add goes through %f64. F64 has no carrier; 8-bit floats are
+   integers by then (kernel/narrow.h). Memory. Neighbouring lanes move in words of up to 16 bytes where the alignment is
+   known. Shared arrays hold one carrier an element. Read next: module.c (sections, names, constants), structure.c,
+   values.c, convert.c, memory.c, target.c. Source: Khronos, SPIR-V 1.5; Vulkan 1.2, appendix A. Thread-compatible. */
 #ifndef WEFT_CODEGEN_SPIRV_PRINT_H
 #define WEFT_CODEGEN_SPIRV_PRINT_H
 

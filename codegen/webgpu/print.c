@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "codegen/kernel/narrow.h"
 
 weft_wgsl_class weft_wgsl_class_of(weft_dtype elem) {
     switch ((int)elem) {
@@ -244,6 +245,7 @@ static weft_status print_body(weft_wgsl_printer *p) {
 
 weft_status weft_wgsl_print(const weft_kernel *kernel, weft_text *text) {
     weft_text body;
+    WEFT_TRY(weft_kernel_without_f8(kernel, &kernel), "printing WGSL");
     weft_text_init(text->allocator, &body);
     weft_wgsl_printer printer = {.kernel = kernel, .text = &body};
     weft_status status = print_body(&printer);

@@ -66,5 +66,6 @@ Suite *simulate_suite(void);
 Suite *verify_suite(void);
 Suite *schedule_suite(void);
 Suite *hopper_suite(void);
+Suite *narrow_suite(void);
 
 #endif

@@ -11,8 +11,8 @@
 #include "tests/ir/sample.h"
 #include "weft/ops.h"
 
-static const weft_dtype dtypes[] = {WEFT_F32, WEFT_I32, WEFT_U32, WEFT_BOOL, WEFT_I8,  WEFT_U8,
-                                    WEFT_I16, WEFT_U16, WEFT_F16, WEFT_BF16, WEFT_I64, WEFT_U64};
+static const weft_dtype dtypes[] = {WEFT_F32, WEFT_I32, WEFT_U32,  WEFT_BOOL, WEFT_I8,  WEFT_U8,       WEFT_I16,
+                                    WEFT_U16, WEFT_F16, WEFT_BF16, WEFT_I64,  WEFT_U64, WEFT_F8E4M3FN, WEFT_F8E5M2FNUZ};
 enum { DTYPES = sizeof dtypes / sizeof *dtypes };
 
 static web_case *add(web_list *list, const char *format, ...) WEFT_PRINTF(2, 3);

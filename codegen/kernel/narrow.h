@@ -1,0 +1,11 @@
+/* 8-bit floats as integers, for targets that have no carrier for them: buffers, loads and stores of them become ones of
+   U8, conversions to and from F32 integer arithmetic that every target has. What they mean: base/dtype.c. */
+#ifndef WEFT_CODEGEN_KERNEL_NARROW_H
+#define WEFT_CODEGEN_KERNEL_NARROW_H
+
+#include "codegen/kernel/kernel.h"
+
+/* The kernel itself where it has no 8-bit floats, else another one in its arena; their arguments are the same. */
+weft_status weft_kernel_without_f8(const weft_kernel *kernel, const weft_kernel **out_kernel) WEFT_MUST_USE;
+
+#endif
