@@ -16,6 +16,7 @@ fake_hip_fail_function hip_fail;
 fake_hip_live_function hip_live;
 fake_hip_calls_function hip_calls;
 fake_hip_reset_function hip_reset;
+fake_hip_matrix_function hip_matrix;
 
 void hip_use(const char *arch) {
     if (hip_live) return;
@@ -26,7 +27,8 @@ void hip_use(const char *arch) {
     *(void **)&hip_live = dlsym(library, "fake_hip_live");
     *(void **)&hip_calls = dlsym(library, "fake_hip_calls");
     *(void **)&hip_reset = dlsym(library, "fake_hip_reset");
-    ck_assert(hip_fail && hip_live && hip_calls && hip_reset);
+    *(void **)&hip_matrix = dlsym(library, "fake_hip_matrix");
+    ck_assert(hip_fail && hip_live && hip_calls && hip_reset && hip_matrix);
 }
 
 static float weight(int i) { return (float)(i * 37 % 101 - 50) / 64; }
@@ -117,6 +119,7 @@ weft_status hip_scenario(const char *arch, int calls) {
 int main(void) {
     SRunner *runner = srunner_create(suite_conformance());
     srunner_add_suite(runner, suite_failures());
+    srunner_add_suite(runner, suite_products());
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);

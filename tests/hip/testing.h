@@ -13,6 +13,7 @@ extern fake_hip_fail_function hip_fail;
 extern fake_hip_live_function hip_live;
 extern fake_hip_calls_function hip_calls;
 extern fake_hip_reset_function hip_reset;
+extern fake_hip_matrix_function hip_matrix;
 
 /* Loads the library as the processor `arch`, once a process. */
 void hip_use(const char *arch);
@@ -24,5 +25,6 @@ weft_status hip_scenario(const char *arch, int calls) WEFT_MUST_USE;
 
 Suite *suite_conformance(void);
 Suite *suite_failures(void);
+Suite *suite_products(void);
 
 #endif

@@ -67,5 +67,6 @@ Suite *verify_suite(void);
 Suite *schedule_suite(void);
 Suite *hopper_suite(void);
 Suite *narrow_suite(void);
+Suite *units_suite(void);
 
 #endif

@@ -10,6 +10,7 @@ int main(void) {
     srunner_add_suite(runner, schedule_suite());
     srunner_add_suite(runner, hopper_suite());
     srunner_add_suite(runner, narrow_suite());
+    srunner_add_suite(runner, units_suite());
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);

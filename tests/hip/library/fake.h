@@ -12,6 +12,8 @@ typedef void (*fake_hip_fail_function)(const char *function, int nth, int result
 typedef int (*fake_hip_live_function)(void);
 /* Calls of a HIP function so far. */
 typedef int (*fake_hip_calls_function)(const char *function);
+/* Matrix instructions of wavefronts so far. */
+typedef long (*fake_hip_matrix_function)(void);
 /* Forgets a fault that made the device unusable. */
 typedef void (*fake_hip_reset_function)(void);
 

@@ -48,6 +48,13 @@ EXPORT int fake_hip_live(void) {
     return live;
 }
 
+EXPORT long fake_hip_matrix(void) {
+    (void)pthread_mutex_lock(&fake_state.lock);
+    long count = fake_state.machine ? (long)amdgcn_machine_counts(fake_state.machine).matrix : 0;
+    (void)pthread_mutex_unlock(&fake_state.lock);
+    return count;
+}
+
 EXPORT void fake_hip_reset(void) { fake_state.fault = SUCCESS; }
 
 int fake_enter(const char *function) {
