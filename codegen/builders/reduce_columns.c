@@ -10,7 +10,9 @@ void weft_reduce_column_pass(weft_reduction *r, int pass, weft_lane_index *index
     weft_kval accumulators[WEFT_REDUCE_UNROLL_MAX][WEFT_REDUCTIONS_MAX];
     for (int u = 0; u < g->count; u++) weft_reduction_start(r, pass, g->lanes, accumulators[u]);
     size_t mark = weft_index_mark(&r->c);
-    weft_kval step = weft_k_for(k, lo, hi, weft_k_index(k, 1), 0);
+    /* GPUs: loads of four rows are under way at once */
+    int unroll = weft_capability_is_cpu(r->request->capability) ? 0 : 4;
+    weft_kval step = weft_k_for(k, lo, hi, weft_k_index(k, 1), unroll);
     weft_axis_set_index(r, &r->outer, step, index);
     for (int u = 0; u < g->count; u++) {
         size_t inner = weft_index_mark(&r->c);

@@ -3,7 +3,7 @@
    of reduce t: [pieces][results], carriers. */
 #include "codegen/builders/reduce.h"
 
-enum { PIECE_MIN = 8192 };
+enum { PIECE_MIN = 8192, COLUMN_ROWS_MIN = 16, COLUMN_THREADS_MAX = 512 };
 
 static int parallelism(const weft_build_request *request) {
     const weft_capability *capability = request->capability;
@@ -11,9 +11,32 @@ static int parallelism(const weft_build_request *request) {
     return request->thread_count > 1 ? request->thread_count * 2 : 1;
 }
 
+/* Vectors of columns, rounded up to whole warps; 0 where their number is open. */
+static int64_t column_vectors(const weft_reduction *r) {
+    weft_dim_table *table = r->request->graph->dims;
+    int64_t low, high;
+    weft_dim_bounds(table, weft_dim_divide_ceil(table, r->lane_extent, r->lanes), &low, &high);
+    return high <= 0 || high > INT32_MAX ? 0 : (high + 31) / 32 * 32;
+}
+
+/* Columns on a GPU: a block takes all columns of a row of results, so pieces are what fills the machine. */
+static bool split_columns(const weft_reduction *r, int *out_pieces) {
+    weft_dim_table *table = r->request->graph->dims;
+    const weft_capability *capability = r->request->capability;
+    int64_t low, rows, length, length_max, threads = column_vectors(r);
+    weft_dim_bounds(table, r->kept.extent, &low, &rows);
+    weft_dim_bounds(table, r->outer.extent, &length, &length_max);
+    if (!threads || rows <= 0 || rows > INT32_MAX) return false;
+    int64_t wanted = (int64_t)capability->multiprocessors * 1024 / (rows * threads); /* half of what fits */
+    if (wanted > length / COLUMN_ROWS_MIN) wanted = length / COLUMN_ROWS_MIN;
+    *out_pieces = (int)(wanted < 1024 ? wanted : 1024);
+    return *out_pieces > 1;
+}
+
 bool weft_reduce_should_split(const weft_reduction *r, int *out_pieces) {
     weft_dim_table *table = r->request->graph->dims;
     if (r->levels != 1 || r->any_full) return false;
+    if (!r->rows && !weft_capability_is_cpu(r->request->capability)) return split_columns(r, out_pieces);
     int64_t low, results, length, length_max, wanted = parallelism(r->request);
     weft_dim count = r->kept.extent;
     if (!r->rows)
@@ -129,8 +152,10 @@ static weft_status build_partials(const weft_build_request *request, int pieces,
     }
     r->threads = 1;
     if (!weft_capability_is_cpu(request->capability)) {
+        int64_t vectors = column_vectors(r);
         weft_reduce_prepare_gpu(r);
-        if (!r->rows) r->threads = 1;
+        if (!r->rows)
+            r->threads = 1, r->k->threads = (int)(vectors < COLUMN_THREADS_MAX ? vectors : COLUMN_THREADS_MAX);
         /* four blocks on a processor, as parallelism() counts them */
         if (r->rows && r->lanes * r->count <= 8)
             r->k->registers = request->capability->registers / (4 * r->k->threads) / 8 * 8;
@@ -170,10 +195,11 @@ static void combine_at(weft_reduction *r, const weft_kval *temps, int pieces, we
 }
 
 /* A block a result: its threads walk the pieces together, so that the loads of one do not wait for each other. */
-static weft_status combine_by_block(weft_reduction *r, const weft_kval *temps, int pieces, weft_kernel_plan *plan) {
+static weft_status combine_by_block(weft_reduction *r, weft_dim result_count, const weft_kval *temps, int pieces,
+                                    weft_kernel_plan *plan) {
     weft_kernel *k = r->k;
-    weft_kval position = weft_k_block(k), sums[1][WEFT_REDUCTIONS_MAX], results = weft_k_extent(k, r->kept.extent);
-    r->threads = k->threads, k->grid = r->kept.extent;
+    weft_kval position = weft_k_block(k), sums[1][WEFT_REDUCTIONS_MAX], results = weft_k_extent(k, result_count);
+    r->threads = k->threads, k->grid = result_count;
     for (int i = 0; i < r->count; i++) {
         const weft_value *value = &r->nodes[i]->results[0];
         sums[0][i] = weft_k_var(k, weft_index_identity(&r->c, r->kind[i], value->type.dtype, 1));
@@ -208,8 +234,8 @@ static weft_status build_combination(const weft_build_request *request, int piec
                                       false, weft_arena_format(request->arena, "t%d", i));
     bool cpu = weft_capability_is_cpu(request->capability);
     k->threads = cpu ? 1 : 128;
-    if (!cpu && r->rows && pieces >= 4) return combine_by_block(r, temps, pieces, plan);
     weft_dim results = r->rows ? r->kept.extent : weft_dim_multiply(table, r->kept.extent, r->lane_extent);
+    if (!cpu && pieces >= (r->rows ? 4 : 16)) return combine_by_block(r, results, temps, pieces, plan);
     int lanes = cpu && !r->rows ? r->lanes : 1;
     k->grid = weft_dim_divide_ceil(table, results, (int64_t)lanes * k->threads);
     weft_kval id = weft_k_add(k, weft_k_mul(k, weft_k_block(k), weft_k_index(k, k->threads)), weft_k_thread(k));

@@ -3,9 +3,9 @@
 
    updates [batch..., window...]; batch position b has a start in x (indices), window element w adds to it along the
    axes that are not inserted. Updates of different window elements never meet when their axes of x are addressed by no
-   index: those axes are the parallel ones (an embedding's features), the rest runs in order inside a lane. When nothing
-   is parallel, each of a few workers owns every n-th element of y and skips the others, so that the order stays. Read
-   next: select_and_scatter.c. */
+   index: those axes are the parallel ones (an embedding's features), the rest runs in order inside a lane. When that is
+   too little to fill the machine, each of a number of workers owns every n-th row of y (element, where nothing is
+   parallel) and skips the others, so that the order stays. Read next: select_and_scatter.c. */
 #include <string.h>
 
 #include "codegen/builders/stage.h"
@@ -20,7 +20,8 @@ typedef struct scatter {
     weft_kval y;
     int window_axis[WEFT_MAX_RANK]; /* of x, for each window axis in order; -1 for batch axes: by axis of updates */
     bool parallel[WEFT_MAX_RANK];   /* by axis of updates */
-    int owners;
+    int owners;                     /* 1: everybody owns all */
+    weft_kval me;
 } scatter;
 
 static bool contains(const weft_attribute *list, int64_t value) {
@@ -70,13 +71,19 @@ static weft_kval start_of(scatter *s, const weft_lane_index *index, int componen
     return weft_k_convert(k, weft_k_min(k, start, most), WEFT_I64);
 }
 
+static bool any_parallel(const scatter *s) {
+    bool any = false;
+    for (int i = 0; i < s->updates->rank; i++) any |= s->parallel[i];
+    return any;
+}
+
 /* y[at] = kind(y[at], update) for the lanes of one update vector. */
 static void apply(scatter *s, const weft_lane_index *index, int lanes, weft_kval mask) {
     weft_index_context *c = s->c;
     weft_kernel *k = c->kernel;
     const weft_attribute *map = weft_node_attribute(s->node, WEFT_ATTR_index_map);
     weft_lane_index at[WEFT_MAX_RANK];
-    weft_kval inside = WEFT_KNONE, zero = weft_k_integer(k, WEFT_I64, 0);
+    weft_kval inside = WEFT_KNONE, zero = weft_k_integer(k, WEFT_I64, 0), key = WEFT_KNONE;
     for (int a = 0; a < s->x->rank; a++) at[a] = weft_lane_constant(c, 0);
     for (int i = 0; i < s->updates->rank; i++)
         if (s->window_axis[i] >= 0) at[s->window_axis[i]] = index[i];
@@ -90,13 +97,13 @@ static void apply(scatter *s, const weft_lane_index *index, int lanes, weft_kval
         weft_kval fits = weft_k_and(k, room, weft_k_and(k, weft_k_lt(k, sum, extent), weft_k_le(k, zero, sum)));
         inside = inside == WEFT_KNONE ? fits : weft_k_and(k, inside, fits);
         at[axis] = weft_lane_scalar(weft_k_convert(k, sum, k->capability->index_dtype));
+        key = key == WEFT_KNONE ? at[axis].base : weft_k_add(k, key, at[axis].base);
     }
     if (inside != WEFT_KNONE) weft_k_if(k, inside);
     weft_lane_index position = weft_index_position(c, s->x->rank, s->x->dims, at, lanes);
-    if (s->owners > 1) {
-        weft_kval owner = weft_k_rem(k, position.base, weft_k_index(k, s->owners));
-        weft_kval me = weft_k_add(k, weft_k_mul(k, weft_k_block(k), weft_k_index(k, k->threads)), weft_k_thread(k));
-        weft_k_if(k, weft_k_eq(k, owner, me));
+    if (s->owners > 1) { /* equal places have equal sums of their indexed axes */
+        weft_kval owner = weft_k_rem(k, any_parallel(s) ? key : position.base, weft_k_index(k, s->owners));
+        weft_k_if(k, weft_k_eq(k, owner, s->me));
     }
     const weft_value *updates = s->node->operands[2];
     weft_parts value =
@@ -137,6 +144,23 @@ static void apply_in_order(scatter *s, weft_lane_index *index, int lanes, weft_k
     weft_k_end(k);
 }
 
+/* `items` parallel positions. Every owner walks all updates, so there is one a processor and not one a thread; a few
+   updates are walked sooner than dealt. */
+static int choose_owners(const scatter *s, weft_dim items) {
+    const weft_capability *capability = s->request->capability;
+    weft_dim_table *table = s->c->graph->dims;
+    int threads = s->request->thread_count > 1 ? s->request->thread_count : 1;
+    if (!any_parallel(s)) return weft_capability_is_cpu(capability) ? threads : 64 * 64;
+    if (weft_capability_is_cpu(capability)) return 1;
+    int64_t low, most, updates, fewest;
+    weft_dim_bounds(table, items, &low, &most);
+    weft_dim_bounds(table, weft_type_count(s->c->graph, s->indices), &fewest, &updates);
+    int64_t wanted = (int64_t)capability->multiprocessors * 256; /* threads */
+    if (most <= 0 || most >= wanted / 2 || updates < 256) return 1;
+    int64_t owners = wanted / most;
+    return (int)(owners < capability->multiprocessors ? owners : capability->multiprocessors);
+}
+
 /* Parallel positions: the last parallel axis in vectors, the others one by one. */
 static void emit_updates(scatter *s) {
     weft_index_context *c = s->c;
@@ -158,22 +182,18 @@ static void emit_updates(scatter *s) {
     int lanes = contiguous ? weft_fusion_lanes(s->request) : 1;
     while (lanes > 1 && weft_dim_is_number(columns) && columns < lanes) lanes /= 2;
     weft_dim pieces = weft_dim_divide_ceil(table, columns, lanes), items = weft_dim_multiply(table, rows, pieces);
-    bool cpu = weft_capability_is_cpu(s->request->capability);
-    s->owners = 1;
-    if (lane < 0) { /* nothing parallel: owners */
-        int threads = s->request->thread_count > 1 ? s->request->thread_count : 1;
-        s->owners = cpu ? threads : 64 * 64;
-        items = s->owners;
-    }
-    weft_items work = weft_items_begin(c, items, 1);
-    weft_kval mask = WEFT_KNONE;
+    s->owners = choose_owners(s, lane >= 0 ? items : 1);
+    weft_items work = weft_items_begin(c, lane < 0 ? s->owners : weft_dim_multiply(table, items, s->owners), 1);
+    weft_kval mask = WEFT_KNONE, item = work.item;
+    s->me = item;
     if (lane >= 0) {
-        weft_kval count = weft_k_extent(k, pieces);
+        weft_kval count = weft_k_extent(k, pieces), all = weft_k_extent(k, items);
         weft_lane_index own[WEFT_MAX_RANK];
-        weft_index_unflatten(c, s->updates->rank, others, weft_lane_scalar(weft_k_div(k, work.item, count)), 1, own);
+        if (s->owners > 1) s->me = weft_k_div(k, work.item, all), item = weft_k_rem(k, work.item, all);
+        weft_index_unflatten(c, s->updates->rank, others, weft_lane_scalar(weft_k_div(k, item, count)), 1, own);
         for (int i = 0; i < s->updates->rank; i++)
             if (s->parallel[i]) index[i] = own[i];
-        weft_kval column = weft_k_mul(k, weft_k_rem(k, work.item, count), weft_k_index(k, lanes));
+        weft_kval column = weft_k_mul(k, weft_k_rem(k, item, count), weft_k_index(k, lanes));
         index[lane] = weft_lane_range(column, lanes);
         if (lanes > 1 && weft_dim_divisor(table, columns) % lanes)
             mask = weft_index_below(c, index[lane], lanes, weft_ix_extent(c, columns));

@@ -141,6 +141,27 @@ START_TEST(results_of_two_shapes) {
 }
 END_TEST
 
+/* Rows of a table, many updates each, some outside: enough of them for several owners on a GPU. */
+START_TEST(scatter_by_owners) {
+    static const char *const kinds[] = {"sum", "set"};
+    harness h;
+    harness_open(&h, "scatter");
+    h.class = WEFT_TOLERANCE_SUM, h.terms = 200, h.scale = 600;
+    weft_value *x = weft_graph_input(h.graph, "x", _i ? WEFT_BF16 : WEFT_F32, 2, (weft_dim[]){5, 6});
+    weft_value *rows = weft_graph_input(h.graph, "rows", WEFT_I64, 2, (weft_dim[]){500, 1});
+    weft_value *updates = weft_graph_input(h.graph, "updates", _i ? WEFT_BF16 : WEFT_F32, 2, (weft_dim[]){500, 6});
+    weft_attribute attributes[5] = {weft_attr_ints(WEFT_ATTR_offset_axes, 1, (int64_t[]){1}),
+                                    weft_attr_ints(WEFT_ATTR_collapsed_axes, 1, (int64_t[]){0}),
+                                    weft_attr_ints(WEFT_ATTR_index_map, 1, (int64_t[]){0}),
+                                    weft_attr_int(WEFT_ATTR_index_axis, 1),
+                                    weft_attr_string(WEFT_ATTR_kind, kinds[_i])};
+    weft_graph_output(h.graph, "y",
+                      weft_build(h.graph, WEFT_OP_scatter, 3, (weft_value *[]){x, rows, updates}, 5, attributes));
+    harness_check(&h);
+    harness_close(&h);
+}
+END_TEST
+
 Suite *movement_suite(void) {
     Suite *suite = suite_create("movement");
     TCase *tests = tcase_create("movement");
@@ -150,6 +171,7 @@ Suite *movement_suite(void) {
     tcase_add_test(tests, transposes);
     tcase_add_test(tests, symbolic_reshapes);
     tcase_add_test(tests, results_of_two_shapes);
+    tcase_add_loop_test(tests, scatter_by_owners, 0, 2);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -73,6 +73,7 @@ START_TEST(split) {
     check_kind("sum", WEFT_F32, 1, 70001, 1, false);
     check_kind("max", WEFT_F32, 2, 50000, 1, false);
     check_kind("sum", WEFT_F32, 3001, 20, 0, false);
+    check_kind("max", WEFT_BF16, 900, 70, 0, false);
     check_kind("sum", WEFT_BF16, 1, 40003, 1, false);
 }
 END_TEST
