@@ -97,6 +97,7 @@ int cli_run_inspect(cli_arguments *arguments);
 int cli_run_audit(cli_arguments *arguments);
 int cli_run_bench(cli_arguments *arguments);
 int cli_run_train(cli_arguments *arguments);
+int cli_run_profile(cli_arguments *arguments);
 int cli_run_bisect(cli_arguments *arguments);
 int cli_run_selftest(cli_arguments *arguments);
 int cli_run_fuzz(cli_arguments *arguments);

@@ -43,7 +43,9 @@ static weft_status open_graph(cli_arguments *arguments, int tensor_count, const 
     weft_compile_options options = WEFT_COMPILE_OPTIONS_INIT;
     options.targets = cli_text(arguments, "device", "cpu");
     WEFT_TRY(cli_relax(arguments, &options.relax), "options");
-    return weft_function_create(r->graph, &options, &r->function);
+    if (!r->ahead) return weft_function_create(r->graph, &options, &r->function);
+    WEFT_TRY(weft_compile(r->graph, &options, &r->program), "compiling");
+    return weft_session_create(r->program, &r->session);
 }
 
 weft_status cli_relax(const cli_arguments *arguments, uint32_t *out_relax) {
@@ -140,15 +142,26 @@ static weft_status check_options(const cli_arguments *arguments) {
     return NULL;
 }
 
-weft_status cli_runner_open(cli_arguments *arguments, int tensor_count, const cli_named_tensor *tensors,
-                            cli_runner *r) {
-    *r = (cli_runner){.interpret = cli_flag(arguments, "interpret")};
+static weft_status open_runner(cli_arguments *arguments, int tensor_count, const cli_named_tensor *tensors,
+                               cli_runner *r) {
     WEFT_TRY(check_options(arguments), "opening the model");
     weft_status status = cli_is_artifact(arguments->positional[0]) ? open_artifact(arguments, r)
                                                                    : open_graph(arguments, tensor_count, tensors, r);
     if (!status) status = check_names(arguments, r, tensor_count, tensors);
     if (status) cli_runner_close(r);
     return status;
+}
+
+weft_status cli_runner_open(cli_arguments *arguments, int tensor_count, const cli_named_tensor *tensors,
+                            cli_runner *r) {
+    *r = (cli_runner){.interpret = cli_flag(arguments, "interpret")};
+    return open_runner(arguments, tensor_count, tensors, r);
+}
+
+weft_status cli_runner_open_ahead(cli_arguments *arguments, int tensor_count, const cli_named_tensor *tensors,
+                                  cli_runner *r) {
+    *r = (cli_runner){.ahead = true};
+    return open_runner(arguments, tensor_count, tensors, r);
 }
 
 void cli_runner_close(cli_runner *r) {

@@ -17,13 +17,16 @@ typedef struct cli_runner {
     weft_function *function;
     weft_program *program;
     weft_session *session;
-    bool interpret;
+    bool interpret, ahead; /* ahead: of time, not just in time */
     int input_count, output_count;
     cli_port inputs[CLI_VALUES_MAX], outputs[CLI_VALUES_MAX];
 } cli_runner;
 
 weft_status cli_runner_open(cli_arguments *arguments, int tensor_count, const cli_named_tensor *tensors,
                             cli_runner *out_runner) WEFT_MUST_USE;
+/* The same, but a graph is compiled ahead of time: there is a session. */
+weft_status cli_runner_open_ahead(cli_arguments *arguments, int tensor_count, const cli_named_tensor *tensors,
+                                  cli_runner *out_runner) WEFT_MUST_USE;
 void cli_runner_close(cli_runner *runner);
 weft_status cli_runner_call(cli_runner *runner, weft_tensor *const *inputs, weft_tensor **outputs) WEFT_MUST_USE;
 /* Inputs by name from tensors: for call k the k-th of that name (the last when there are fewer); the others random,

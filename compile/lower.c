@@ -57,6 +57,11 @@ weft_status weft_lower_add_step(weft_lowering *l, const weft_step *step) {
     weft_step_buffer *list = &l->regions[l->region];
     if (!WEFT_ARRAY_RESERVE(l->allocator, list->steps, list->capacity, (size_t)list->count + 1))
         return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "adding a step");
+    if (l->region == WEFT_REGION_MAIN) {
+        if (!WEFT_ARRAY_RESERVE(l->allocator, l->main_nodes, l->main_node_capacity, (size_t)list->count + 1))
+            return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "adding a step");
+        l->main_nodes[list->count] = l->node;
+    }
     list->steps[list->count++] = *step;
     return NULL;
 }
@@ -197,8 +202,10 @@ static weft_status lower_node(weft_lowering *l, const weft_node *node) {
 }
 
 weft_status weft_lower_block(weft_lowering *l, const weft_block *block) {
-    for (const weft_node *node = block->first; node; node = node->next)
+    for (const weft_node *node = block->first; node; node = node->next) {
+        if (l->region == WEFT_REGION_MAIN) l->node = node;
         WEFT_TRY(lower_node(l, node), "lowering %s", weft_lower_location(l, node));
+    }
     return NULL;
 }
 
@@ -370,6 +377,7 @@ static void stop(weft_lowering *l, weft_status failed) {
     weft_free(l->allocator, l->kernels, l->kernel_capacity * sizeof *l->kernels);
     weft_free(l->allocator, l->kernel_records, l->kernel_record_capacity * sizeof *l->kernel_records);
     weft_free(l->allocator, l->weights, l->weight_capacity * sizeof *l->weights);
+    weft_free(l->allocator, l->main_nodes, l->main_node_capacity * sizeof *l->main_nodes);
     weft_map_deinit(&l->buffers);
     weft_map_deinit(&l->plans);
     weft_map_deinit(&l->constants);
@@ -385,12 +393,14 @@ static weft_status lower_all(weft_lowering *l, weft_program_data *p, weft_lowere
     end_lifetimes(l);
     WEFT_TRY(freeze(l, p), "lowering %s", l->graph->name);
     p->target = l->capability->target;
+    size_t steps = (size_t)l->regions[WEFT_REGION_MAIN].count;
     size_t buffers = (size_t)l->buffer_count, held = l->weight_capacity < buffers ? l->weight_capacity : buffers;
     *out_lowered = (weft_lowered){
         .program = p,
         .kernels = weft_arena_copy(l->kernel_arena, l->kernels, (size_t)l->kernel_count * sizeof *l->kernels),
-        .weights = weft_arena_allocate_array(l->kernel_arena, buffers + 1, sizeof *l->weights)};
-    if (!out_lowered->kernels || !out_lowered->weights)
+        .weights = weft_arena_allocate_array(l->kernel_arena, buffers + 1, sizeof *l->weights),
+        .main_nodes = weft_arena_copy(l->kernel_arena, l->main_nodes, steps * sizeof *l->main_nodes)};
+    if (!out_lowered->kernels || !out_lowered->weights || !out_lowered->main_nodes)
         return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "lowering %s", l->graph->name);
     if (held) memcpy(out_lowered->weights, l->weights, held * sizeof *l->weights);
     return NULL;

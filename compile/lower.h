@@ -37,7 +37,10 @@ typedef struct weft_lowering {
     weft_step_buffer *regions;
     int region_count;
     size_t region_capacity;
-    int region; /* being filled */
+    int region;            /* being filled */
+    const weft_node *node; /* of the main block that is being lowered */
+    const weft_node **main_nodes;
+    size_t main_node_capacity;
     weft_kernel **kernels;
     weft_program_kernel *kernel_records;
     int kernel_count;
@@ -49,9 +52,10 @@ typedef struct weft_lowering {
 } weft_lowering;
 
 typedef struct weft_lowered {
-    weft_program_data *program; /* in the arena */
-    weft_kernel **kernels;      /* program->kernel_count; in the kernel arena */
-    weft_tensor **weights;      /* by buffer: what a constant holds, a state starts with; else NULL; borrowed */
+    weft_program_data *program;   /* in the arena */
+    weft_kernel **kernels;        /* program->kernel_count; in the kernel arena */
+    const weft_node **main_nodes; /* by step of the main region: its node in the graph; in the kernel arena */
+    weft_tensor **weights;        /* by buffer: what a constant holds, a state starts with; else NULL; borrowed */
 } weft_lowered;
 
 /* graph: after the pass fuse. arena: the program's. kernel_arena: may go once the kernels are compiled. */

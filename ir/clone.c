@@ -43,7 +43,7 @@ static weft_type clone_type(const cloner *clone, const weft_type *type) {
 static weft_location clone_location(const cloner *clone, weft_location location) {
     if (clone->from == clone->to) return location;
     location.name = weft_graph_copy_string(clone->to, location.name);
-    location.scope = location.origin = 0; /* of the graph that was being built */
+    location.scope = 0; /* of the graph that was being built */
     return location;
 }
 

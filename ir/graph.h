@@ -118,7 +118,7 @@ typedef struct weft_location {
     const char *name; /* the ONNX node's name, or the C file; NULL = unknown */
     int line;         /* 0 for imported nodes */
     int scope;        /* rematerialisation scope of weft_remat_begin; 0 = none (passes/diff/remat.h) */
-    int origin;       /* id of the node whose derivative it belongs to; 0 = none */
+    int origin;       /* id of the node whose derivative it belongs to, in the graph where that was built; 0 = none */
 } weft_location;
 
 struct weft_node {

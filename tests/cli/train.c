@@ -27,7 +27,8 @@ static void write_all(void) {
 }
 
 static bool contains(const char *name, const char *part) {
-    char path[600], text[4096];
+    static char text[1 << 21];
+    char path[600];
     snprintf(path, sizeof path, "%s/%s", cli_folder, name);
     FILE *file = fopen(path, "r");
     size_t length = file ? fread(text, 1, sizeof text - 1, file) : 0;
@@ -52,6 +53,23 @@ START_TEST(test_find_rate) {
     char err[4096];
     ck_assert_msg(cli_execute("train train.toml --find-rate", err, sizeof err) == 0, "%s", err);
     ck_assert(contains("stdout", "the loss falls fastest at a rate of "));
+}
+END_TEST
+
+/* Words, events, graph and page of a training step; forward and backward are told apart and linked. */
+START_TEST(test_profile) {
+    char err[4096];
+    ck_assert_msg(cli_execute("profile train.toml -n 5 --trace t.json --dot t.dot --html t.html", err, sizeof err) == 0,
+                  "%s", err);
+    ck_assert(contains("stdout", ": forward "));
+    ck_assert(!contains("stdout", "backward 0 %"));
+    ck_assert(contains("stdout", "Temporaries are largest in step "));
+    ck_assert(contains("stdout", "Norms of gradients: largest "));
+    ck_assert(contains("t.json", "\"traceEvents\"") && contains("t.json", "\"derivative_of\":"));
+    ck_assert(contains("t.json", "\"parameter\":\"transformer.h.0.mlp.c_fc.weight\""));
+    ck_assert(contains("t.json", "\"cat\":\"update\"") && contains("t.json", "\"name\":\"temporaries\""));
+    ck_assert(contains("t.dot", "digraph profile {") && contains("t.dot", "style=dashed"));
+    ck_assert(contains("t.html", "Norms of gradients") && contains("t.html", "</html>"));
 }
 END_TEST
 
@@ -102,6 +120,7 @@ TCase *cli_train_tests(void) {
     tcase_add_checked_fixture(group, write_all, cli_tear_down);
     tcase_add_test(group, test_run);
     tcase_add_test(group, test_find_rate);
+    tcase_add_test(group, test_profile);
     tcase_add_loop_test(group, test_wrong, 0, sizeof wrong / sizeof *wrong);
     return group;
 }

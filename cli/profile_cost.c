@@ -1,0 +1,238 @@
+/* What the graph knows of a program's steps: how many operations they are, whether they belong to a derivative or to
+   the update of a state, and whose derivative. The graph is lowered once more, without kernels' code, so that each step
+   has its node; passes and lowering are functions of the graph, so the steps are the same.
+
+   Operations are multiplications and additions of the mathematics: a product of M by K by N has 2 M K N, other nodes
+   one an element. Read next: profile_words.c. */
+#include "cli/profile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/builders/builder.h"
+#include "compile/lower.h"
+#include "ir/build.h"
+#include "passes/pass.h"
+
+typedef struct counter {
+    const weft_graph *graph;
+    const int64_t *symbols;
+} counter;
+
+static double extent(const counter *c, weft_dim dim) {
+    int64_t value;
+    return weft_dim_evaluate(c->graph->dims, dim, c->symbols, &value) ? (double)value : 0;
+}
+
+static double elements(const counter *c, const weft_type *type) {
+    double count = 1;
+    for (int i = 0; i < type->rank; i++) count *= extent(c, type->dims[i]);
+    return count;
+}
+
+static double of_node(const counter *c, const weft_node *node);
+
+static double of_block(const counter *c, const weft_block *block) {
+    double sum = 0;
+    for (const weft_node *node = block->first; node; node = node->next) sum += of_node(c, node);
+    return sum;
+}
+
+static double of_product(const counter *c, const weft_node *node) {
+    const weft_attribute *contract = weft_node_attribute(node, WEFT_ATTR_lhs_contract);
+    double sum = 2 * elements(c, &node->results[0].type);
+    for (int i = 0; i < contract->count; i++) sum *= extent(c, node->operands[0]->type.dims[contract->as.ints[i]]);
+    return sum;
+}
+
+/* q [B, H, T, D], k [.., S, D], v [.., S, E] */
+static double of_attention(const counter *c, const weft_node *node) {
+    const weft_type *q = &node->operands[0]->type, *v = &node->operands[2]->type;
+    double rows = elements(c, q) / extent(c, q->dims[q->rank - 1]), keys = extent(c, v->dims[v->rank - 2]);
+    double wide = extent(c, q->dims[q->rank - 1]) + extent(c, v->dims[v->rank - 1]);
+    double share = weft_node_int(node, WEFT_ATTR_causal, 0) ? 0.5 : 1;
+    return share * 2 * rows * keys * wide * (node->op == WEFT_OP_attention ? 1 : 2.5);
+}
+
+static double of_node(const counter *c, const weft_node *node) {
+    const weft_type *first = node->result_count ? &node->results[0].type : NULL;
+    switch ((int)node->op) {
+    case WEFT_OP_dot_general: return of_product(c, node);
+    case WEFT_OP_convolution: {
+        const weft_type *w = &node->operands[1]->type;
+        return 2 * elements(c, first) * elements(c, w) / extent(c, w->dims[0]);
+    }
+    case WEFT_OP_attention:
+    case WEFT_OP_attention_backward: return of_attention(c, node);
+    case WEFT_OP_reduce:
+    case WEFT_OP_scatter:
+    case WEFT_OP_cumulative: return elements(c, &node->operands[node->op == WEFT_OP_scatter ? 2 : 0]->type);
+    case WEFT_OP_fusion:
+    case WEFT_OP_cond: return of_block(c, node->regions[0]->block);
+    case WEFT_OP_scan: {
+        const weft_attribute *trips = weft_node_attribute(node, WEFT_ATTR_trips);
+        return extent(c, trips->as.dims[0]) * of_block(c, node->regions[0]->block);
+    }
+    default: break;
+    }
+    bool computes = first && node->operand_count && !(weft_op_get(node->op)->flags & WEFT_FLAG_VIEW);
+    return computes ? elements(c, first) : 0;
+}
+
+/* The result of an update of a state. */
+static bool updates(const weft_node *node) {
+    for (int i = 0; i < node->result_count; i++)
+        for (const weft_use *use = node->results[i].uses; use; use = use->next)
+            if (use->user->op == WEFT_OP_state_update) return true;
+    return node->op == WEFT_OP_state_update;
+}
+
+/* A group belongs where most of its operations do. */
+static cli_profile_part part_of(const counter *c, const weft_node *node) {
+    if (updates(node)) return CLI_PROFILE_UPDATE;
+    double derivative = node->location.origin ? 0.5 : 0, all = 1;
+    if (node->op == WEFT_OP_fusion) {
+        for (const weft_node *n = node->regions[0]->block->first; n; n = n->next) {
+            double own = of_node(c, n);
+            all += own;
+            if (n->location.origin) derivative += own;
+        }
+    }
+    return derivative * 2 >= all ? CLI_PROFILE_BACKWARD : CLI_PROFILE_FORWARD;
+}
+
+/* The node of a group that has the most operations, the last of equals. */
+static const weft_node *heaviest(const counter *c, const weft_node *node) {
+    const weft_node *found = node;
+    double most = -1;
+    if (node->op != WEFT_OP_fusion) return node;
+    for (const weft_node *n = node->regions[0]->block->first; n; n = n->next) {
+        if (n->op == WEFT_OP_yield || of_node(c, n) < most || !n->location.name) continue;
+        most = of_node(c, n);
+        found = n;
+    }
+    return found;
+}
+
+/* The parameter among a node's operands, seen through views; NULL = none. */
+static const char *parameter_of(const weft_node *node) {
+    for (int i = 0; i < node->operand_count; i++) {
+        const weft_node *from = node->operands[i]->node;
+        while (from && (weft_op_get(from->op)->flags & WEFT_FLAG_VIEW) && from->operand_count)
+            from = from->operands[0]->node;
+        if (!from) continue;
+        const char *name = from->op == WEFT_OP_state_read ? weft_node_string(from, WEFT_ATTR_name, "")
+                           : from->op == WEFT_OP_constant ? from->results[0].name
+                                                          : NULL;
+        if (name && name[0] && !strchr(name, '/')) return name;
+    }
+    return NULL;
+}
+
+/* "dot_general at gpt.c:72" in place of where the group ends. */
+static void name_step(cli_profile_data *p, const counter *c, const weft_node *node, cli_profile_step *s) {
+    const weft_node *n = heaviest(c, node);
+    const char *parameter = parameter_of(node);
+    char *copy = parameter ? weft_arena_copy_string(&p->arena, parameter, strlen(parameter)) : NULL;
+    if (copy) s->parameter = copy;
+    if (!n->location.name || n == node) return;
+    const char *op = weft_op_get(n->op)->name;
+    char *text = n->location.line ? weft_arena_format(&p->arena, "%s at %s:%d", op, n->location.name, n->location.line)
+                                  : weft_arena_format(&p->arena, "%s at %s", op, n->location.name);
+    if (!text) return; /* the place of the group's end stays */
+    s->what = text;
+    s->place = text + strlen(op) + 4;
+}
+
+/* Of the steps of one node the longest does the work; the others pack. */
+static void spread(cli_profile_data *p, const counter *c, const weft_lowered *lowered) {
+    for (int i = 0; i < p->count;) {
+        const weft_node *node = lowered->main_nodes[i];
+        int end = i, longest = i;
+        for (; end < p->count && lowered->main_nodes[end] == node; end++) {
+            if (p->steps[end].best > p->steps[longest].best) longest = end;
+            p->steps[end].part = node ? part_of(c, node) : CLI_PROFILE_FORWARD;
+            if (node) name_step(p, c, node, &p->steps[end]);
+        }
+        if (node) p->steps[longest].operations = of_node(c, node);
+        i = end;
+    }
+}
+
+/* Two steps of which one may be the derivative of the other: of one parameter, or, without one, of one place. */
+static bool related(const cli_profile_step *a, const cli_profile_step *b) {
+    if (a->parameter[0] || b->parameter[0]) return !strcmp(a->parameter, b->parameter);
+    return a->place[0] && !strcmp(a->place, b->place);
+}
+
+/* The derivative runs through related steps from the last to the first. */
+static void link_derivatives(cli_profile_data *p) {
+    for (int i = 0; i < p->count; i++) {
+        cli_profile_step *s = &p->steps[i];
+        if (s->part != CLI_PROFILE_BACKWARD) continue;
+        int forward = 0, backward = 0, before = 0;
+        for (int j = 0; j < p->count; j++) {
+            const cli_profile_step *other = &p->steps[j];
+            if (!related(other, s)) continue;
+            forward += other->part == CLI_PROFILE_FORWARD;
+            backward += other->part == CLI_PROFILE_BACKWARD;
+            before += other->part == CLI_PROFILE_BACKWARD && j < i;
+        }
+        int wanted = forward - 1 - (int)((int64_t)before * forward / (backward ? backward : 1));
+        for (int j = 0; j < p->count && forward; j++)
+            if (p->steps[j].part == CLI_PROFILE_FORWARD && related(&p->steps[j], s) && wanted-- == 0) s->forward = j;
+    }
+}
+
+static weft_status lower(cli_profile_data *p, weft_context *context, weft_graph *copy, weft_arena *arena,
+                         weft_arena *kernels) {
+    weft_device_info info;
+    weft_lowered lowered;
+    weft_device_get_info(p->frame->device, &info);
+    const weft_capability *capability = weft_capability_find(info.driver, info.arch);
+    if (!capability) return WEFT_STATUS(WEFT_UNSUPPORTED, "no capability record for %s %s", info.driver, info.arch);
+    weft_pass_context pass = {.graph = copy, .capability = capability, .options = "", .claims = weft_builder_claims};
+    WEFT_TRY(weft_graph_finish(copy), "profiling");
+    WEFT_TRY(weft_pipeline_run(&pass, weft_pipeline_standard), "profiling");
+    WEFT_TRY(weft_lower(copy, capability, context->thread_count, arena, kernels, &lowered), "profiling");
+    p->has_graph = lowered.program->regions[WEFT_REGION_MAIN].count == p->count;
+    if (p->has_graph) {
+        counter c = {copy, p->frame->symbols};
+        spread(p, &c, &lowered);
+        link_derivatives(p);
+    }
+    weft_dim_table_release(lowered.program->dims);
+    return p->has_graph ? NULL
+                        : WEFT_STATUS(WEFT_INTERNAL, "a graph gave two programs: %d steps and %d", p->count,
+                                      lowered.program->regions[WEFT_REGION_MAIN].count);
+}
+
+weft_status cli_profile_add_graph(cli_profile_data *p, weft_context *context, weft_graph *graph) {
+    weft_graph *copy;
+    weft_arena arena, kernels;
+    WEFT_TRY(weft_graph_clone(graph, NULL, &copy), "profiling");
+    weft_arena_init(weft_allocator_system(), &arena);
+    weft_arena_init(weft_allocator_system(), &kernels);
+    weft_status status = lower(p, context, copy, &arena, &kernels);
+    weft_arena_deinit(&kernels);
+    weft_arena_deinit(&arena);
+    weft_graph_release(copy);
+    return status;
+}
+
+weft_status cli_profile_measure_copy(cli_profile_data *p) {
+    enum { BYTES = 64 << 20, TURNS = 5 };
+    char *from = malloc(BYTES), *to = malloc(BYTES);
+    if (from && to) {
+        memset(from, 1, BYTES), memset(to, 2, BYTES);
+        for (int i = 0; i < TURNS; i++) {
+            double start = cli_now();
+            memcpy(to, from, BYTES);
+            from[i] = to[BYTES - 1 - i]; /* the copy is wanted */
+            double rate = 2.0 * BYTES / (cli_now() - start + 1e-9);
+            if (rate > p->copy_rate) p->copy_rate = rate;
+        }
+    }
+    free(from), free(to);
+    return p->copy_rate > 0 ? NULL : WEFT_STATUS(WEFT_OUT_OF_MEMORY, "measuring a copy");
+}

@@ -1,0 +1,167 @@
+/* What a configuration file trains: its settings, the model, the step. What the keys mean: the defaults below and
+   examples/train_char.toml. Read next: train.c. */
+#include "cli/train.h"
+
+#include <string.h>
+
+#include "weft/loss.h"
+
+static weft_status find_names(cli_config *c, cli_train_settings *s) {
+    const char *model = cli_config_text(c, "model.kind", "gpt"),
+               *method = cli_config_text(c, "optimizer.name", "adamw");
+    const char *schedule = cli_config_text(c, "schedule.kind", "cosine");
+    if (strcmp(model, "gpt") != 0)
+        return WEFT_STATUS(WEFT_INVALID_DATA, "%s: there is no model \"%s\"; \"gpt\" is one", c->path, model);
+    weft_optim_method found = weft_optim_find(method);
+    if (found == WEFT_OPTIM_COUNT || found == WEFT_OPTIM_SOPHIA)
+        return WEFT_STATUS(WEFT_INVALID_DATA, "%s: no optimizer \"%s\" updates every parameter here", c->path, method);
+    s->optimizer = weft_optim_defaults(found);
+    s->rest = weft_optim_defaults(WEFT_OPTIM_ADAMW);
+    s->optimizer.match_rms = true; /* muon and adamw share the schedule */
+    s->schedule = (weft_schedule)WEFT_SCHEDULE_INIT;
+    s->schedule.kind = weft_schedule_find(schedule);
+    if (s->schedule.kind == WEFT_SCHEDULE_COUNT)
+        return WEFT_STATUS(WEFT_INVALID_DATA, "%s: there is no schedule \"%s\"", c->path, schedule);
+    return NULL;
+}
+
+/* How the text held back is read: in order, the same pieces every time, or at random places, other ones every time. */
+static weft_status find_evaluation(cli_config *c, cli_train_settings *s) {
+    const char *name = cli_config_text(c, "train.evaluation", "in order");
+    s->in_order = !strcmp(name, "in order");
+    s->loop.evaluate_anew = !strcmp(name, "random");
+    if (s->in_order || s->loop.evaluate_anew) return NULL;
+    return WEFT_STATUS(WEFT_INVALID_DATA, "%s: train.evaluation is \"in order\" or \"random\", not \"%s\"", c->path,
+                       name);
+}
+
+static weft_status check_settings(const cli_config *c, const cli_train_settings *s) {
+    if (!s->text) return WEFT_STATUS(WEFT_INVALID_DATA, "%s: data.text names no file", c->path);
+    const weft_nn_gpt_options *m = &s->model;
+    if (m->layers < 1 || m->heads < 1 || m->width < m->heads || m->width % m->heads || m->context < 1)
+        return WEFT_STATUS(WEFT_INVALID_DATA, "%s: a model of %d layers, %d heads, width %lld and context %lld",
+                           c->path, m->layers, m->heads, (long long)m->width, (long long)m->context);
+    if (s->batch < 1 || s->steps < 1 || !(s->share > 0 && s->share < 1))
+        return WEFT_STATUS(WEFT_INVALID_DATA, "%s: batch and steps start at 1, data.train lies between 0 and 1",
+                           c->path);
+    if (!(s->clip >= 0) || !(s->optimizer.beta1 >= 0 && s->optimizer.beta1 < 1) ||
+        !(s->optimizer.beta2 >= 0 && s->optimizer.beta2 < 1))
+        return WEFT_STATUS(WEFT_INVALID_DATA, "%s: train.clip is at least 0, the betas of the optimizer lie in [0, 1)",
+                           c->path);
+    return NULL;
+}
+
+weft_status cli_train_read(cli_config *c, cli_train_settings *s) {
+    *s = (cli_train_settings){.model = WEFT_NN_GPT_OPTIONS_INIT, .loop = WEFT_TRAIN_OPTIONS_INIT};
+    WEFT_TRY(find_names(c, s), "reading the configuration");
+    WEFT_TRY(find_evaluation(c, s), "reading the configuration");
+    s->text = cli_config_text(c, "data.text", NULL);
+    s->share = cli_config_number(c, "data.train", 0.9);
+    s->model.layers = (int)cli_config_count(c, "model.layers", 4, 1);
+    s->model.heads = (int)cli_config_count(c, "model.heads", 4, 1);
+    s->model.width = cli_config_count(c, "model.width", 128, 1);
+    s->model.context = cli_config_count(c, "model.context", 64, 1);
+    s->model.bias = cli_config_flag(c, "model.bias", false);
+    s->steps = cli_config_count(c, "train.steps", 2000, 1);
+    s->batch = cli_config_count(c, "train.batch", 12, 1);
+    s->seed = (uint64_t)cli_config_integer(c, "train.seed", 1);
+    s->clip = cli_config_number(c, "train.clip", 1.0);
+    s->folder = cli_config_text(c, "train.folder", NULL);
+    s->loop.resume = cli_config_flag(c, "train.resume", true);
+    s->loop.log_every = cli_config_count(c, "train.log_every", 10, 0);
+    s->loop.checkpoint_every = cli_config_count(c, "train.checkpoint_every", 500, 0);
+    s->loop.checkpoint_keep = (int)cli_config_count(c, "train.checkpoint_keep", 3, 0);
+    s->loop.evaluate_every = cli_config_count(c, "train.evaluate_every", 500, 0);
+    s->loop.evaluation_batches = cli_config_count(c, "train.evaluation_batches", 20, 0);
+    s->decay = cli_config_number(c, "optimizer.decay", 0.1);
+    s->rest.beta1 = cli_config_number(c, "optimizer.beta1", s->rest.beta1);
+    s->rest.beta2 = cli_config_number(c, "optimizer.beta2", s->rest.beta2);
+    if (s->optimizer.method != WEFT_OPTIM_MUON)
+        s->optimizer.beta1 = cli_config_number(c, "optimizer.beta1", s->optimizer.beta1);
+    s->optimizer.beta2 = cli_config_number(c, "optimizer.beta2", s->optimizer.beta2);
+    s->optimizer.epsilon = cli_config_number(c, "optimizer.epsilon", s->optimizer.epsilon);
+    s->optimizer.nesterov = cli_config_flag(c, "optimizer.nesterov", s->optimizer.nesterov);
+    s->optimizer.lookahead = cli_config_count(c, "optimizer.lookahead", s->optimizer.lookahead, 0);
+    s->schedule.base = cli_config_number(c, "schedule.base", 1e-3);
+    s->schedule.final = cli_config_number(c, "schedule.final", 1e-4);
+    s->schedule.warmup = cli_config_count(c, "schedule.warmup", 100, 0);
+    s->schedule.decay_steps = cli_config_count(c, "schedule.decay_steps", s->steps / 5, 0);
+    s->schedule.power = cli_config_number(c, "schedule.power", 0);
+    s->schedule.total = s->steps;
+    WEFT_TRY(cli_config_finish(c), "reading the configuration");
+    return check_settings(c, s);
+}
+
+/* With muon the matrices inside the blocks; the others go to `rest`. Each list is one call, so that updates share
+   launches; the parameters keep their places, as nobody reads them afterwards. */
+static void update(const cli_train_settings *s, weft_graph *g, const weft_optim_options *o, int count,
+                   weft_parameter *list) {
+    int mine = 0;
+    for (int i = 0; o->method == WEFT_OPTIM_MUON && i < count; i++) {
+        if (weft_value_rank(list[i].value) != 2 || !strstr(list[i].name, ".h.")) continue;
+        weft_parameter other = list[mine];
+        list[mine++] = list[i];
+        list[i] = other;
+    }
+    if (o->method != WEFT_OPTIM_MUON) mine = count;
+    weft_optim_update(g, o, mine, list);
+    weft_optim_options rest = s->rest;
+    rest.step = o->step, rest.rate = o->rate, rest.decay = o->decay;
+    if (mine < count) weft_optim_update(g, &rest, count - mine, list + mine);
+}
+
+static void give_norms(weft_graph *g, int count, const weft_parameter *list) {
+    char name[300];
+    for (int i = 0; i < count; i++) {
+        snprintf(name, sizeof name, "norm/%s", list[i].name);
+        weft_graph_output(g, name, weft_optim_gradient_norm(g, 1, &list[i]));
+    }
+}
+
+static void build(const cli_train_settings *s, cli_train_phase *p, cli_train_kind kind) {
+    weft_graph *g = p->graph;
+    weft_dim shape[2] = {s->batch, s->model.context};
+    weft_value *tokens = weft_graph_input(g, "tokens", WEFT_I64, 2, shape);
+    weft_value *next = weft_graph_input(g, "next", WEFT_I64, 2, shape);
+    weft_value *loss = weft_loss_cross_entropy(g, weft_nn_gpt(p->parameters, &s->model, tokens), next, NULL);
+    weft_graph_output(g, "loss", loss);
+    if (kind == CLI_TRAIN_EVALUATION) return;
+    weft_parameters_gradient(p->parameters, loss);
+    weft_optim_options o = s->optimizer;
+    o.step = weft_optim_step(g);
+    o.rate = weft_schedule_value(g, &s->schedule, o.step, WEFT_F32);
+    o.decay = s->decay != 0 ? weft_scalar(g, WEFT_F32, s->decay) : NULL;
+    int count = weft_parameters_count(p->parameters);
+    weft_parameter *list = weft_parameters_list(p->parameters);
+    if (kind == CLI_TRAIN_NORMS) give_norms(g, count, list);
+    weft_graph_output(g, "gradient_norm",
+                      s->clip > 0 ? weft_optim_clip_norm(g, count, list, s->clip)
+                                  : weft_optim_gradient_norm(g, count, list));
+    weft_graph_output(g, "rate", o.rate);
+    update(s, g, &o, count, list);
+}
+
+weft_status cli_train_begin(weft_context *context, const cli_train_settings *s, weft_corpus *text, cli_train_phase *p,
+                            cli_train_kind kind) {
+    bool trains = kind != CLI_TRAIN_EVALUATION;
+    weft_parameters_options o = WEFT_PARAMETERS_OPTIONS_INIT;
+    int64_t count = weft_corpus_count(text), split = (int64_t)((double)count * s->share);
+    o.seed = s->seed;
+    WEFT_TRY(weft_graph_create(context, trains ? "train" : "evaluate", &p->graph), "building");
+    WEFT_TRY(weft_parameters_create(context, p->graph, &o, &p->parameters), "building");
+    build(s, p, kind);
+    WEFT_TRY(weft_graph_verify(p->graph), "building");
+    WEFT_TRY(weft_compile(p->graph, NULL, &p->program), "compiling");
+    WEFT_TRY(weft_session_create(p->program, &p->session), "compiling");
+    p->batches = trains ? (weft_corpus_batches){text, 0, split, s->seed, false}
+                        : (weft_corpus_batches){text, split, count, s->seed, s->in_order};
+    return weft_loader_create(context, p->program, weft_corpus_fill, &p->batches, NULL, &p->loader);
+}
+
+void cli_train_end(cli_train_phase *p) {
+    weft_loader_release(p->loader);
+    weft_session_release(p->session);
+    weft_program_release(p->program);
+    weft_parameters_release(p->parameters);
+    weft_graph_release(p->graph);
+}
