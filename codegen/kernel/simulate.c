@@ -472,7 +472,8 @@ static void run_launch(weft_sim *sim, int64_t lo, int64_t hi) {
     for (int64_t block = lo; block < hi && !sim->status; block += sim->blocks_in_group) {
         weft_arena_init(sim->allocator, &sim->group_arena);
         sim->group = block / sim->blocks_in_group;
-        if (start_group(sim, block)) run_group(sim);
+        if (weft_sim_count_begin(sim) && start_group(sim, block)) run_group(sim);
+        weft_sim_count_end(sim);
         weft_arena_deinit(&sim->group_arena);
     }
     for (int n = 0; n < sim->group_threads; n++)
@@ -486,7 +487,7 @@ weft_status weft_kernel_simulate(const weft_kernel *kernel, const int64_t *symbo
     if (!options) options = &defaults;
     weft_sim *sim = weft_allocate(allocator, sizeof *sim);
     if (!sim) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "simulating kernel %s", kernel->name);
-    *sim = (weft_sim){.kernel = kernel, .allocator = allocator, .symbols = symbols};
+    *sim = (weft_sim){.kernel = kernel, .allocator = allocator, .symbols = symbols, .counts = options->counts};
     sim->random = (options->seed + 1) * UINT64_C(0x9e3779b97f4a7c15);
     sim->warp = kernel->capability->warp > 0 ? kernel->capability->warp : 1;
     sim->blocks_in_group = kernel->cluster;

@@ -10,9 +10,16 @@ typedef struct weft_sim_buffer {
     size_t bytes;
 } weft_sim_buffer;
 
+/* What the blocks moved, of targets with blocks of threads: simulate_count.c. */
+typedef struct weft_sim_counts {
+    int64_t loaded_sectors, stored_sectors; /* of 32 bytes, of buffers */
+    int64_t shared_passes, shared_fewest;   /* over the banks of shared memory; without conflicts */
+} weft_sim_counts;
+
 typedef struct weft_sim_options {
     uint64_t seed;              /* schedule of fibers and of asynchronous copies */
     int64_t block_lo, block_hi; /* blocks to run; hi 0 = all */
+    weft_sim_counts *counts;    /* added to; NULL: nothing is counted */
 } weft_sim_options;
 
 /* buffers: one per argument of the kernel in order (extents: unused; a tensor map: a weft_tensor_map of base/program.h

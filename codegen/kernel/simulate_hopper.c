@@ -319,10 +319,37 @@ static bool load_into(weft_sim *sim, weft_sim_thread *thread, const weft_kinstr 
     return note_remote(sim, thread, agent, actor.clock, rank);
 }
 
+/* The rows of a box that exist. */
+static void count_box(weft_sim *sim, const transfer *t) {
+    size_t element = (size_t)weft_dtype_bits(t->map->dtype) / 8;
+    int64_t rows = 1, extent[RANK_MAX], stride[RANK_MAX];
+    for (int n = 0; n < t->map->rank; n++) {
+        stride[n] = (int64_t)element;
+        if (n) rows *= t->map->box[n];
+        if (!weft_dim_evaluate(sim->kernel->dims, t->map->extent[n], sim->symbols, &extent[n])) return;
+        if (n && !weft_dim_evaluate(sim->kernel->dims, t->map->stride_bytes[n], sim->symbols, &stride[n])) return;
+    }
+    int64_t first = t->at[0] > 0 ? t->at[0] : 0, end = t->at[0] + t->map->box[0];
+    if (end > extent[0]) end = extent[0];
+    for (int64_t row = 0; row < rows && first < end; row++) {
+        int64_t rest = row, offset = t->map->offset_bytes + first * (int64_t)element;
+        bool inside = true;
+        for (int n = 1; n < t->map->rank; n++) {
+            int64_t x = t->at[n] + rest % t->map->box[n];
+            rest /= t->map->box[n];
+            inside &= x >= 0 && x < extent[n];
+            offset += x * stride[n];
+        }
+        if (inside) weft_sim_count_run(sim, (size_t)offset, (size_t)(end - first) * element, t->store);
+    }
+}
+
 static bool tensor_load(weft_sim *sim, weft_sim_thread *thread, const weft_kinstr *instr) {
     int own = thread->block->rank;
     for (int rank = 0; rank < sim->blocks_in_group; rank++)
         if ((instr->i ? instr->i >> rank & 1 : rank == own) && !load_into(sim, thread, instr, rank)) return false;
+    transfer t = {0};
+    if (weft_sim_counts_on(sim) && describe(sim, thread, instr, 2, 0, 5, &t)) count_box(sim, &t);
     return true;
 }
 
@@ -342,6 +369,7 @@ static bool tensor_store(weft_sim *sim, weft_sim_thread *thread, const weft_kins
     transfer *place = add_transfer(sim);
     if (!place) return weft_sim_no_memory(sim);
     *place = t;
+    if (weft_sim_counts_on(sim)) count_box(sim, &t);
     return true;
 }
 

@@ -12,6 +12,7 @@
 #ifndef WEFT_CODEGEN_KERNEL_SIMULATE_INTERNAL_H
 #define WEFT_CODEGEN_KERNEL_SIMULATE_INTERNAL_H
 
+#include "base/map.h"
 #include "codegen/kernel/scalar.h"
 #include "codegen/kernel/simulate.h"
 
@@ -116,8 +117,12 @@ typedef struct weft_sim {
     weft_sim_block *blocks;
     uint32_t *spare_clocks[WEFT_SIM_SPARE_CLOCKS]; /* released reader clocks of this group */
     size_t spare_count;
-    weft_arena arena;       /* of the launch */
-    weft_arena group_arena; /* of the running group: dropped with it */
+    weft_arena arena;        /* of the launch */
+    weft_arena group_arena;  /* of the running group: dropped with it */
+    weft_sim_counts *counts; /* NULL: nothing is counted */
+    weft_map accesses;       /* simulate_count.c, of the running group */
+    struct access *first_access;
+    uint32_t *executed; /* by thread and instruction: accesses so far */
     bool progress;
     weft_status status; /* the first fault */
 } weft_sim;
@@ -149,6 +154,17 @@ weft_sim_actor weft_sim_self(const weft_sim_thread *thread, const char *what);
 bool weft_sim_copy_async(weft_sim *sim, weft_sim_thread *thread, const weft_kinstr *instr);
 bool weft_sim_copy_wait(weft_sim *sim, weft_sim_thread *thread, int64_t left);
 void weft_sim_copies_land(weft_sim *sim, weft_sim_thread *thread); /* some of them, at random */
+
+/* simulate_count.c. The reports of threads: only when weft_sim_counts_on. */
+static inline bool weft_sim_counts_on(const weft_sim *sim) { return sim->counts && sim->kernel->threads > 1; }
+bool weft_sim_count_begin(weft_sim *sim);
+void weft_sim_count_end(weft_sim *sim);
+/* `bytes` next to each other by instructions of `width` bytes, the first one number `piece` of the instruction. */
+bool weft_sim_count_access(weft_sim *sim, const weft_sim_thread *thread, const weft_sim_memory *memory, size_t offset,
+                           size_t bytes, size_t width, int piece, bool write);
+void weft_sim_count_done(weft_sim *sim, const weft_sim_thread *thread); /* behind the last piece of the instruction */
+void weft_sim_count_rows(weft_sim *sim, const size_t *offsets);         /* eight of a fragment */
+void weft_sim_count_run(weft_sim *sim, size_t offset, size_t bytes, bool write);
 
 /* simulate_warp.c: instructions that all lanes of a warp do together, run when all have arrived. */
 bool weft_sim_is_collective(weft_kop op);

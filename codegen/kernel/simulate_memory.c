@@ -183,6 +183,29 @@ static bool aligned(weft_sim *sim, const weft_sim_thread *thread, const weft_kin
                           instr->align_bytes);
 }
 
+/* Reports the lanes of a load or store: a run when the index is one number, else each by itself. */
+static bool count_lanes(weft_sim *sim, const weft_sim_thread *thread, const weft_kinstr *instr,
+                        const weft_sim_memory *memory, int lanes, size_t bytes, bool write) {
+    weft_kval index_value = weft_koperand(sim->kernel, instr, 1), mask = weft_koperand(sim->kernel, instr, 2);
+    const uint64_t *index = weft_sim_value(sim, thread, index_value);
+    bool run = weft_ktype_of(sim->kernel, index_value).lanes == 1;
+    int first = lanes, last = -1;
+    size_t width = instr->align_bytes ? (size_t)instr->align_bytes : bytes;
+    for (int lane = 0; lane < lanes; lane++) {
+        if (mask != WEFT_KNONE && !weft_sim_value(sim, thread, mask)[lane]) continue;
+        if (first > lane) first = lane;
+        last = lane;
+        if (!run && !weft_sim_count_access(sim, thread, memory, (size_t)index[lane] * bytes, bytes, bytes, lane, write))
+            return false;
+    }
+    if (run && last >= 0 &&
+        !weft_sim_count_access(sim, thread, memory, ((size_t)index[0] + (size_t)first) * bytes,
+                               (size_t)(last - first + 1) * bytes, width, 0, write))
+        return false;
+    weft_sim_count_done(sim, thread);
+    return true;
+}
+
 static bool load(weft_sim *sim, weft_sim_thread *thread, const weft_kinstr *instr) {
     const weft_kernel *kernel = sim->kernel;
     weft_kval mask = weft_koperand(kernel, instr, 2), other = weft_koperand(kernel, instr, 3);
@@ -208,7 +231,7 @@ static bool load(weft_sim *sim, weft_sim_thread *thread, const weft_kinstr *inst
                                   memory->name);
         out[lane] = load_element(elem, memory->data + offset);
     }
-    return true;
+    return !weft_sim_counts_on(sim) || count_lanes(sim, thread, instr, memory, instr->type.lanes, bytes, false);
 }
 
 static bool store(weft_sim *sim, weft_sim_thread *thread, const weft_kinstr *instr) {
@@ -229,7 +252,7 @@ static bool store(weft_sim *sim, weft_sim_thread *thread, const weft_kinstr *ins
         if (!weft_sim_write(sim, thread, memory, offset, bytes, &actor)) return false;
         store_element((weft_dtype)type.elem, memory->data + offset, weft_sim_value(sim, thread, value)[lane]);
     }
-    return true;
+    return !weft_sim_counts_on(sim) || count_lanes(sim, thread, instr, memory, type.lanes, bytes, true);
 }
 
 static uint64_t combine(weft_dtype elem, int64_t kind, uint64_t a, uint64_t b) {
@@ -300,6 +323,11 @@ bool weft_sim_copy_async(weft_sim *sim, weft_sim_thread *thread, const weft_kins
     if (!weft_sim_write(sim, thread, to, copy.to_offset, (size_t)copy.bytes, &actor)) return false;
     memset(to->data + to_offset, 0xff, (size_t)copy.bytes);
     thread->copies[thread->copy_count++] = copy;
+    if (!weft_sim_counts_on(sim)) return true;
+    size_t width = (size_t)copy.bytes;
+    if (active && !weft_sim_count_access(sim, thread, from, copy.from_offset, width, width, 0, false)) return false;
+    if (!weft_sim_count_access(sim, thread, to, copy.to_offset, width, width, 0, true)) return false;
+    weft_sim_count_done(sim, thread);
     return true;
 }
 

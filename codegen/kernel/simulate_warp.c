@@ -60,6 +60,7 @@ static bool frag_move(weft_sim *sim, weft_sim_thread *const *lanes, int count, c
     int tiles = (int)instr->i & 7;
     if (count != 32) return weft_sim_fault(sim, lanes[0], "a fragment needs a whole warp");
     unsigned char *rows[32];
+    size_t offsets[32];
     for (int l = 0; l < 8 * tiles; l++) {
         weft_sim_memory *memory = weft_sim_memory_of(sim, lanes[l], weft_koperand(sim->kernel, instr, 2));
         int64_t offset = (int64_t)*weft_sim_value(sim, lanes[l], weft_koperand(sim->kernel, instr, 3));
@@ -70,7 +71,9 @@ static bool frag_move(weft_sim *sim, weft_sim_thread *const *lanes, int count, c
                           : weft_sim_write(sim, lanes[l], memory, (size_t)offset, 16, &actor);
         if (!good) return false;
         rows[l] = memory->data + offset;
+        offsets[l] = (size_t)offset;
     }
+    for (int t = 0; t < tiles && weft_sim_counts_on(sim); t++) weft_sim_count_rows(sim, offsets + 8 * t);
     for (int l = 0; l < 32; l++) {
         uint64_t *registers = fragment(sim, lanes[l], instr, 0, tiles, !loads, loads);
         if (!registers) return false;
