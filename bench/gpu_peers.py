@@ -421,6 +421,13 @@ def part_mma():
     torch.backends.cuda.matmul.allow_tf32 = False
 
 
+def part_simt():
+    """f32 without tf32: multiply-adds of scalars."""
+    check_products(2, 0, 1e-5, ((300, 523, 201, 0), (257, 260, 136, 1), (129, 257, 33, 2)), 2)
+    for m, n, k, order in ((4096, 4096, 4096, 1), (4096, 4096, 4096, 0), (2048, 2048, 2048, 1), (512, 512, 512, 1)):
+        time_matmul("simt", m, n, k, order, 0, 2, 3, 1e-5)
+
+
 def check_products(dtype, epilogue, limit, shapes, choices=3):
     for m, n, k, order in shapes:
         for choice in range(choices):
@@ -1175,7 +1182,7 @@ def main():
     print(f"self-test: {tested} compared, {len(failures)} failed")
     for failure in failures:
         print("  FAILED", failure)
-    print("geomean vs best of torch: " + " ".join(f"{p} {geomean(p)}" for p in ("gemm", "fused", "ragged", "tf32", "fp8", "mma", "thin", "thin-clean", "convolution", "attention", "attention-forms", "attention-bwd", "attention-bwd-fixed", "decode", "row", "flat", "mlp", "depthwise", "adamw", "head")))
+    print("geomean vs best of torch: " + " ".join(f"{p} {geomean(p)}" for p in ("gemm", "fused", "ragged", "tf32", "fp8", "mma", "thin", "thin-clean", "simt", "convolution", "attention", "attention-forms", "attention-bwd", "attention-bwd-fixed", "decode", "row", "flat", "mlp", "depthwise", "adamw", "head")))
     return 1 if failures else 0
 
 

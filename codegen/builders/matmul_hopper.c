@@ -165,7 +165,7 @@ static double cost_of(const weft_capability *capability, const tile_choice *choi
     double step = tensor > inlet ? tensor : inlet, boxes = operands->boxes_a + operands->boxes_b / choice->cluster;
     if (boxes * 24 > step) step = boxes * 24; /* cycles that a tensor copy takes the block's unit */
     /* parts of k: a launch, their sums written and read */
-    double sums = choice->split == 1 ? 0 : 3500 + (double)(choice->split * m * n * batch) * 8 / 2400;
+    double sums = choice->split == 1 ? 0 : 4500 + (double)(choice->split * m * n * batch) * 8 / 1200;
     return waves * steps * step + 600 * waves + 2200 + sums + operands->copies;
 }
 

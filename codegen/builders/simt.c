@@ -76,7 +76,8 @@ static void fetch(weft_simt *s, int side, weft_kval k0) {
 }
 
 static weft_kval shared_at(weft_simt *s, int side, weft_kval buffer, weft_kval kk, weft_kval row) {
-    return plus(s, times(s, buffer, (int64_t)s->bk * tile_of(s, side)), plus(s, times(s, kk, tile_of(s, side)), row));
+    if (s->mixed[side]) row = weft_k_xor(s->k, row, times(s, weft_k_and(s->k, kk, index_of(s, 7)), 4));
+    return plus(s, times(s, buffer, (int64_t)s->bk * s->pitch[side]), plus(s, times(s, kk, s->pitch[side]), row));
 }
 
 static void keep(weft_simt *s, int side, weft_kval buffer) {
@@ -157,6 +158,17 @@ static void emit_loop(weft_simt *s, weft_kval tx, weft_kval ty) {
     weft_k_end(k);
 }
 
+/* Threads that run along k store to one row after another: four elements between the rows spread them over the banks;
+   where there is no room for that, places are exchanged, which costs an instruction an access. */
+static void choose_pitch(weft_simt *s) {
+    int64_t element = 2LL * s->bk * weft_dtype_bits(s->sum) / 8, bytes = element * (s->bm + s->bn + 8);
+    for (int side = 0; side < 2; side++) {
+        bool room = bytes <= s->k->capability->shared_bytes;
+        s->pitch[side] = tile_of(s, side) + (s->along_k[side] && room ? 4 : 0);
+        s->mixed[side] = s->along_k[side] && !room;
+    }
+}
+
 static weft_status emit(weft_simt *s) {
     const weft_schedule *schedule = s->request->schedule;
     weft_kernel *k = s->k;
@@ -169,7 +181,8 @@ static weft_status emit(weft_simt *s) {
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%s: schedule %dx%dx%d", s->request->name, s->bm, s->bn, s->bk);
     k->threads = SIMT_THREADS;
     k->grid = weft_raster_count(k->dims, s->m, s->n, s->batch, s->bm, s->bn);
-    for (int side = 0; side < 2; side++) s->shared[side] = weft_k_shared(k, s->sum, 2LL * s->bk * tile_of(s, side));
+    choose_pitch(s);
+    for (int side = 0; side < 2; side++) s->shared[side] = weft_k_shared(k, s->sum, 2LL * s->bk * s->pitch[side]);
     s->thread = weft_k_thread(k);
     weft_raster raster =
         weft_raster_create(k, s->m, s->n, s->batch, s->bm, s->bn, schedule->raster > 0 ? schedule->raster : 8);

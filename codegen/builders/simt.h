@@ -32,6 +32,8 @@ struct weft_simt {
     const void *self;
     /* values of the kernel */
     weft_kval thread, batch_index, m0, n0, sums;
+    int pitch[2];  /* elements from one k to the next in shared memory */
+    bool mixed[2]; /* groups of four rows change places with k there */
     weft_kval shared[2], fetched[2];
     weft_kval readable; /* BOOL, of the element being fetched; WEFT_KNONE = always */
 };

@@ -396,6 +396,7 @@ static bool bind_arguments(weft_sim *sim, const weft_sim_buffer *buffers) {
         }
         sim->buffers[n].data = buffers[n].data;
         sim->buffers[n].bytes = buffers[n].bytes;
+        sim->buffers[n].number = (int)n;
         if (!make_memory(sim, &sim->arena, &sim->buffers[n], argument->dtype, false, argument->name)) return false;
     }
     return true;

@@ -18,6 +18,14 @@
 
 enum { WEFT_SIM_NOBODY = -1, WEFT_SIM_SPARE_CLOCKS = 4096, WEFT_SIM_CALLS = 8 };
 
+/* Several concurrent readers of a cell: a few by name, many as a clock of all agents. */
+enum { WEFT_SIM_READERS = 12 };
+typedef struct weft_sim_readers {
+    uint32_t count; /* above WEFT_SIM_READERS: clock */
+    uint32_t agent[WEFT_SIM_READERS], seen[WEFT_SIM_READERS];
+    uint32_t *clock; /* kept when the record is used again */
+} weft_sim_readers;
+
 typedef struct weft_sim_cell {
     uint32_t writer, writer_clock, reader, reader_clock;
     int32_t writer_group, reader_group; /* WEFT_SIM_NOBODY = none so far */
@@ -25,7 +33,7 @@ typedef struct weft_sim_cell {
     bool other_group;                   /* a group before reader_group read it too */
     bool defined;                       /* shared memory: written at all */
     bool generic;                       /* last writer used the generic proxy */
-    uint32_t *readers;                  /* clock of several concurrent readers of reader_group, or NULL */
+    weft_sim_readers *readers;          /* of reader_group, or NULL */
 } weft_sim_cell;
 
 typedef struct weft_sim_memory {
@@ -34,6 +42,7 @@ typedef struct weft_sim_memory {
     size_t cell_bytes;
     weft_sim_cell *cells;
     const char *name;
+    int number; /* of the argument */
     bool shared;
 } weft_sim_memory;
 
@@ -115,13 +124,13 @@ typedef struct weft_sim {
     weft_sim_memory *buffers; /* by argument */
     weft_sim_thread *threads;
     weft_sim_block *blocks;
-    uint32_t *spare_clocks[WEFT_SIM_SPARE_CLOCKS]; /* released reader clocks of this group */
+    weft_sim_readers *spare_readers[WEFT_SIM_SPARE_CLOCKS]; /* released ones of this group */
     size_t spare_count;
     weft_arena arena;        /* of the launch */
     weft_arena group_arena;  /* of the running group: dropped with it */
     weft_sim_counts *counts; /* NULL: nothing is counted */
     weft_map accesses;       /* simulate_count.c, of the running group */
-    struct access *first_access;
+    struct access *first_access, *last_access;
     uint32_t *executed; /* by thread and instruction: accesses so far */
     bool progress;
     weft_status status; /* the first fault */

@@ -66,27 +66,59 @@ static bool clear_of_reads(weft_sim *sim, const weft_sim_thread *thread, const w
     if (!cell->readers)
         return ordered(actor, cell->reader, cell->reader_clock) ||
                race(sim, thread, memory, cell, actor, false, cell->reader_group, cell->reader);
-    for (int a = 0; a < sim->agents; a++)
-        if (cell->readers[a] && !ordered(actor, (uint32_t)a, cell->readers[a]))
-            return race(sim, thread, memory, cell, actor, false, cell->reader_group, (uint32_t)a);
+    const weft_sim_readers *r = cell->readers;
+    bool named = r->count <= WEFT_SIM_READERS;
+    for (uint32_t i = 0; i < (named ? r->count : (uint32_t)sim->agents); i++) {
+        uint32_t agent = named ? r->agent[i] : i, clock = named ? r->seen[i] : r->clock[i];
+        if (clock && !ordered(actor, agent, clock))
+            return race(sim, thread, memory, cell, actor, false, cell->reader_group, agent);
+    }
     return true;
 }
 
 static void forget_readers(weft_sim *sim, weft_sim_cell *cell) {
     bool ours = cell->reader_group == (int32_t)sim->group; /* else the clock went with its group */
     if (ours && cell->readers && sim->spare_count < WEFT_SIM_SPARE_CLOCKS)
-        sim->spare_clocks[sim->spare_count++] = cell->readers;
+        sim->spare_readers[sim->spare_count++] = cell->readers;
     cell->readers = NULL;
     cell->reader_group = WEFT_SIM_NOBODY;
     cell->other_group = false;
 }
 
-static uint32_t *clock_for_readers(weft_sim *sim) {
+static weft_sim_readers *new_readers(weft_sim *sim) {
+    if (!sim->spare_count) return weft_arena_allocate(&sim->group_arena, sizeof(weft_sim_readers));
+    weft_sim_readers *readers = sim->spare_readers[--sim->spare_count];
+    readers->count = 0;
+    return readers;
+}
+
+/* The names are full: a clock takes them over. */
+static bool widen(weft_sim *sim, weft_sim_readers *r) {
     size_t bytes = (size_t)sim->agents * sizeof(uint32_t);
-    if (!sim->spare_count) return weft_arena_allocate(&sim->group_arena, bytes);
-    uint32_t *clock = sim->spare_clocks[--sim->spare_count];
-    memset(clock, 0, bytes);
-    return clock;
+    if (!r->clock)
+        r->clock = weft_arena_allocate(&sim->group_arena, bytes);
+    else
+        memset(r->clock, 0, bytes);
+    if (!r->clock) return weft_sim_no_memory(sim);
+    for (uint32_t i = 0; i < r->count; i++) r->clock[r->agent[i]] = r->seen[i];
+    r->count = WEFT_SIM_READERS + 1;
+    return true;
+}
+
+static bool add_reader(weft_sim *sim, weft_sim_readers *r, uint32_t agent, uint32_t clock) {
+    for (uint32_t i = 0; i < r->count && r->count <= WEFT_SIM_READERS; i++)
+        if (r->agent[i] == agent) {
+            r->seen[i] = clock;
+            return true;
+        }
+    if (r->count == WEFT_SIM_READERS && !widen(sim, r)) return false;
+    if (r->count > WEFT_SIM_READERS) {
+        r->clock[agent] = clock;
+        return true;
+    }
+    r->agent[r->count] = agent;
+    r->seen[r->count++] = clock;
+    return true;
 }
 
 static bool note_read(weft_sim *sim, weft_sim_cell *cell, const weft_sim_actor *actor) {
@@ -95,14 +127,12 @@ static bool note_read(weft_sim *sim, weft_sim_cell *cell, const weft_sim_actor *
         cell->readers = NULL; /* of a group that is gone, with its arena */
         cell->reader_group = (int32_t)sim->group;
     } else if (cell->readers) {
-        cell->readers[actor->agent] = actor->clock;
-        return true;
+        return add_reader(sim, cell->readers, actor->agent, actor->clock);
     } else if (!ordered(actor, cell->reader, cell->reader_clock)) {
-        cell->readers = clock_for_readers(sim);
+        cell->readers = new_readers(sim);
         if (!cell->readers) return weft_sim_no_memory(sim);
-        cell->readers[cell->reader] = cell->reader_clock;
-        cell->readers[actor->agent] = actor->clock;
-        return true;
+        return add_reader(sim, cell->readers, cell->reader, cell->reader_clock) &&
+               add_reader(sim, cell->readers, actor->agent, actor->clock);
     }
     cell->reader = actor->agent;
     cell->reader_clock = actor->clock;

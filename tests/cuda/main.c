@@ -16,15 +16,8 @@
 #include "codegen/tile/layout.h"
 #include "passes/pass.h"
 #include "tests/cuda/cases.h"
+#include "tests/cuda/harness.h"
 #include "weft/device.h"
-
-static void check_status(weft_status status) {
-    if (!status) return;
-    char text[4096];
-    (void)weft_status_format(status, text, sizeof text);
-    weft_status_release(status);
-    ck_abort_msg("%s", text);
-}
 
 /* -- layouts */
 
@@ -139,58 +132,7 @@ static const case_row rows[] = {
     {"attention_backward", 8, {2, 16, 4, 300, 333, 64, 0, 1}},
 };
 static const char *const archs[] = {"sm_80", "sm_90a", "sm_120a"};
-enum { ROWS = sizeof rows / sizeof *rows, ARCHS = sizeof archs / sizeof *archs, KERNELS_MAX = 32, WAY = 1000 };
-
-typedef struct compiled {
-    weft_graph *graph;
-    weft_arena arena;
-    weft_kernel *kernels[KERNELS_MAX];
-    int count;
-    weft_kernel_plan plan; /* of the last group */
-} compiled;
-
-/* Choices are proposals of the builder, and WAY times the bits of schedule.way that differ. false: no builder takes a
-   group on this architecture (the reason is printed). */
-static bool build_choice(compiled *c, const weft_capability *capability, int choice, bool *out_more) {
-    int number = 0, way = choice / WAY;
-    choice %= WAY;
-    c->count = 0;
-    for (const weft_node *node = c->graph->body->block->first; node; node = node->next) {
-        if (node->op != WEFT_OP_fusion) continue;
-        const char *anchor = weft_node_string(node, WEFT_ATTR_anchor, ""), *reason = "";
-        const weft_builder *builder = weft_builder_find(anchor, c->graph, node, capability, &reason);
-        if (!builder) {
-            printf("  %s: no builder for %s: %s\n", capability->arch, anchor, reason);
-            return false;
-        }
-        weft_build_request request = {.graph = c->graph,
-                                      .fusion = node,
-                                      .capability = capability,
-                                      .arena = &c->arena,
-                                      .name = weft_arena_format(&c->arena, "%s_%d", anchor, number++),
-                                      .thread_count = capability->multiprocessors};
-        weft_schedule schedules[16];
-        int proposed = builder->propose(&request, 16, schedules);
-        ck_assert_int_ge(proposed, 1);
-        schedules[choice < proposed ? choice : proposed - 1].way ^= way;
-        request.schedule = &schedules[choice < proposed ? choice : proposed - 1];
-        *out_more = choice + 1 < proposed;
-        if (getenv("WEFT_TEST_VERBOSE")) {
-            weft_text text;
-            weft_text_init(weft_dim_table_allocator(c->graph->dims), &text);
-            weft_schedule_print(request.schedule, &text);
-            printf("  choice %d: %s\n", choice, weft_text_string(&text));
-            weft_text_deinit(&text);
-        }
-        check_status(builder->build(&request, &c->plan));
-        for (int i = 0; i < c->plan.launch_count; i++)
-            for (int v = 0; v < c->plan.launches[i].variant_count; v++) {
-                ck_assert_int_lt(c->count, KERNELS_MAX);
-                c->kernels[c->count++] = c->plan.launches[i].variants[v].kernel;
-            }
-    }
-    return true;
-}
+enum { ROWS = sizeof rows / sizeof *rows, ARCHS = sizeof archs / sizeof *archs };
 
 /* An address in shared memory has 18 bits, and above them the block's place in its cluster, which a descriptor must not
    take over: no card here would tell. */
@@ -203,16 +145,16 @@ static void compile_kernels(const weft_nvrtc *nvrtc, weft_context *context, cons
                             const weft_capability *capability, const char *label) {
     weft_text source;
     weft_text_init(context->allocator, &source);
-    check_status(weft_cuda_print(c->count, c->kernels, &source));
+    cuda_check(weft_cuda_print(c->count, c->kernels, &source));
     check_descriptors(weft_text_string(&source));
     weft_nvrtc_output output;
-    check_status(weft_nvrtc_compile(nvrtc, weft_text_string(&source), label, capability->arch, &output));
+    cuda_check(weft_nvrtc_compile(nvrtc, weft_text_string(&source), label, capability->arch, &output));
     printf("  %s %s: %d registers, %zu bytes\n", capability->arch, label, output.registers, output.cubin_bytes);
     ck_assert_msg(output.spill_bytes == 0 && output.stack_bytes == 0, "%s %s: %lld bytes spilled, %lld of stack",
                   capability->arch, label, (long long)output.spill_bytes, (long long)output.stack_bytes);
     for (int i = 0; i < c->count; i++) {
         int64_t shared;
-        check_status(weft_cuda_shared_bytes(c->kernels[i], &shared));
+        cuda_check(weft_cuda_shared_bytes(c->kernels[i], &shared));
         ck_assert_int_le(shared, capability->shared_bytes);
     }
     weft_nvrtc_output_deinit(nvrtc, &output);
@@ -240,7 +182,7 @@ START_TEST(kernels_compile_clean) {
                     *capability = &card;
     weft_context *context;
     weft_nvrtc *nvrtc;
-    check_status(weft_context_create(NULL, &context));
+    cuda_check(weft_context_create(NULL, &context));
     weft_status missing = weft_nvrtc_open(context, &nvrtc);
     if (missing) {
         printf("  skipped: %s\n", weft_status_message(missing));
@@ -249,18 +191,18 @@ START_TEST(kernels_compile_clean) {
         return;
     }
     compiled c = {0};
-    check_status(weft_bench_graph(context, row->name, row->count, row->numbers, &c.graph));
+    cuda_check(weft_bench_graph(context, row->name, row->count, row->numbers, &c.graph));
     weft_arena_init(context->allocator, &c.arena);
     weft_pass_context pass = {.graph = c.graph, .capability = capability, .options = "", .claims = weft_builder_claims};
-    check_status(weft_graph_finish(c.graph));
-    check_status(weft_pipeline_run(&pass, weft_pipeline_standard));
+    cuda_check(weft_graph_finish(c.graph));
+    cuda_check(weft_pipeline_run(&pass, weft_pipeline_standard));
     bool more = true;
     for (int choice = 0; more && choice < choices_of(row, capability, _i < ARCHS); choice++) {
         char label[64];
         snprintf(label, sizeof label, "%s(%lld,%lld) schedule %d", row->name, (long long)row->numbers[0],
                  (long long)row->numbers[1], choice);
         more = false;
-        if (build_choice(&c, capability, choice, &more)) compile_kernels(nvrtc, context, &c, capability, label);
+        if (cuda_build_choice(&c, capability, choice, &more)) compile_kernels(nvrtc, context, &c, capability, label);
     }
     weft_arena_deinit(&c.arena);
     weft_graph_release(c.graph);
@@ -403,63 +345,6 @@ static const small_row way_rows[] = {
 };
 enum { SMALL_ROWS = sizeof small_rows / sizeof *small_rows, WAY_ROWS = sizeof way_rows / sizeof *way_rows };
 
-static weft_tensor *random_tensor(weft_context *context, const weft_value *value, uint64_t *state) {
-    int64_t shape[WEFT_MAX_RANK];
-    weft_tensor *tensor;
-    for (int i = 0; i < weft_value_rank(value); i++) shape[i] = weft_value_dim(value, i);
-    check_status(weft_tensor_create(context, weft_value_dtype(value), weft_value_rank(value), shape, &tensor));
-    for (int64_t i = 0; i < weft_tensor_element_count(tensor); i++) {
-        *state = *state * 6364136223846793005u + 1442695040888963407u;
-        weft_element_set_double(weft_value_dtype(value), tensor->data, i, (double)(*state >> 40) / 8388608.0 - 1.0);
-    }
-    return tensor;
-}
-
-/* Binds a kernel's arguments to tensors, temporaries and maps as a driver would, and runs it. */
-static void simulate_kernel(const compiled *c, const weft_kernel *kernel, weft_tensor *const *inputs, int input_count,
-                            weft_tensor *const *results, const weft_sim_buffer *temps, uint64_t seed,
-                            weft_allocator allocator) {
-    enum { ARGUMENTS_MAX = 32 };
-    const weft_node *fusion = c->graph->body->block->first;
-    weft_sim_buffer buffers[ARGUMENTS_MAX] = {{0}};
-    weft_tensor_map maps[ARGUMENTS_MAX];
-    int memories[ARGUMENTS_MAX], memory_count = 0;
-    ck_assert_uint_lt(kernel->argument_count, ARGUMENTS_MAX);
-    for (size_t i = 0; i < kernel->argument_count; i++) {
-        const weft_kargument *argument = &kernel->arguments[i];
-        weft_tensor *tensor = argument->source == WEFT_ARGUMENT_RESULT ? results[argument->index] : NULL;
-        if (argument->source == WEFT_ARGUMENT_OPERAND)
-            for (int n = 0; n < input_count; n++)
-                if (fusion->operands[argument->index] == c->graph->body->block->arguments[n]) tensor = inputs[n];
-        if (tensor) buffers[i] = (weft_sim_buffer){tensor->data, tensor->bytes};
-        if (argument->source == WEFT_ARGUMENT_TEMP) buffers[i] = temps[argument->index];
-        if (tensor || argument->source == WEFT_ARGUMENT_TEMP) memories[memory_count++] = (int)i;
-    }
-    for (size_t i = 0; i < kernel->argument_count; i++) {
-        if (kernel->arguments[i].source != WEFT_ARGUMENT_TENSOR_MAP) continue;
-        maps[i] = c->plan.maps[kernel->arguments[i].index];
-        maps[i].buffer = memories[maps[i].buffer];
-        buffers[i] = (weft_sim_buffer){&maps[i], sizeof maps[i]};
-    }
-    weft_sim_options options = {.seed = seed};
-    check_status(weft_kernel_simulate(kernel, NULL, buffers, &options, allocator));
-}
-
-static void simulate_plan(const compiled *c, weft_tensor *const *inputs, int input_count, weft_tensor *const *results,
-                          uint64_t seed, weft_context *context) {
-    weft_sim_buffer temps[8] = {{0}};
-    ck_assert_int_le(c->plan.temp_count, 8);
-    for (int i = 0; i < c->plan.temp_count; i++) {
-        ck_assert(weft_dim_is_number(c->plan.temps[i].bytes));
-        temps[i].bytes = (size_t)c->plan.temps[i].bytes;
-        temps[i].data = weft_allocate(context->allocator, temps[i].bytes);
-        ck_assert_ptr_nonnull(temps[i].data);
-    }
-    for (int i = 0; i < c->count; i++)
-        simulate_kernel(c, c->kernels[i], inputs, input_count, results, temps, seed, context->allocator);
-    for (int i = 0; i < c->plan.temp_count; i++) weft_free(context->allocator, temps[i].data, temps[i].bytes);
-}
-
 static void compare(const char *name, int choice, int output, const weft_tensor *want, const weft_tensor *got,
                     double tolerance) {
     for (int64_t i = 0; i < weft_tensor_element_count(want); i++) {
@@ -475,25 +360,26 @@ static void simulate_row(const small_row *small, int first, int last) {
                     *capability = &card;
     if (small->multiprocessors) card.multiprocessors = small->multiprocessors;
     weft_context *context;
-    check_status(weft_context_create(NULL, &context));
+    cuda_check(weft_context_create(NULL, &context));
     compiled c = {0};
-    check_status(weft_bench_graph(context, row->name, row->count, row->numbers, &c.graph));
+    cuda_check(weft_bench_graph(context, row->name, row->count, row->numbers, &c.graph));
     weft_arena_init(context->allocator, &c.arena);
     weft_tensor *tensors[8], *want[3], *got[3];
     uint64_t state = 1;
     int inputs = weft_graph_input_count(c.graph), outputs = weft_graph_output_count(c.graph);
-    for (int i = 0; i < inputs; i++) tensors[i] = random_tensor(context, weft_graph_input_value(c.graph, i), &state);
-    check_status(weft_graph_interpret(c.graph, inputs, tensors, outputs, want));
-    for (int i = 0; i < outputs; i++) got[i] = random_tensor(context, weft_graph_output_value(c.graph, i), &state);
+    for (int i = 0; i < inputs; i++)
+        tensors[i] = cuda_random_tensor(context, weft_graph_input_value(c.graph, i), &state);
+    cuda_check(weft_graph_interpret(c.graph, inputs, tensors, outputs, want));
+    for (int i = 0; i < outputs; i++) got[i] = cuda_random_tensor(context, weft_graph_output_value(c.graph, i), &state);
     weft_pass_context pass = {.graph = c.graph, .capability = capability, .options = "", .claims = weft_builder_claims};
-    check_status(weft_graph_finish(c.graph));
-    check_status(weft_pipeline_run(&pass, weft_pipeline_standard));
+    cuda_check(weft_graph_finish(c.graph));
+    cuda_check(weft_pipeline_run(&pass, weft_pipeline_standard));
     ck_assert_int_eq(c.graph->body->block->first->op, WEFT_OP_fusion);
     bool more = true;
     for (int choice = first; choice <= last && (more || choice == first); choice++) {
-        ck_assert(build_choice(&c, capability, choice, &more));
+        ck_assert(cuda_build_choice(&c, capability, choice, &more));
         for (int i = 0; i < outputs; i++) memset(got[i]->data, 0xff, got[i]->bytes);
-        simulate_plan(&c, tensors, inputs, got, (uint64_t)choice + 1, context);
+        cuda_simulate_plan(&c, tensors, inputs, got, (uint64_t)choice + 1, context, NULL);
         for (int i = 0; i < outputs; i++) compare(row->name, choice, i, want[i], got[i], small->tolerance);
     }
     for (int i = 0; i < inputs; i++) weft_tensor_release(tensors[i]);
@@ -524,13 +410,13 @@ START_TEST(the_gradient_of_attention_is_two_groups) {
     int64_t numbers[8] = {2, 4, 2, 300, 200, 64, 1, 0};
     card.relax_order = _i == 1;
     weft_context *context;
-    check_status(weft_context_create(NULL, &context));
+    cuda_check(weft_context_create(NULL, &context));
     compiled c = {0};
-    check_status(weft_bench_graph(context, "attention_gradient", 8, numbers, &c.graph));
+    cuda_check(weft_bench_graph(context, "attention_gradient", 8, numbers, &c.graph));
     weft_arena_init(context->allocator, &c.arena);
     weft_pass_context pass = {.graph = c.graph, .capability = &card, .options = "", .claims = weft_builder_claims};
-    check_status(weft_graph_finish(c.graph));
-    check_status(weft_pipeline_run(&pass, weft_pipeline_standard));
+    cuda_check(weft_graph_finish(c.graph));
+    cuda_check(weft_pipeline_run(&pass, weft_pipeline_standard));
     const weft_node *forward = c.graph->body->block->first, *backward = forward->next;
     ck_assert_int_eq(forward->op, WEFT_OP_fusion);
     ck_assert_str_eq(weft_node_string(forward, WEFT_ATTR_anchor, ""), "attention");
@@ -539,7 +425,7 @@ START_TEST(the_gradient_of_attention_is_two_groups) {
     ck_assert_str_eq(weft_node_string(backward, WEFT_ATTR_anchor, ""), "attention_backward");
     ck_assert_int_eq(backward->next->op, WEFT_OP_yield);
     bool more;
-    ck_assert(build_choice(&c, &card, 0, &more));
+    ck_assert(cuda_build_choice(&c, &card, 0, &more));
     ck_assert_int_eq(c.count, _i == 1 ? 4 : 3);
     ck_assert_ptr_nonnull(strstr(c.kernels[1]->name, _i == 1 ? "_prepare" : "_queries"));
     weft_arena_deinit(&c.arena);
@@ -553,7 +439,7 @@ END_TEST
 START_TEST(a_missing_card_is_a_status) {
     weft_context *context;
     weft_device *device;
-    check_status(weft_context_create(NULL, &context));
+    cuda_check(weft_context_create(NULL, &context));
     weft_status status = weft_device_open(context, "cuda:0", &device);
     if (status) {
         ck_assert_msg(weft_status_code(status) == WEFT_UNAVAILABLE || weft_status_code(status) == WEFT_NOT_FOUND, "%s",
