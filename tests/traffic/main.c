@@ -40,7 +40,7 @@ static const traffic_row rows[] = {
     {"webgpu", "wgsl", {256, 256, 64, 1, 0, 2}, 4, 0, 0},
     {"webgpu", "wgsl", {256, 256, 64, 0, 0, 2}, 4, 0, 0},
     {"amdgcn", "gfx942", {256, 256, 64, 1, 0, 2}, 4, 0, 0},
-    {"amdgcn", "gfx942", {256, 256, 128, 1, 0, 0}, 4, 0, 0},
+    {"amdgcn", "gfx942", {256, 256, 384, 1, 0, 0}, 4, 0, 0},
     {"metal", "apple9", {256, 256, 64, 1, 0, 2}, 4, 0, 0},
 };
 enum { TRAFFIC_ROWS = sizeof rows / sizeof *rows };
