@@ -1,13 +1,15 @@
-/* Placement of temporaries: first fit by decreasing size over lifetimes.
-   Invariant: two TEMP buffers whose lifetimes meet never share a byte; the result depends on sizes, lifetimes and
-   numbers of the buffers only. Views and bodies need nothing here: a view has its buffer's memory, a body its step's
-   lifetime. Source: greedy by size as in Pisarchyk, Lee 2020, "Efficient memory management for deep neural net
-   inference". */
+/* Placement of temporaries: first fit by decreasing size over lifetimes. On GPUs a few megabytes lie side by side:
+   steps that share memory only because it is used again could not run at the same time (runtime/order.c). Invariant:
+   two TEMP buffers whose lifetimes meet never share a byte; the result depends on sizes, lifetimes and numbers of the
+   buffers only. Views and bodies need nothing here: a view has its buffer's memory, a body its step's lifetime. Source:
+   greedy by size as in Pisarchyk, Lee 2020, "Efficient memory management for deep neural net inference". */
+#include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/program.h"
 
-enum { PLAN_ALIGN = 64 };
+enum { PLAN_ALIGN = 64, SIDE_BY_SIDE = 8 << 20 };
 
 typedef struct item {
     int buffer, first, last;
@@ -36,6 +38,15 @@ static weft_status collect(const weft_program_data *program, const int64_t *symb
         items[(*out_count)++] = (item){i, buffer->first_step, buffer->last_step, bytes, 0};
     }
     return NULL;
+}
+
+/* Everything lives all the time, when that costs little. */
+static void spread(const weft_program_data *program, item *items, int count) {
+    int64_t sum = 0;
+    if (!program->target || !strcmp(program->target, "cpu")) return;
+    for (int i = 0; i < count && sum <= SIDE_BY_SIDE; i++)
+        sum += items[i].bytes < SIDE_BY_SIDE ? items[i].bytes : SIDE_BY_SIDE + 1;
+    for (int i = 0; i < count && sum <= SIDE_BY_SIDE; i++) items[i].first = 0, items[i].last = INT_MAX;
 }
 
 /* placed[0, count) is sorted by offset: the lowest gap between those that live at the same time. */
@@ -79,6 +90,7 @@ weft_status weft_memory_plan(const weft_program_data *program, const int64_t *sy
     if (!items) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory to plan %d buffers", program->buffer_count);
     weft_status status = collect(program, symbols, offsets, items, &count);
     if (!status) {
+        spread(program, items, count);
         qsort(items, (size_t)count, sizeof *items, larger_first);
         status = place_all(items, count, items + program->buffer_count, offsets, out_total_bytes);
     }

@@ -54,8 +54,9 @@ typedef struct weft_launch_variant {
     const weft_condition *conditions;
     int kernel; /* index into kernels */
     weft_dim grid;
-    int buffer_count, extent_count, map_count;
+    int buffer_count, extent_count, map_count, read_count;
     const int *buffers;      /* in the kernel's order of buffer arguments */
+    const int *reads;        /* places in `buffers` that the kernel only reads; it may write the others */
     const weft_dim *extents; /* in the order of extent arguments */
     const struct weft_tensor_map *maps;
 } weft_launch_variant;

@@ -171,7 +171,7 @@ static weft_status check_condition(checker *c, const weft_condition *condition) 
 
 static weft_status check_variant(checker *c, const weft_launch_variant *variant, bool last) {
     if (variant->condition_count < 0 || variant->buffer_count < 0 || variant->extent_count < 0 ||
-        variant->map_count < 0)
+        variant->map_count < 0 || variant->read_count < 0)
         return PROBLEM("a negative count");
     if (last && variant->condition_count) return PROBLEM("the last variant has conditions");
     for (int i = 0; i < variant->condition_count; i++)
@@ -181,6 +181,8 @@ static weft_status check_variant(checker *c, const weft_launch_variant *variant,
     WEFT_TRY(check_step_dim(c, c->program->kernels[variant->kernel].scratch_bytes, "scratch"), "launch");
     for (int i = 0; i < variant->buffer_count; i++)
         WEFT_TRY(check_use(c, variant->buffers[i], false), "argument %d", i);
+    for (int i = 0; i < variant->read_count; i++)
+        WEFT_TRY(check_index(variant->reads[i], variant->buffer_count, "argument that is read"), "launch");
     for (int i = 0; i < variant->extent_count; i++)
         WEFT_TRY(check_step_dim(c, variant->extents[i], "an extent"), "extent %d", i);
     for (int i = 0; i < variant->map_count; i++) WEFT_TRY(check_map(c, &variant->maps[i]), "tensor map %d", i);

@@ -272,6 +272,8 @@ static weft_status read_variant(reader *r, const weft_json *json, weft_launch_va
     WEFT_TRY(get_int(json, "kernel", false, &variant->kernel), "variant");
     WEFT_TRY(get_dim(r, json, "grid", false, &variant->grid), "variant");
     WEFT_TRY(get_ints(r, json, "buffers", &variant->buffers, &variant->buffer_count), "variant");
+    if (weft_json_find(json, "reads"))
+        WEFT_TRY(get_ints(r, json, "reads", &variant->reads, &variant->read_count), "reads");
     WEFT_TRY(get_dims(r, json, "extents", &variant->extents, &variant->extent_count), "variant");
     WEFT_TRY(get_array(r, json, "maps", true, sizeof *maps, &array, &maps, &variant->map_count), "tensor maps");
     for (int i = 0; i < variant->map_count; i++)

@@ -199,6 +199,7 @@ static void write_variant(writer *w, const weft_launch_variant *variant) {
     key_integer(w, "kernel", variant->kernel);
     key_extent(w, "grid", variant->grid);
     write_integers(w, "buffers", variant->buffers, variant->buffer_count);
+    if (variant->read_count) write_integers(w, "reads", variant->reads, variant->read_count);
     write_extents(w, "extents", variant->extents, variant->extent_count);
     if (variant->map_count) {
         key_list(w, "maps");

@@ -109,7 +109,8 @@ static weft_status bind_variant(weft_lowering *l, const weft_node *fusion, const
     int *buffers = weft_arena_allocate_array(l->arena, count, sizeof *buffers);
     weft_dim *extents = weft_arena_allocate_array(l->arena, count, sizeof *extents);
     weft_tensor_map *maps = weft_arena_allocate_array(l->arena, count, sizeof *maps);
-    if (!buffers || !extents || !maps) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "binding a launch");
+    int *reads = weft_arena_allocate_array(l->arena, count, sizeof *reads);
+    if (!buffers || !extents || !maps || !reads) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "binding a launch");
     to->kernel = number;
     WEFT_TRY(bind_conditions(l, from, to), "kernel %s", kernel->name);
     WEFT_TRY(weft_lower_extent(l, kernel->grid, &to->grid), "grid of %s", kernel->name);
@@ -130,6 +131,7 @@ static weft_status bind_variant(weft_lowering *l, const weft_node *fusion, const
         case WEFT_ARGUMENT_TENSOR_MAP: to->map_count++; continue;
         }
         weft_lower_touch(l, *buffer);
+        if (argument->source == WEFT_ARGUMENT_OPERAND && !argument->writes) reads[to->read_count++] = to->buffer_count;
         to->buffer_count++;
     }
     int map = 0;
@@ -137,7 +139,7 @@ static weft_status bind_variant(weft_lowering *l, const weft_node *fusion, const
         if (kernel->arguments[i].source == WEFT_ARGUMENT_TENSOR_MAP)
             WEFT_TRY(bind_map(l, &plan->maps[kernel->arguments[i].index], buffers, &maps[map++]), "kernel %s",
                      kernel->name);
-    to->buffers = buffers, to->extents = extents, to->maps = maps;
+    to->buffers = buffers, to->extents = extents, to->maps = maps, to->reads = reads;
     return NULL;
 }
 

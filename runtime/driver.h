@@ -45,12 +45,15 @@ typedef struct weft_launch {
     const weft_launch_map *maps;
 } weft_launch;
 
-/* One of the commands of a recording: a launch, or a copy where launch is NULL. */
+/* One of the commands of a recording: a launch, or a copy where launch is NULL. It may begin once the commands in
+   `after` (ascending, all before it) have ended; a driver may do more than that, up to one after the other. */
 typedef struct weft_command {
     const weft_launch *launch;
     void *to;
     const void *from;
     size_t bytes;
+    int after_count;
+    const int *after;
 } weft_command;
 
 typedef struct weft_recording weft_recording;

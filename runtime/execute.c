@@ -119,22 +119,26 @@ static bool is_recordable(const weft_resolved_region *region) {
 static weft_status record(weft_frame *frame) {
     const weft_resolved_region *region = &frame->regions[WEFT_REGION_MAIN];
     weft_allocator allocator = frame->device->context->allocator;
-    size_t bytes = (size_t)region->count * sizeof(weft_command);
-    weft_command *commands = weft_allocate(allocator, bytes);
-    if (!commands) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory to record a run");
+    weft_arena arena;
+    weft_arena_init(allocator, &arena);
+    weft_command *commands = weft_arena_allocate_array(&arena, (size_t)region->count, sizeof *commands);
+    const weft_resolved_step **steps = weft_arena_allocate_array(&arena, (size_t)region->count, sizeof *steps);
+    weft_status status = commands && steps ? NULL : WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory to record a run");
     int count = 0;
-    for (int i = 0; i < region->count; i++) {
+    for (int i = 0; i < region->count && !status; i++) {
         const weft_resolved_step *resolved = &region->steps[i];
         if (resolved->idle) continue;
+        steps[count] = resolved;
         if (resolved->step->kind == WEFT_STEP_LAUNCH)
-            commands[count++].launch = &resolved->launch;
+            commands[count++] = (weft_command){.launch = &resolved->launch};
         else
             commands[count++] = (weft_command){
                 .from = resolved->buffers[0], .to = resolved->buffers[1], .bytes = (size_t)resolved->count};
     }
-    weft_status status =
-        frame->device->driver->record(frame->device, frame->module, count, commands, &frame->recording);
-    weft_free(allocator, commands, bytes);
+    if (!status) status = weft_frame_order(frame, steps, count, commands, &arena);
+    if (!status)
+        status = frame->device->driver->record(frame->device, frame->module, count, commands, &frame->recording);
+    weft_arena_deinit(&arena);
     return status;
 }
 

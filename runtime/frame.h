@@ -13,9 +13,10 @@
 
 typedef struct weft_resolved_step {
     const weft_step *step;
-    bool dynamic, idle; /* idle: a grid of 0 blocks, a copy of 0 bytes */
-    weft_launch launch; /* LAUNCH; its pointers lead to the arrays below */
-    void **buffers;     /* LAUNCH: arguments; COPY: from, to; others: the buffer read */
+    bool dynamic, idle;                 /* idle: a grid of 0 blocks, a copy of 0 bytes */
+    const weft_launch_variant *variant; /* LAUNCH: the chosen one */
+    weft_launch launch;                 /* LAUNCH; its pointers lead to the arrays below */
+    void **buffers;                     /* LAUNCH: arguments; COPY: from, to; others: the buffer read */
     int64_t *extents;
     weft_launch_map *maps;
     int64_t count; /* COPY: bytes; LOOP: trips */
@@ -64,6 +65,11 @@ void weft_frame_patch(weft_frame *frame);
 weft_status weft_frame_run(weft_frame *frame, int region) WEFT_MUST_USE;
 /* Runs the main region. Where the driver can record and nothing has changed for some runs, from a recording. */
 weft_status weft_frame_run_main(weft_frame *frame) WEFT_MUST_USE;
+/* order.c: fills `after` of the commands, whose steps are commands' places in `steps`: those that a command must follow
+   because one writes what the other reads or writes, shortened to those that no other implies. What it allocates lives
+   in the arena. */
+weft_status weft_frame_order(const weft_frame *frame, const weft_resolved_step *const *steps, int count,
+                             weft_command *commands, weft_arena *arena) WEFT_MUST_USE;
 /* Drops the recording: something it holds changes. */
 void weft_frame_forget(weft_frame *frame);
 

@@ -181,6 +181,7 @@ static const weft_launch_variant *choose(const weft_frame *frame, const weft_ste
 static weft_status resolve_launch(weft_frame *frame, weft_resolved_step *resolved, bool list_patches) {
     const weft_launch_variant *variant = choose(frame, resolved->step);
     const weft_program_kernel *kernel = &frame->data->kernels[variant->kernel];
+    resolved->variant = variant;
     resolved->launch = (weft_launch){.kernel = variant->kernel,
                                      .buffer_count = variant->buffer_count,
                                      .extent_count = variant->extent_count,

@@ -58,6 +58,7 @@ END_TEST
 
 /* Each breaks one rule of a fresh record. */
 static void break_record(sample *s, int rule) {
+    static const int beyond[] = {0, 3};
     weft_dim_table *t = s->data.dims;
     weft_dim stray = weft_dim_symbol(t, "unbound", 0, 9, 1, WEFT_SYMBOL_ANONYMOUS);
     static const int far_buffers[] = {99, 99, 99};
@@ -109,6 +110,7 @@ static void break_record(sample *s, int rule) {
     case 44: s->main[2].kind = WEFT_STEP_COPY, s->main[2].buffers[1] = 8; return; /* regions 4 and 5 lose their step */
     case 46: s->maps[0].offset_bytes = 8; return;
     case 45: s->kernels[0].scratch_bytes = s->dims[0]; return; /* of a load kernel */
+    case 48: s->variants[1].reads = beyond; return;            /* no argument */
     default: s->data.weights_bytes = -1; return;
     }
 }
@@ -260,6 +262,15 @@ START_TEST(plans_do_not_overlap) {
     ck_assert_msg(total <= live_most * 13 / 10, "%lld bytes planned, %lld live at most", (long long)total,
                   (long long)live_most);
     ck_assert_int_lt(total, sum / 2);
+    program.target = "cuda"; /* little memory: nothing is used again */
+    ck_assert_ptr_null(weft_memory_plan(&program, symbols, weft_allocator_system(), offsets, &total));
+    for (int i = 0; i < PLAN_BUFFERS; i++)
+        for (int k = 0; k < i; k++)
+            ck_assert(offsets[i] < 0 || offsets[k] < 0 || !sizes[i] || !sizes[k] ||
+                      offsets[i] + sizes[i] <= offsets[k] || offsets[k] + sizes[k] <= offsets[i]);
+    symbols[0] = 700;
+    ck_assert_ptr_null(weft_memory_plan(&program, symbols, weft_allocator_system(), offsets, &total_again));
+    ck_assert_int_lt(total_again, total * 100 / 2); /* much of it: it is */
     weft_dim_table_release(program.dims);
 }
 END_TEST
@@ -288,7 +299,7 @@ int main(void) {
     Suite *suite = suite_create("program");
     TCase *schema = tcase_create("schema"), *plan = tcase_create("plan");
     tcase_add_test(schema, round_trip);
-    tcase_add_loop_test(schema, every_rule, 0, 48);
+    tcase_add_loop_test(schema, every_rule, 0, 49);
     tcase_add_test(schema, hostile_manifests);
     tcase_add_test(schema, other_formats);
     tcase_add_test(schema, memory_runs_out);

@@ -19,7 +19,7 @@ static void *resize(void *self, void *pointer, size_t old_bytes, size_t new_byte
 
 weft_allocator test_allocator_make(test_allocator *counter) { return (weft_allocator){counter, resize}; }
 
-static const int load_buffers[] = {3, 4}, main_buffers[] = {0, 4, 6}, tail_buffers[] = {7, 2};
+static const int load_buffers[] = {3, 4}, main_buffers[] = {0, 4, 6}, main_reads[] = {0, 1}, tail_buffers[] = {7, 2};
 
 static void fill_buffers(sample *s, weft_dim B, weft_dim U, weft_dim T) {
     weft_dim_table *t = s->data.dims;
@@ -49,8 +49,10 @@ static void fill_steps(sample *s, weft_dim B, weft_dim U) {
     s->dims[10] = B;
     s->dims[11] = weft_dim_divide_ceil(s->data.dims, B, 4);
     s->variants[0] = (weft_launch_variant){.kernel = 0, .grid = 1, .buffer_count = 2, .buffers = load_buffers};
-    s->variants[1] = (weft_launch_variant){1, s->conditions, 1, 1, 3, 1, 0, main_buffers, &s->dims[10], NULL};
-    s->variants[2] = (weft_launch_variant){0, NULL, 1, s->dims[11], 3, 2, 1, main_buffers, &s->dims[10], s->maps};
+    s->variants[1] =
+        (weft_launch_variant){1, s->conditions, 1, 1, 3, 1, 0, 2, main_buffers, main_reads, &s->dims[10], NULL};
+    s->variants[2] =
+        (weft_launch_variant){0, NULL, 1, s->dims[11], 3, 2, 1, 0, main_buffers, NULL, &s->dims[10], s->maps};
     static const weft_launch_variant tail = {.kernel = 0, .grid = 1, .buffer_count = 2, .buffers = tail_buffers};
     s->load[0] =
         (weft_step){.kind = WEFT_STEP_LAUNCH, .variant_count = 1, .variants = &s->variants[0], .location = "pack w"};

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "runtime/frame.h"
 #include "tests/runtime/testing.h"
 
 static weft_context *context;
@@ -320,8 +321,8 @@ START_TEST(variants) {
         y = maker_port(&m, WEFT_BUFFER_OUTPUT, "y", WEFT_F32, 1, &N);
     weft_condition small = {N, 4, WEFT_RELATION_LE};
     weft_launch_variant both[2] = {
-        {1, &small, KERNEL_TWICE, 1, 2, 1, 0, (int[]){x, y}, &N, NULL},
-        {0, NULL, KERNEL_SQUARE, weft_dim_divide_ceil(m.data.dims, N, 16), 2, 1, 0, (int[]){x, y}, &N, NULL},
+        {1, &small, KERNEL_TWICE, 1, 2, 1, 0, 0, (int[]){x, y}, NULL, &N, NULL},
+        {0, NULL, KERNEL_SQUARE, weft_dim_divide_ceil(m.data.dims, N, 16), 2, 1, 0, 0, (int[]){x, y}, NULL, &N, NULL},
     };
     maker_step(&m, WEFT_REGION_MAIN, (weft_step){.kind = WEFT_STEP_LAUNCH, .variant_count = 2, .variants = both});
     start(NULL);
@@ -561,6 +562,7 @@ typedef struct recorded {
     weft_launch launch;
     void *buffers[RECORDED_MAX];
     int64_t extents[RECORDED_MAX];
+    int after_count, after[RECORDED_MAX];
 } recorded;
 
 struct weft_recording {
@@ -591,6 +593,8 @@ static weft_status test_record(weft_device *device, weft_module *module, int cou
         memcpy(to->buffers, to->launch.buffers, (size_t)to->launch.buffer_count * sizeof *to->buffers);
         memcpy(to->extents, to->launch.extents, (size_t)to->launch.extent_count * sizeof *to->extents);
         to->launch.buffers = to->buffers, to->launch.extents = to->extents;
+        to->after_count = commands[i].after_count;
+        if (to->after_count) memcpy(to->after, commands[i].after, (size_t)to->after_count * sizeof *to->after);
     }
     recorder.records++;
     *out_recording = recording;
@@ -599,8 +603,19 @@ static weft_status test_record(weft_device *device, weft_module *module, int cou
 
 static weft_status test_replay(weft_device *device, weft_recording *recording) {
     recorder.replays++;
-    for (int i = 0; i < recording->count; i++)
-        WEFT_TRY(recorder.driver.launch(device, recording->module, &recording->commands[i].launch), "replay");
+    bool done[RECORDED_MAX] = {false};
+    for (int n = 0; n < recording->count; n++) { /* the last one that may run: any order that is allowed will do */
+        int next = -1;
+        for (int i = 0; i < recording->count; i++) {
+            bool ready = !done[i];
+            for (int a = 0; a < recording->commands[i].after_count; a++)
+                ready = ready && done[recording->commands[i].after[a]];
+            if (ready) next = i;
+        }
+        ck_assert_int_ge(next, 0);
+        done[next] = true;
+        WEFT_TRY(recorder.driver.launch(device, recording->module, &recording->commands[next].launch), "replay");
+    }
     return NULL;
 }
 
@@ -657,6 +672,42 @@ START_TEST(steady_calls_are_recorded) {
 }
 END_TEST
 
+/* Launches 0 and 1 read A; 2 reads what they write; 3 writes again where 0 did; 4 copies A; 5 does not say that it only
+   reads A. */
+START_TEST(what_shares_no_memory_is_free) {
+    static char memory[6][64];
+    enum { A, B, C, D, E, COMMANDS = 6 };
+    static const int buffers[COMMANDS][3] = {{A, B}, {A, C}, {B, C, D}, {B}, {A, E}, {A}},
+                     counts[COMMANDS] = {2, 2, 3, 1, 2, 1};
+    static const int reads[2] = {0, 1}, read_counts[COMMANDS] = {1, 1, 2, 0, 0, 0};
+    static const int expected[COMMANDS][4] = {{0}, {0}, {2, 0, 1}, {1, 2}, {0}, {3, 0, 1, 4}};
+    int64_t sizes[6] = {64, 64, 64, 64, 64, 64};
+    weft_frame frame = {.sizes = sizes};
+    weft_step launch = {.kind = WEFT_STEP_LAUNCH}, copy = {.kind = WEFT_STEP_COPY};
+    weft_launch_variant chosen[COMMANDS] = {0};
+    weft_resolved_step resolved[COMMANDS] = {0};
+    const weft_resolved_step *steps[COMMANDS];
+    void *places[COMMANDS][3];
+    weft_command commands[COMMANDS] = {0};
+    weft_arena arena;
+    weft_arena_init(weft_allocator_system(), &arena);
+    for (int i = 0; i < COMMANDS; i++) {
+        for (int b = 0; b < counts[i]; b++) places[i][b] = memory[buffers[i][b]];
+        chosen[i] = (weft_launch_variant){
+            .buffer_count = counts[i], .buffers = buffers[i], .read_count = read_counts[i], .reads = reads};
+        resolved[i] = (weft_resolved_step){
+            .step = i == 4 ? &copy : &launch, .variant = &chosen[i], .buffers = places[i], .count = 64};
+        steps[i] = &resolved[i];
+    }
+    assert_fine(weft_frame_order(&frame, steps, COMMANDS, commands, &arena));
+    for (int i = 0; i < COMMANDS; i++) {
+        ck_assert_msg(commands[i].after_count == expected[i][0], "command %d follows %d", i, commands[i].after_count);
+        for (int a = 0; a < expected[i][0]; a++) ck_assert_int_eq(commands[i].after[a], expected[i][a + 1]);
+    }
+    weft_arena_deinit(&arena);
+}
+END_TEST
+
 Suite *suite_executor(void) {
     Suite *suite = suite_create("executor");
     TCase *calls = tcase_create("calls");
@@ -678,6 +729,7 @@ Suite *suite_executor(void) {
     tcase_add_test(calls, threads_share_a_program);
     tcase_add_test(calls, threads_share_devices);
     tcase_add_test(calls, steady_calls_are_recorded);
+    tcase_add_test(calls, what_shares_no_memory_is_free);
     tcase_add_test(calls, hot_calls_are_cheap);
     tcase_set_timeout(calls, 120);
     suite_add_tcase(suite, calls);

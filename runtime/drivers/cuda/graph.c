@@ -1,7 +1,7 @@
 /* Recordings: the launches and copies of one call as a CUDA graph, made node by node, so that other threads may use the
-   stream meanwhile. Nodes form one chain: the order is that of the stream. A recording keeps the addresses and extents
-   of its commands; whoever made it drops it when one changes. Also the marks that time what the device does. Source:
-   CUDA driver API manual, graph management. */
+   stream meanwhile. A node follows those that its command has to follow; what is free runs side by side. A recording
+   keeps the addresses and extents of its commands; whoever made it drops it when one changes. Also the marks that time
+   what the device does. Source: CUDA driver API manual, graph management. */
 #include "runtime/drivers/cuda/cuda.h"
 
 #include <string.h>
@@ -17,8 +17,20 @@ static bool has_graphs(const cu_api *api) {
            api->cuGraphInstantiate && api->cuGraphLaunch && api->cuGraphExecDestroy;
 }
 
-static weft_status add_launch(cuda_device *device, weft_module *module, const weft_launch *launch, cu_graph graph,
-                              cu_graph_node *last, bool first) {
+/* A graph under construction: a node for each command so far. */
+typedef struct drawing {
+    cu_graph graph;
+    cu_graph_node *nodes, *before; /* before: of the command at hand */
+} drawing;
+
+static size_t find_before(const drawing *d, const weft_command *command) {
+    for (int i = 0; i < command->after_count; i++) d->before[i] = d->nodes[command->after[i]];
+    return (size_t)command->after_count;
+}
+
+static weft_status add_launch(cuda_device *device, weft_module *module, const weft_command *command, const drawing *d,
+                              cu_graph_node *out_node) {
+    const weft_launch *launch = command->launch;
     cuda_prepared prepared;
     WEFT_TRY(weft_cuda_prepare(device, module, launch, &prepared), "recording a launch");
     cu_kernel_node node = {.function = prepared.function,
@@ -26,14 +38,14 @@ static weft_status add_launch(cuda_device *device, weft_module *module, const we
                            .block = {prepared.threads, 1, 1},
                            .shared_bytes = prepared.shared_bytes,
                            .parameters = prepared.parameters};
-    cu_graph_node before = *last;
-    return weft_cuda_status(&device->api,
-                            device->api.cuGraphAddKernelNode(last, graph, first ? NULL : &before, first ? 0 : 1, &node),
-                            "cuGraphAddKernelNode");
+    size_t before = find_before(d, command);
+    return weft_cuda_status(
+        &device->api, device->api.cuGraphAddKernelNode(out_node, d->graph, before ? d->before : NULL, before, &node),
+        "cuGraphAddKernelNode");
 }
 
-static weft_status add_copy(cuda_device *device, const weft_command *command, cu_graph graph, cu_graph_node *last,
-                            bool first) {
+static weft_status add_copy(cuda_device *device, const weft_command *command, const drawing *d,
+                            cu_graph_node *out_node) {
     cu_copy copy = {.from_type = CU_MEMORY_DEVICE,
                     .from = (cu_pointer)(uintptr_t)command->from,
                     .to_type = CU_MEMORY_DEVICE,
@@ -41,27 +53,29 @@ static weft_status add_copy(cuda_device *device, const weft_command *command, cu
                     .width_bytes = command->bytes,
                     .height = 1,
                     .depth = 1};
-    cu_graph_node before = *last;
+    size_t before = find_before(d, command);
     return weft_cuda_status(
         &device->api,
-        device->api.cuGraphAddMemcpyNode(last, graph, first ? NULL : &before, first ? 0 : 1, &copy, device->context),
+        device->api.cuGraphAddMemcpyNode(out_node, d->graph, before ? d->before : NULL, before, &copy, device->context),
         "cuGraphAddMemcpyNode");
 }
 
 static weft_status add_commands(cuda_device *device, weft_module *module, int count, const weft_command *commands,
                                 cu_graph graph) {
-    cu_graph_node last = NULL;
-    bool first = true;
-    for (int i = 0; i < count; i++) {
+    weft_allocator allocator = device->base.context->allocator;
+    size_t bytes = ((size_t)count + 1) * sizeof(cu_graph_node);
+    drawing d = {graph, weft_allocate(allocator, bytes), weft_allocate(allocator, bytes)};
+    weft_status status =
+        d.nodes && d.before ? NULL : WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory to record %d commands", count);
+    for (int i = 0; i < count && !status; i++) {
         const weft_command *command = &commands[i];
-        if (command->launch ? command->launch->grid == 0 : command->bytes == 0) continue;
-        if (command->launch)
-            WEFT_TRY(add_launch(device, module, command->launch, graph, &last, first), "command %d", i);
-        else
-            WEFT_TRY(add_copy(device, command, graph, &last, first), "command %d", i);
-        first = false;
+        status = command->launch ? add_launch(device, module, command, &d, &d.nodes[i])
+                                 : add_copy(device, command, &d, &d.nodes[i]);
+        if (status) status = weft_status_annotate(status, __FILE__, __LINE__, "command %d", i);
     }
-    return NULL;
+    if (d.nodes) weft_free(allocator, d.nodes, bytes);
+    if (d.before) weft_free(allocator, d.before, bytes);
+    return status;
 }
 
 weft_status weft_cuda_record(weft_device *base, weft_module *module, int count, const weft_command *commands,
