@@ -125,7 +125,8 @@ static bool check_one(selftest *t, weft_graph *graph, const weft_node *node, int
     else if (bad >= 0)
         snprintf(result->why, sizeof result->why, "output %d element %lld: got %.9g, expected %.9g", bad,
                  (long long)d.element, d.got, d.expected);
-    bool unsupported = weft_status_code(status) == WEFT_UNSUPPORTED, lost = status && strstr(result->why, "CUDA_ERROR");
+    bool unsupported = weft_status_code(status) == WEFT_UNSUPPORTED,
+         lost = status && (strstr(result->why, "CUDA_ERROR") || strstr(result->why, "hipErrorLaunchFailure"));
     weft_status_release(status);
     for (int i = 0; i < CLI_VALUES_MAX; i++) weft_tensor_release(inputs[i]);
     atomic_store(&result->outcome, unsupported ? UNSUPPORTED : status || bad >= 0 ? FAILED : PASSED);

@@ -1,7 +1,9 @@
 /* What the lanes of a wavefront do together, and the machine's fast functions.
 
-   shuffle_xor by distance: 1..3 quad permutation, 1..15 row XOR where DPP has it (gfx10 on), up to 31 ds_swizzle, else
-   ds_bpermute, which takes byte addresses of lanes. All move 32 bits: other widths go in pieces.
+   shuffle_xor by distance: up to 15 within rows of 16 lanes by DPP (gfx10 on in one step; before, from a rotation by 8,
+   a mirror of 8 lanes, which is XOR 7, and a permutation of 4); 16 by permlanex16 (gfx10 on); up to 31 ds_swizzle, else
+   ds_bpermute, which takes byte addresses of lanes. DPP and permlane are instructions of the vector unit, the others go
+   through the LDS. All move 32 bits: other widths go in pieces.
    Source: LLVM, "User Guide for AMDGPU Backend"; AMD "RDNA 3" and "CDNA 3" instruction set architectures, chapters on
    DPP and LDS. */
 #include <string.h>
@@ -9,24 +11,36 @@
 #include "codegen/amdgcn/print.h"
 
 /* DPP controls */
-enum { QUAD_PERM = 0, ROW_XMASK = 0x160 };
+enum { QUAD_PERM = 0, ROW_ROTATE_8 = 0x128, HALF_ROW_MIRROR = 0x141, ROW_XMASK = 0x160 };
 
 static bool has_row_xor(const weft_llvm_printer *printer) {
     return strncmp(printer->kernel->capability->arch, "gfx9", 4) != 0;
 }
 
+static int move_lanes(weft_llvm_printer *printer, int word, int control) {
+    return weft_llvm_define(
+        printer, "call i32 @llvm.amdgcn.update.dpp.i32(i32 poison, i32 %%t%d, i32 %d, i32 15, i32 15, i1 true)", word,
+        control);
+}
+
+/* distance < 16 */
+static int shuffle_in_row(weft_llvm_printer *printer, int word, int distance) {
+    if (distance >= 4 && has_row_xor(printer)) return move_lanes(printer, word, ROW_XMASK | distance);
+    int low = distance & 3, control = QUAD_PERM;
+    if (distance & 8) word = move_lanes(printer, word, ROW_ROTATE_8);
+    if (distance & 4) word = move_lanes(printer, word, HALF_ROW_MIRROR), low ^= 3;
+    for (int lane = 0; lane < 4; lane++) control |= (lane ^ low) << 2 * lane;
+    return low ? move_lanes(printer, word, control) : word;
+}
+
 /* 32 bits from lane ^ distance. */
 static int shuffle_word(weft_llvm_printer *printer, int word, int distance) {
-    if (distance < 4 || (distance < 16 && has_row_xor(printer))) {
-        int control = ROW_XMASK | distance;
-        if (distance < 4) {
-            control = QUAD_PERM;
-            for (int lane = 0; lane < 4; lane++) control |= (lane ^ distance) << 2 * lane;
-        }
-        return weft_llvm_define(
-            printer, "call i32 @llvm.amdgcn.update.dpp.i32(i32 poison, i32 %%t%d, i32 %d, i32 15, i32 15, i1 true)",
-            word, control);
-    }
+    if (distance < 16) return shuffle_in_row(printer, word, distance);
+    if (distance == 16 && has_row_xor(printer)) /* the lane of the same number in the other row of the pair */
+        return weft_llvm_define(printer,
+                                "call i32 @llvm.amdgcn.permlanex16.i32(i32 poison, i32 %%t%d, i32 1985229328, i32 "
+                                "-19088744, i1 false, i1 false)",
+                                word);
     if (distance < 32) /* and-mask 31, or-mask 0, xor-mask distance */
         return weft_llvm_define(printer, "call i32 @llvm.amdgcn.ds.swizzle(i32 %%t%d, i32 %d)", word,
                                 distance << 10 | 31);
