@@ -109,7 +109,7 @@ MATCH(is_select, instr->op == WEFT_K_select && is_float(instr))
 MATCH(is_minimum, instr->op == WEFT_K_min && is_float(instr))
 MATCH(is_maximum, (instr->op == WEFT_K_max || instr->op == WEFT_K_reduce_max) && is_float(instr))
 MATCH(is_sum, instr->op == WEFT_K_add && is_float(instr))
-MATCH(is_fma, instr->op == WEFT_K_fma)
+MATCH(is_product, instr->op == WEFT_K_fma || instr->op == WEFT_K_mma)
 MATCH(is_loop, instr->op == WEFT_K_for)
 MATCH(is_thread, instr->op == WEFT_K_thread)
 MATCH(is_block, instr->op == WEFT_K_block)
@@ -142,7 +142,12 @@ CHANGE(swap_branches, is_select, swap_operands(&p, 1, 2);)
 CHANGE(turn_minimum, is_minimum, instr->op = WEFT_K_max;)
 CHANGE(turn_maximum, is_maximum, instr->op = instr->op == WEFT_K_max ? WEFT_K_min : WEFT_K_reduce_min;)
 CHANGE(subtract, is_sum, instr->op = WEFT_K_sub;)
-CHANGE(swap_summand, is_fma, swap_operands(&p, 1, 2);)
+CHANGE(
+    swap_summand, is_product, if (instr->op == WEFT_K_fma) swap_operands(&p, 1, 2);
+    else { /* of a matrix unit: its two factors, arrays and places */
+           swap_operands(&p, 2, 4);
+           swap_operands(&p, 3, 5);
+    })
 CHANGE(skip_steps, is_loop, change_operand(&p, 2, WEFT_K_mul, 2);)
 CHANGE(end_early, is_loop, change_operand(&p, 1, WEFT_K_sub, 1);)
 CHANGE(start_late, is_loop, change_operand(&p, 0, WEFT_K_add, 1);)
@@ -263,7 +268,7 @@ const fault faults[] = {{"no fault", POINTWISE, change_nothing, false},
                         {"the smaller for the larger", MAXIMA, turn_maximum, false},
                         {"a sum that does not start at nothing", MATMUL, start_wrong, false},
                         {"a difference for a sum", SOFTMAX, subtract, false},
-                        {"factor and summand swapped", MATMUL, swap_summand, false},
+                        {"the operands of a product swapped", MATMUL, swap_summand, false},
                         {"a store that is not there", POINTWISE, drop_store, false},
                         {"a load one element off", POINTWISE, load_next, false},
                         {"a store one element off", POINTWISE, store_next, false},
