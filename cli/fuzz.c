@@ -10,6 +10,12 @@
 
 enum { EXTENTS = 2, OPS_MIN = 3, OPS_SPREAD = 22 };
 
+/* Where compiled code runs, and how close it must come. */
+typedef struct place {
+    const char *device; /* NULL: this CPU */
+    cli_contract contract;
+} place;
+
 static void print_graph(weft_graph *graph) {
     weft_text text;
     weft_text_init(weft_allocator_system(), &text);
@@ -21,13 +27,13 @@ static void print_graph(weft_graph *graph) {
 }
 
 /* Does the piece of `depth` steps above node fail? Prints it when it does. */
-static bool piece_fails(weft_graph *graph, const weft_node *node, int depth, const cli_values *values) {
+static bool piece_fails(const place *p, weft_graph *graph, const weft_node *node, int depth, const cli_values *values) {
     weft_graph *piece = NULL;
     weft_tensor *inputs[CLI_VALUES_MAX] = {0};
     int count = 0, bad = -1;
     cli_difference d;
     weft_status status = cli_extract(graph, node, depth, values, &piece, inputs, &count);
-    if (!status) status = cli_check_graph(piece, NULL, inputs, NULL, &bad, &d);
+    if (!status) status = cli_check_graph(piece, p->device, inputs, &p->contract, &bad, &d);
     bool fails = status != NULL || bad >= 0;
     if (fails && piece) {
         print_graph(piece);
@@ -43,35 +49,35 @@ static bool piece_fails(weft_graph *graph, const weft_node *node, int depth, con
 }
 
 /* Prints the first small piece that fails; false when none does alone. */
-static bool print_piece(weft_graph *graph, weft_tensor *const *inputs) {
+static bool print_piece(const place *p, weft_graph *graph, weft_tensor *const *inputs) {
     cli_values values;
     weft_status status = cli_values_record(graph, inputs, &values);
     bool found = false;
     for (int depth = 0; !status && !found && depth < 8; depth++)
         for (const weft_node *node = graph->body->block->first; node && !found; node = node->next)
-            if (node->result_count && node->op != WEFT_OP_constant) found = piece_fails(graph, node, depth, &values);
+            if (node->result_count && node->op != WEFT_OP_constant) found = piece_fails(p, graph, node, depth, &values);
     weft_status_release(status);
     cli_values_release(&values);
     return found;
 }
 
 /* Cuts the graph down: with extents fixed to those of the inputs if it fails so too, else as it is. */
-static void shrink(weft_graph *graph, int64_t extent, weft_tensor *const *inputs) {
+static void shrink(const place *p, weft_graph *graph, int64_t extent, weft_tensor *const *inputs) {
     weft_graph *copy = NULL;
     weft_dim fixed[1] = {extent};
     bool found = false;
     weft_status status = NULL;
     if (weft_dim_symbol_count(graph->dims)) status = weft_graph_clone(graph, fixed, &copy);
-    if (copy) found = print_piece(copy, inputs);
-    if (!found) found = print_piece(graph, inputs);
+    if (copy) found = print_piece(p, copy, inputs);
+    if (!found) found = print_piece(p, graph, inputs);
     if (!found) print_graph(graph);
     weft_status_release(status);
     weft_graph_release(copy);
 }
 
 /* One seed at one extent; true when compiled code agrees. */
-static bool check(weft_context *context, weft_graph *graph, weft_function *function, unsigned long long seed,
-                  int64_t extent) {
+static bool check(const place *p, weft_context *context, weft_graph *graph, weft_function *function,
+                  unsigned long long seed, int64_t extent) {
     int input_count = weft_graph_input_count(graph), output_count = weft_graph_output_count(graph), bad = -1;
     weft_tensor *inputs[CLI_VALUES_MAX] = {0}, *expected[CLI_VALUES_MAX] = {0}, *got[CLI_VALUES_MAX] = {0};
     cli_difference d = {0};
@@ -79,7 +85,7 @@ static bool check(weft_context *context, weft_graph *graph, weft_function *funct
     if (!status) status = weft_graph_interpret(graph, input_count, inputs, output_count, expected);
     if (!status) status = weft_function_call(function, input_count, inputs, output_count, got);
     for (int i = 0; !status && i < output_count && bad < 0; i++) {
-        d = cli_compare(got[i], expected[i], NULL);
+        d = cli_compare(got[i], expected[i], &p->contract);
         if (d.differs) bad = i;
     }
     bool fine = !status && bad < 0;
@@ -89,7 +95,7 @@ static bool check(weft_context *context, weft_graph *graph, weft_function *funct
             printf("%s: %s\n", weft_code_name(weft_status_code(status)), weft_status_message(status));
         else
             printf("output %d element %lld: got %.9g, expected %.9g\n", bad, (long long)d.element, d.got, d.expected);
-        shrink(graph, extent, inputs);
+        shrink(p, graph, extent, inputs);
     }
     weft_status_release(status);
     for (int i = 0; i < CLI_VALUES_MAX; i++)
@@ -104,12 +110,14 @@ static void count_ops(const weft_block *block, long long *counts) {
     }
 }
 
-static bool run_seed(weft_context *context, unsigned long long seed, long long *counts) {
+static bool run_seed(const place *p, weft_context *context, unsigned long long seed, long long *counts) {
     weft_graph *graph = NULL;
     weft_function *function = NULL;
+    weft_compile_options options = WEFT_COMPILE_OPTIONS_INIT;
+    options.targets = p->device;
     weft_status status = cli_fuzz_graph(context, seed, OPS_MIN + (int)(seed % OPS_SPREAD), &graph);
     if (!status) count_ops(graph->body->block, counts);
-    if (!status) status = weft_function_create(graph, NULL, &function);
+    if (!status) status = weft_function_create(graph, &options, &function);
     if (status) {
         size_t length = weft_status_format(status, NULL, 0);
         char *text = malloc(length + 1);
@@ -118,7 +126,7 @@ static bool run_seed(weft_context *context, unsigned long long seed, long long *
     }
     bool fine = !status;
     for (int i = 0; fine && i < EXTENTS; i++)
-        fine = check(context, graph, function, seed, i ? 1 + (int64_t)(seed / 3 % 9) : 5);
+        fine = check(p, context, graph, function, seed, i ? 1 + (int64_t)(seed / 3 % 9) : 5);
     weft_status_release(status);
     weft_function_release(function);
     weft_graph_release(graph);
@@ -128,10 +136,12 @@ static bool run_seed(weft_context *context, unsigned long long seed, long long *
 int cli_run_fuzz(cli_arguments *arguments) {
     long long count = cli_number(arguments, "count", 1000), seed = cli_number(arguments, "seed", 1), failed = 0,
               counts[WEFT_OP_COUNT] = {0};
+    place p = {.device = cli_text(arguments, "device", NULL), .contract = {WEFT_TOLERANCE_GRAPH, "cpu", 1, 1}};
+    if (p.device && strncmp(p.device, "cpu", 3) != 0) p.contract.target = "gpu";
     cli_progress progress;
     cli_progress_start(&progress, "fuzz");
     for (long long i = 0; i < count; i++) {
-        if (!run_seed(arguments->context, (unsigned long long)(seed + i), counts)) failed++;
+        if (!run_seed(&p, arguments->context, (unsigned long long)(seed + i), counts)) failed++;
         cli_progress_at(&progress, i + 1, count, failed ? "with failures" : "");
     }
     cli_progress_end(&progress);

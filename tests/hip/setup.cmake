@@ -11,4 +11,9 @@ if(WEFT_HAVE_LLVM)
   target_link_options(weft-fake-hip PRIVATE LINKER:--exclude-libs,ALL)
   add_dependencies(test-hip weft-fake-hip)
   target_compile_definitions(test-hip PRIVATE WEFT_FAKE_HIP="$<TARGET_FILE:weft-fake-hip>")
+  foreach(arch gfx942 gfx1100) # random graphs against the interpreter
+    add_test(NAME fuzz-${arch} COMMAND weft-command fuzz --count 20 --seed 500 --device amdgcn)
+    set_tests_properties(fuzz-${arch} PROPERTIES TIMEOUT 600
+      ENVIRONMENT "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/hip;WEFT_FAKE_HIP_ARCH=${arch}")
+  endforeach()
 endif()
