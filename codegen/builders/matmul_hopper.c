@@ -229,7 +229,7 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
                  weft_dim_is_number(p->batch);
     h.element_bytes = weft_dtype_bits(p->dtype) / 8, h.bk = HOPPER_ROW_BYTES / h.element_bytes;
     h.promote = weft_dtype_bits(p->dtype) == 8 && !request->capability->relax_f8;
-    for (int i = 0; i < 4 * CHOICES; i++) {
+    for (int i = 0; i < 2 * CHOICES; i++) {
         own[i] = choices[i % CHOICES];
         if (!vary(&h, &own[i], i / CHOICES, m, n, k, batch, known)) continue;
         operand_costs costs = costs_of(&h, m, n, k, batch);

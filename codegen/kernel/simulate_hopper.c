@@ -295,6 +295,10 @@ static bool describe(weft_sim *sim, weft_sim_thread *thread, const weft_kinstr *
         return weft_sim_fault(sim, thread, "misaligned: a tensor copy at byte %lld, no multiple of %lld",
                               (long long)offset, (long long)align);
     t->offset = (size_t)offset;
+    int64_t start = t->at[0] * (weft_dtype_bits(t->map->dtype) / 8) + t->map->offset_bytes;
+    if (start % 16) /* an illegal instruction on cards */
+        return weft_sim_fault(sim, thread, "misaligned: a tensor copy from byte %lld of a row, no multiple of 16",
+                              (long long)start);
     return true;
 }
 

@@ -20,6 +20,7 @@ typedef enum fault {
     NO_PROXY_FENCE,
     STORE_NOT_COMMITTED,
     STORE_NOT_WAITED,
+    ODD_COORDINATE,
     FAULTS
 } fault;
 
@@ -36,6 +37,7 @@ static const char *const messages[FAULTS] = {
     [NO_PROXY_FENCE] = "missing fence_async",
     [STORE_NOT_COMMITTED] = "never committed",
     [STORE_NOT_WAITED] = "ends while a tensor_store",
+    [ODD_COORDINATE] = "no multiple of 16",
 };
 
 static weft_kval emit(weft_kernel *k, weft_kop op, int count, const weft_kval *operands, int64_t i) {
@@ -52,8 +54,9 @@ static void load_tiles(weft_kernel *k, weft_kval const tile[2], weft_kval const 
     weft_k_if(k, weft_k_eq(k, weft_k_thread(k), zero));
     emit(k, WEFT_K_mbarrier_expect, 2, (weft_kval[]){bar, zero}, (M + COLUMNS) * K * 2 + (f == WRONG_BYTES ? 16 : 0));
     if (f == SECOND_ARRIVAL) emit(k, WEFT_K_mbarrier_arrive, 2, (weft_kval[]){bar, zero}, 0);
+    weft_kval column = weft_k_index(k, f == ODD_COORDINATE ? 4 : 0); /* 8 bytes */
     for (int n = 0; n < 2; n++)
-        emit(k, WEFT_K_tensor_load, 7, (weft_kval[]){tile[n], zero, map[n], bar, zero, zero, zero}, 0);
+        emit(k, WEFT_K_tensor_load, 7, (weft_kval[]){tile[n], zero, map[n], bar, zero, column, zero}, 0);
     weft_k_end(k);
     weft_kval parity = weft_k_integer(k, WEFT_U32, 0);
     if (f != NO_WAIT) emit(k, WEFT_K_mbarrier_wait, 3, (weft_kval[]){bar, zero, parity}, 0);
