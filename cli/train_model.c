@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "weft/loss.h"
+#include "weft/transform.h"
 
 static weft_status find_names(cli_config *c, cli_train_settings *s) {
     const char *model = cli_config_text(c, "model.kind", "gpt"),
@@ -44,6 +45,8 @@ static weft_status check_settings(const cli_config *c, const cli_train_settings 
     if (s->batch < 1 || s->steps < 1 || !(s->share > 0 && s->share < 1))
         return WEFT_STATUS(WEFT_INVALID_DATA, "%s: batch and steps start at 1, data.train lies between 0 and 1",
                            c->path);
+    if (s->adaptive && s->parts < 3)
+        return WEFT_STATUS(WEFT_INVALID_DATA, "%s: train.adaptive has no say with fewer than 3 train.parts", c->path);
     if (!(s->clip >= 0) || !(s->optimizer.beta1 >= 0 && s->optimizer.beta1 < 1) ||
         !(s->optimizer.beta2 >= 0 && s->optimizer.beta2 < 1))
         return WEFT_STATUS(WEFT_INVALID_DATA, "%s: train.clip is at least 0, the betas of the optimizer lie in [0, 1)",
@@ -64,6 +67,8 @@ weft_status cli_train_read(cli_config *c, cli_train_settings *s) {
     s->model.bias = cli_config_flag(c, "model.bias", false);
     s->steps = cli_config_count(c, "train.steps", 2000, 1);
     s->batch = cli_config_count(c, "train.batch", 12, 1);
+    s->parts = cli_config_count(c, "train.parts", 1, 1);
+    s->adaptive = cli_config_flag(c, "train.adaptive", false);
     s->seed = (uint64_t)cli_config_integer(c, "train.seed", 1);
     s->clip = cli_config_number(c, "train.clip", 1.0);
     s->folder = cli_config_text(c, "train.folder", NULL);
@@ -118,17 +123,70 @@ static void give_norms(weft_graph *g, int count, const weft_parameter *list) {
     }
 }
 
+/* One part of a step: its tokens and their successors, the sum of its losses. */
+typedef struct part {
+    weft_value *inputs[2], *loss;
+} part;
+
+static void apply_part(void *self, weft_graph *g, weft_value *const *slices, weft_value **results) {
+    const part *one = self;
+    weft_apply(g, 1, &one->loss, 2, one->inputs, slices, results);
+    results[1] =
+        weft_convert(g, weft_extent(g, weft_dim_times(g, weft_value_dim(slices[0], 0), weft_value_dim(slices[0], 1))),
+                     weft_value_dtype(results[0]));
+}
+
+enum { ADAPT_EVERY = 50 };
+
+/* Gradients over all parts; the model was built on the first. Returns the mean loss. */
+static weft_value *accumulate(const cli_train_settings *s, cli_train_phase *p, weft_value *const *inputs, part *one,
+                              weft_value *step) {
+    weft_graph *g = p->graph;
+    double examples = (double)s->batch;
+    weft_value *squares[2], *active = s->adaptive ? weft_optim_parts(g, 2) : NULL;
+    weft_value *loss =
+        weft_optim_accumulate(g, 2, inputs, active, apply_part, one, weft_parameters_count(p->parameters),
+                              weft_parameters_list(p->parameters), squares);
+    weft_value *parts = active ? active : weft_scalar_integer(g, WEFT_I64, s->parts);
+    weft_value *scale = weft_optim_noise_scale(g, squares, examples, parts, 0.95);
+    weft_graph_output(g, "loss", loss);
+    weft_graph_output(g, "noise_scale", scale);
+    if (!active) return loss;
+    weft_graph_output(g, "parts", active);
+    weft_optim_parts_adapt(g, active, scale, examples, s->parts, step, ADAPT_EVERY);
+    return loss;
+}
+
+/* The loss of a batch, or of the first of several; inputs and one: for accumulate. */
+static weft_value *build_loss(const cli_train_settings *s, cli_train_phase *p, int64_t parts, weft_value **inputs,
+                              part *one) {
+    weft_graph *g = p->graph;
+    static const char *const names[2] = {"tokens", "next"};
+    for (int i = 0; i < 2; i++) {
+        weft_dim shape[2] = {parts * s->batch, s->model.context}, split[3] = {parts, s->batch, s->model.context};
+        inputs[i] = one->inputs[i] = weft_graph_input(g, names[i], WEFT_I64, 2, shape);
+        if (parts == 1) continue;
+        inputs[i] = weft_reshape(g, inputs[i], 3, split);
+        one->inputs[i] = weft_squeeze(g, weft_slice_axis(g, inputs[i], 0, 0, 1), 1, (int64_t[]){0});
+    }
+    weft_value *logits = weft_nn_gpt(p->parameters, &s->model, one->inputs[0]);
+    weft_value *loss = weft_loss_cross_entropy(g, logits, one->inputs[1], NULL);
+    one->loss = weft_mul_number(g, loss, (double)(s->batch * s->model.context));
+    return loss;
+}
+
 static void build(const cli_train_settings *s, cli_train_phase *p, cli_train_kind kind) {
     weft_graph *g = p->graph;
-    weft_dim shape[2] = {s->batch, s->model.context};
-    weft_value *tokens = weft_graph_input(g, "tokens", WEFT_I64, 2, shape);
-    weft_value *next = weft_graph_input(g, "next", WEFT_I64, 2, shape);
-    weft_value *loss = weft_loss_cross_entropy(g, weft_nn_gpt(p->parameters, &s->model, tokens), next, NULL);
-    weft_graph_output(g, "loss", loss);
+    weft_value *inputs[2];
+    part one;
+    int64_t parts = kind == CLI_TRAIN_EVALUATION ? 1 : s->parts;
+    weft_value *loss = build_loss(s, p, parts, inputs, &one);
+    if (parts == 1) weft_graph_output(g, "loss", loss);
     if (kind == CLI_TRAIN_EVALUATION) return;
-    weft_parameters_gradient(p->parameters, loss);
+    if (parts == 1) weft_parameters_gradient(p->parameters, loss);
     weft_optim_options o = s->optimizer;
     o.step = weft_optim_step(g);
+    if (parts > 1) (void)accumulate(s, p, inputs, &one, o.step);
     o.rate = weft_schedule_value(g, &s->schedule, o.step, WEFT_F32);
     o.decay = s->decay != 0 ? weft_scalar(g, WEFT_F32, s->decay) : NULL;
     int count = weft_parameters_count(p->parameters);

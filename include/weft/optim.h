@@ -152,16 +152,25 @@ WEFT_API void weft_optim_swag_sample(weft_graph *g, const weft_optim_swa_options
                                      weft_value **out_samples);
 
 /* Gradients over a batch in parts, one at a time: inputs have the parts along axis 0; body(slices) gives the sum (not
-   the mean) of losses and their number or weight, scalars. Sets every gradient to that of the mean over all weights and
-   returns this mean. out_squares, when not NULL: the mean over parts of the squared norm of a part's own mean gradient,
-   and the squared norm of the whole gradient: what the noise scale asks for. */
-WEFT_API weft_value *weft_optim_accumulate(weft_graph *g, int input_count, weft_value *const *inputs, weft_body body,
-                                           void *self, int count, weft_parameter *parameters, weft_value **out_squares);
+   the mean) of losses and their number or weight, scalars; it may be weft_apply of a loss that was built on one part.
+   Sets every gradient to that of the mean over all weights and returns this mean. active: how many parts count, the
+   first ones (i64 scalar; at least 1); NULL = all. out_squares, when not NULL: the mean over parts of the squared norm
+   of a part's own mean gradient, and the squared norm of the whole gradient: what the noise scale asks for. */
+WEFT_API weft_value *weft_optim_accumulate(weft_graph *g, int input_count, weft_value *const *inputs,
+                                           weft_value *active, weft_body body, void *self, int count,
+                                           weft_parameter *parameters, weft_value **out_squares);
 /* The gradient noise scale, tr(covariance of examples' gradients) / |gradient|^2: about how many examples a batch may
-   have before more of them stop paying. From squared norms of gradients over small and large batches (examples each);
-   both parts are averaged over steps with momentum, in states optim/noise and optim/signal. */
-WEFT_API weft_value *weft_optim_noise_scale(weft_graph *g, weft_value *small_square, weft_value *large_square,
-                                            double small_batch, double large_batch, double momentum);
+   have before more of them stop paying. squares: of weft_optim_accumulate over `parts` (scalar, at least 2) of
+   part_examples each; noise and signal are averaged over steps with momentum, in states optim/noise and optim/signal.
+ */
+WEFT_API weft_value *weft_optim_noise_scale(weft_graph *g, weft_value *const *squares, double part_examples,
+                                            weft_value *parts, double momentum);
+/* A batch that grows with the noise: the number of parts that count, an i64 state "optim/parts" that starts at `least`
+   (2 at least) and is doubled, up to `most`, after every `every`-th step whose noise scale exceeds the batch's
+   examples. Checkpoints hold it, so resumed runs go on alike. */
+WEFT_API weft_value *weft_optim_parts(weft_graph *g, int64_t least);
+WEFT_API void weft_optim_parts_adapt(weft_graph *g, weft_value *parts, weft_value *noise_scale, double part_examples,
+                                     int64_t most, weft_value *step, int64_t every);
 
 /* K-FAC: replaces the gradients of linear layers, before weft_optim_update with any method. Averages of the factors lie
    in NAME/kfac_inputs and NAME/kfac_outputs of the weights. */

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char good[] =
@@ -37,6 +38,23 @@ static bool contains(const char *name, const char *part) {
     return strstr(text, part) != NULL;
 }
 
+/* The losses of a metrics.jsonl, to four digits, in a line. */
+static void read_losses(const char *name, char *out, size_t capacity) {
+    char path[600], line[1024];
+    size_t length = 0;
+    snprintf(path, sizeof path, "%s/%s", cli_folder, name);
+    FILE *file = fopen(path, "r");
+    ck_assert_ptr_nonnull(file);
+    out[0] = 0;
+    while (fgets(line, sizeof line, file) && length + 16 < capacity) {
+        const char *at = strstr(line, "\"loss\":");
+        ck_assert_ptr_nonnull(at);
+        length += (size_t)snprintf(out + length, capacity - length, "%.4f ", strtod(at + 7, NULL));
+    }
+    (void)fclose(file);
+    ck_assert_uint_gt(length, 0);
+}
+
 START_TEST(test_run) {
     char err[4096];
     ck_assert_msg(cli_execute("train train.toml", err, sizeof err) == 0, "%s", err);
@@ -46,6 +64,43 @@ START_TEST(test_run) {
     ck_assert(contains("run/report.html", "<svg"));
     ck_assert_msg(cli_execute("train train.toml", err, sizeof err) == 0, "%s", err);
     ck_assert(contains("stdout", "resumed after step 6"));
+}
+END_TEST
+
+/* Two batches a step in parts are one of twice the size: the same pieces in the same order, the same losses. */
+START_TEST(test_in_parts) {
+    char err[4096], text[2048], losses[2][4096];
+    for (int i = 0; i < 2; i++) {
+        snprintf(text, sizeof text, "%s", good);
+        char *at = strstr(text, "batch = 2\nfolder = \"run\"");
+        ck_assert_ptr_nonnull(at);
+        char rest[1024];
+        snprintf(rest, sizeof rest, "%s", at + strlen("batch = 2\nfolder = \"run\""));
+        snprintf(at, sizeof text - (size_t)(at - text), "%s%s",
+                 i ? "batch = 2\nparts = 2\nlog_every = 1\nfolder = \"b\"" : "batch = 4\nlog_every = 1\nfolder = \"a\"",
+                 rest);
+        write_config("parts.toml", text);
+        ck_assert_msg(cli_execute("train parts.toml", err, sizeof err) == 0, "%s", err);
+        read_losses(i ? "b/metrics.jsonl" : "a/metrics.jsonl", losses[i], sizeof losses[i]);
+    }
+    ck_assert_str_eq(losses[0], losses[1]);
+    ck_assert(contains("b/metrics.csv", "step,loss,noise_scale,"));
+}
+END_TEST
+
+/* The batch grows; so does the checkpoint's record of it. */
+START_TEST(test_adaptive) {
+    char err[4096], text[2048];
+    snprintf(text, sizeof text, "%s", good);
+    char *at = strstr(text, "steps = 6\nbatch = 2"), rest[1024];
+    ck_assert_ptr_nonnull(at);
+    snprintf(rest, sizeof rest, "%s", at + strlen("steps = 6\nbatch = 2"));
+    snprintf(at, sizeof text - (size_t)(at - text), "steps = 101\nbatch = 1\nparts = 8\nadaptive = true%s", rest);
+    write_config("adaptive.toml", text);
+    ck_assert_msg(cli_execute("train adaptive.toml", err, sizeof err) == 0, "%s", err);
+    ck_assert(contains("run/metrics.csv", "loss,noise_scale,parts,"));
+    ck_assert(contains("run/metrics.jsonl", "\"step\":10,") && contains("run/metrics.jsonl", "\"parts\":2,"));
+    ck_assert(contains("run/metrics.jsonl", "\"parts\":8,"));
 }
 END_TEST
 
@@ -119,6 +174,8 @@ TCase *cli_train_tests(void) {
     tcase_set_timeout(group, 100);
     tcase_add_checked_fixture(group, write_all, cli_tear_down);
     tcase_add_test(group, test_run);
+    tcase_add_test(group, test_in_parts);
+    tcase_add_test(group, test_adaptive);
     tcase_add_test(group, test_find_rate);
     tcase_add_test(group, test_profile);
     tcase_add_loop_test(group, test_wrong, 0, sizeof wrong / sizeof *wrong);

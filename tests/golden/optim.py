@@ -377,6 +377,30 @@ def accumulated():
 accumulated()
 
 
+def adapted():
+    """A row a part: a batch of the first 2 rows, doubled up to 8 after every third step that is noisier than its batch is large."""
+    w, b = W0.clone().requires_grad_(), B0.clone().requires_grad_()
+    kept, counts, noise, signal, parts = {"w": [], "b": []}, [], 0.0, 0.0, 2
+    for step in range(STEPS):
+        each = ((torch.tanh(X[step][:parts] @ w + b) - Y[:parts]) ** 2).mean(1)
+        small = sum((g ** 2).sum().item() / parts for loss in each for g in torch.autograd.grad(loss, [w, b], retain_graph=True))
+        gradients = torch.autograd.grad(each.mean(), [w, b])
+        large = sum((g ** 2).sum() for g in gradients).item()
+        noise = 0.5 * noise + 0.5 * (small - large) / (1 - 1 / parts)
+        signal = 0.5 * signal + 0.5 * (parts * large - small) / (parts - 1)
+        counts.append(float(parts))
+        if (step + 1) % 3 == 0 and noise / signal > parts:
+            parts = min(2 * parts, 8)
+        for key, p, g in zip(("w", "b"), (w, b), gradients):
+            p.data -= 0.1 * g
+            kept[key].append(p.detach().clone().numpy())
+    out["adapted/w"], out["adapted/b"], out["adapted/parts"] = numpy.stack(kept["w"]), numpy.stack(kept["b"]), numpy.array(counts)
+    print("parts", counts)
+
+
+adapted()
+
+
 # -- schedules, t = 0 .. 49
 def torch_schedule(make, base=0.1):
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=base)

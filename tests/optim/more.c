@@ -161,14 +161,41 @@ START_TEST(test_parts) {
     weft_value *inputs[3] = {weft_reshape(f.g, f.rows, 3, (weft_dim[]){4, 2, 5}),
                              weft_reshape(f.g, weft_graph_constant(f.g, f.y), 3, (weft_dim[]){4, 2, 3}),
                              weft_reshape(f.g, w, 2, (weft_dim[]){4, 2})};
-    (void)weft_optim_accumulate(f.g, 3, inputs, part, &f, PARAMETERS, f.p, squares);
-    weft_value *scale = weft_optim_noise_scale(f.g, squares[0], squares[1], 2, 8, 0.9);
+    (void)weft_optim_accumulate(f.g, 3, inputs, NULL, part, &f, PARAMETERS, f.p, squares);
+    weft_value *scale = weft_optim_noise_scale(f.g, squares, 2, weft_scalar_integer(f.g, WEFT_I64, 4), 0.9);
     weft_value *norms = weft_stack(f.g, 0, 3, (weft_value *[]){squares[0], squares[1], scale});
     weft_graph_state_zeros(f.g, "norms", f.dtype, 1, (int64_t[]){3});
     weft_state_update(f.g, "norms", norms);
     descend(&f, 0.1);
     network_compare(&f, "accumulated", "", tolerance_of(_i));
     network_compare_state(&f, "accumulated/norms", "norms", 10 * tolerance_of(_i));
+    network_end(&f);
+}
+END_TEST
+
+/* Rows as parts; a batch of 2 grows to 8 with the noise. */
+static void row(void *self, weft_graph *g, weft_value *const *slices, weft_value **results) {
+    const fixture *f = self;
+    weft_value *x = weft_unsqueeze(g, slices[0], 1, (int64_t[]){0});
+    weft_value *h = weft_tanh(g, weft_add(g, weft_matmul(g, x, f->p[0].value), f->p[1].value));
+    weft_value *y = weft_unsqueeze(g, slices[1], 1, (int64_t[]){0});
+    results[0] = weft_reduce_mean(g, weft_square(g, weft_sub(g, h, y)), 0, NULL, false);
+    results[1] = weft_scalar(g, f->dtype, 1);
+}
+
+START_TEST(test_adapted) {
+    fixture f;
+    network_begin(&f, dtype_of(_i), false);
+    weft_value *inputs[2] = {f.rows, weft_graph_constant(f.g, f.y)}, *squares[2];
+    weft_value *parts = weft_optim_parts(f.g, 2);
+    (void)weft_optim_accumulate(f.g, 2, inputs, parts, row, &f, PARAMETERS, f.p, squares);
+    weft_value *scale = weft_optim_noise_scale(f.g, squares, 1, parts, 0.5);
+    weft_optim_parts_adapt(f.g, parts, scale, 1, 8, f.step, 3);
+    weft_graph_state_zeros(f.g, "parts", f.dtype, 0, NULL);
+    weft_state_update(f.g, "parts", weft_convert(f.g, parts, f.dtype));
+    descend(&f, 0.1);
+    network_compare(&f, "adapted", "", tolerance_of(_i));
+    network_compare_state(&f, "adapted/parts", "parts", 0);
     network_end(&f);
 }
 END_TEST
@@ -181,6 +208,7 @@ Suite *more_suite(void) {
     tcase_add_loop_test(group, test_averages, 0, 2);
     tcase_add_test(group, test_samples);
     tcase_add_loop_test(group, test_parts, 0, 2);
+    tcase_add_loop_test(group, test_adapted, 0, 2);
     suite_add_tcase(suite, group);
     return suite;
 }
