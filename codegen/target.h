@@ -18,6 +18,9 @@ typedef struct weft_target {
                            weft_kernel *const *kernels, int thread_count, weft_code_image *out_image);
     /* Scratch per thread (CPU) or dynamic shared memory (GPUs) that a kernel needs, as an extent of kernel->dims. */
     weft_dim (*scratch_bytes)(const weft_kernel *kernel);
+    /* Appends name and version of the compiler from outside that `compile` would use: part of the cache's key. NULL:
+       none. Says so when it cannot be found; that is compile's error to report. */
+    void (*describe_compiler)(weft_context *context, weft_text *text);
     /* The source text of one kernel, for people and tests. */
     weft_status (*print)(const weft_kernel *kernel, weft_text *text);
 } weft_target;

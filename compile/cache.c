@@ -19,9 +19,12 @@ typedef struct cache_header {
 
 static const char cache_magic[8] = "weftkern";
 
-static void make_key(const weft_capability *capability, int kernel_count, weft_kernel *const *kernels, weft_text *key) {
+static void make_key(weft_context *context, const weft_target *target, const weft_capability *capability,
+                     int kernel_count, weft_kernel *const *kernels, weft_text *key) {
     weft_text_append(key, "weft " WEFT_VERSION " " WEFT_CODEGEN_VERSION " %s %s\n", capability->target,
                      capability->arch);
+    if (target->describe_compiler) target->describe_compiler(context, key);
+    weft_text_append(key, "\n");
     for (int i = 0; i < kernel_count; i++)
         weft_text_append(key, "%s %016" PRIx64 "\n", kernels[i]->name, weft_kernel_hash(kernels[i]));
 }
@@ -82,7 +85,7 @@ weft_status weft_cache_compile(weft_context *context, const weft_target *target,
     weft_text key, path;
     weft_text_init(context->allocator, &key);
     weft_text_init(context->allocator, &path);
-    make_key(capability, kernel_count, kernels, &key);
+    make_key(context, target, capability, kernel_count, kernels, &key);
     weft_text_append(&path, "%s/%016" PRIx64 ".kernels", context->cache_folder,
                      weft_hash(weft_text_string(&key), key.length, 0));
     weft_status status = weft_text_status(&key);

@@ -110,4 +110,9 @@ static weft_status print(const weft_kernel *kernel, weft_text *text) {
 }
 
 const weft_target weft_target_amdgcn = {
-    .name = "amdgcn", .compile = compile, .scratch_bytes = scratch_bytes, .print = print};
+    .name = "amdgcn",
+    .compile = compile,
+    .scratch_bytes = scratch_bytes,
+    .describe_compiler = weft_llvm_describe,
+    .print = print,
+};

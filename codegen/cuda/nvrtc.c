@@ -12,6 +12,7 @@ typedef struct nvrtc_program *nvrtc_program;
 
 /* name, parameters; all return int */
 #define NVRTC_FUNCTIONS(X)                                                                                             \
+    X(nvrtcVersion, (int *, int *))                                                                                    \
     X(nvrtcCreateProgram,                                                                                              \
       (nvrtc_program *, const char *, const char *, int, const char *const *, const char *const *))                    \
     X(nvrtcDestroyProgram, (nvrtc_program *))                                                                          \
@@ -63,6 +64,10 @@ weft_status weft_nvrtc_open(weft_context *context, weft_nvrtc **out_nvrtc) {
     else
         *out_nvrtc = nvrtc;
     return status;
+}
+
+void weft_nvrtc_version(const weft_nvrtc *nvrtc, int *out_major, int *out_minor) {
+    if (nvrtc->nvrtcVersion(out_major, out_minor)) *out_major = *out_minor = 0;
 }
 
 void weft_nvrtc_close(weft_nvrtc *nvrtc) {

@@ -23,6 +23,7 @@ typedef struct weft_nvrtc_output {
 /* UNAVAILABLE with the names that were tried and the remedy when there is no NVRTC. */
 weft_status weft_nvrtc_open(weft_context *context, weft_nvrtc **out_nvrtc) WEFT_MUST_USE;
 void weft_nvrtc_close(weft_nvrtc *nvrtc);
+void weft_nvrtc_version(const weft_nvrtc *nvrtc, int *out_major, int *out_minor);
 weft_status weft_nvrtc_compile(const weft_nvrtc *nvrtc, const char *source, const char *name, const char *arch,
                                weft_nvrtc_output *out_output) WEFT_MUST_USE;
 void weft_nvrtc_output_deinit(const weft_nvrtc *nvrtc, weft_nvrtc_output *output);

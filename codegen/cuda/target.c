@@ -134,6 +134,20 @@ static weft_status compile_cuda(weft_context *context, const weft_capability *ca
     return status;
 }
 
+static void describe_compiler(weft_context *context, weft_text *text) {
+    weft_nvrtc *nvrtc;
+    int major = 0, minor = 0;
+    weft_status missing = weft_nvrtc_open(context, &nvrtc);
+    if (missing) {
+        weft_text_append(text, "no NVRTC");
+        weft_status_release(missing);
+        return;
+    }
+    weft_nvrtc_version(nvrtc, &major, &minor);
+    weft_text_append(text, "NVRTC %d.%d", major, minor);
+    weft_nvrtc_close(nvrtc);
+}
+
 static weft_status print_cuda(const weft_kernel *kernel, weft_text *text) {
     weft_kernel copy = *kernel, *one = &copy;
     return weft_cuda_print(1, &one, text);
@@ -147,5 +161,8 @@ static weft_dim scratch_cuda(const weft_kernel *kernel) {
     return WEFT_DIM_INVALID;
 }
 
-const weft_target weft_target_cuda = {
-    .name = "cuda", .compile = compile_cuda, .scratch_bytes = scratch_cuda, .print = print_cuda};
+const weft_target weft_target_cuda = {.name = "cuda",
+                                      .compile = compile_cuda,
+                                      .scratch_bytes = scratch_cuda,
+                                      .describe_compiler = describe_compiler,
+                                      .print = print_cuda};

@@ -62,4 +62,8 @@ static weft_status print(const weft_kernel *kernel, weft_text *text) {
     return weft_llvm_print_alone(&weft_llvm_cpu, kernel, text);
 }
 
-const weft_target weft_target_cpu = {.name = "cpu", .compile = compile, .scratch_bytes = scratch_bytes, .print = print};
+const weft_target weft_target_cpu = {.name = "cpu",
+                                     .compile = compile,
+                                     .scratch_bytes = scratch_bytes,
+                                     .describe_compiler = weft_llvm_describe,
+                                     .print = print};

@@ -218,3 +218,10 @@ void weft_llvm_modules_deinit(weft_allocator allocator, weft_llvm_modules *modul
     weft_free(allocator, modules->code, modules->room * sizeof *modules->code);
     *modules = (weft_llvm_modules){0};
 }
+
+void weft_llvm_describe(weft_context *context, weft_text *text) {
+    (void)context;
+    unsigned major, minor, patch;
+    LLVMGetVersion(&major, &minor, &patch);
+    weft_text_append(text, "LLVM %u.%u.%u", major, minor, patch);
+}

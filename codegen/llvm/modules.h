@@ -29,5 +29,7 @@ weft_status weft_llvm_compile(weft_allocator allocator, const weft_llvm_backend 
                               const weft_capability *capability, int kernel_count, weft_kernel *const *kernels,
                               int thread_count, weft_llvm_modules *out_modules) WEFT_MUST_USE;
 void weft_llvm_modules_deinit(weft_allocator allocator, weft_llvm_modules *modules);
+/* As weft_target.describe_compiler. */
+void weft_llvm_describe(weft_context *context, weft_text *text);
 
 #endif

@@ -71,6 +71,20 @@ START_TEST(test_unwritable) {
 }
 END_TEST
 
+/* Code of another version of LLVM is not taken: the version is in the key. */
+START_TEST(test_compiler_is_in_the_key) {
+    char path[1024];
+    weft_file file;
+    bool found = false;
+    compile_with(folder);
+    test_folder_first(folder, path, sizeof path);
+    assert_fine(weft_file_map(path, &file));
+    for (size_t at = 0; at + 5 <= file.bytes && !found; at++) found = !memcmp((const char *)file.data + at, "LLVM ", 5);
+    weft_file_unmap(&file);
+    ck_assert(found);
+}
+END_TEST
+
 /* A folder where the cache file should go. */
 START_TEST(test_folder_in_place_of_file) {
     char path[1024];
@@ -135,6 +149,7 @@ Suite *cache_suite(void) {
     tcase_add_test(tests, test_hit);
     tcase_add_test(tests, test_folder_is_made);
     tcase_add_test(tests, test_unwritable);
+    tcase_add_test(tests, test_compiler_is_in_the_key);
     tcase_add_test(tests, test_folder_in_place_of_file);
     tcase_add_test(tests, test_damaged);
     tcase_add_test(tests, test_full_disk);
