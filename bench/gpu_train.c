@@ -331,7 +331,7 @@ static weft_status train(weft_context *context, options *o) {
     curve c = {.best = INFINITY, .o = o};
     double start = seconds_now();
     weft_status status = weft_corpus_open(context, o->text, &text);
-    if (!status) o->train.vocabulary = weft_corpus_vocabulary(text);
+    if (!status) o->train.vocabulary = (weft_corpus_vocabulary(text) + 7) / 8 * 8; /* rows of 16 bytes */
     evaluating = *o, evaluating.train.evaluates = true;
     if (!status) status = compile(context, o, &outputs, &training);
     if (!status) status = compile(context, &evaluating, &outputs, &evaluation);
