@@ -53,6 +53,21 @@ WEFT_API weft_parameter *weft_parameters_list(weft_parameters *parameters);
 /* Sets the gradient of every parameter, in the parameter's dtype, whichever of value and copy the loss depends on. */
 WEFT_API void weft_parameters_gradient(weft_parameters *parameters, weft_value *loss);
 
+/* Dynamic loss scaling, for f16 (Micikevicius et al. 2018): gradients are those of the loss times a scale, so that
+   small ones do not vanish, and are divided by it again in the parameters' dtype. A step whose gradients are not finite
+   is to be left out: give `apply` and `step` to weft_optim_options. States loss_scale/scale, good and step. */
+typedef struct weft_loss_scale {
+    size_t struct_bytes;
+    double initial;         /* default 65536 */
+    double growth, backoff; /* 2 and 0.5: after `interval` steps in a row that were applied; after one that was not */
+    int64_t interval;       /* default 2000 */
+    weft_value *apply;      /* set: bool scalar, the norm of all gradients is finite */
+    weft_value *step;       /* set: i64 scalar, the number of this step among those applied, from 1 */
+    weft_value *scale;      /* set: of this step */
+} weft_loss_scale;
+#define WEFT_LOSS_SCALE_INIT {sizeof(weft_loss_scale), 65536.0, 2.0, 0.5, 2000, 0, 0, 0}
+WEFT_API void weft_parameters_gradient_scaled(weft_parameters *parameters, weft_value *loss, weft_loss_scale *scale);
+
 /* x [..., I] times weight [O, I] transposed, plus bias [O] (NULL = none). x and bias are converted to the weight's
    dtype where they have another one: mixed precision. */
 WEFT_API weft_value *weft_nn_linear(weft_graph *g, weft_value *x, weft_value *weight, weft_value *bias);

@@ -93,6 +93,9 @@ typedef struct weft_optim_options {
     int64_t rank;      /* galore: dimensions that are kept, 128 */
     int64_t size_max;  /* soap: sides of matrices longer than that keep their basis, 10000 */
     int64_t history;   /* lbfgs: pairs that are remembered, 10; at most 100 */
+    weft_value *apply; /* bool scalar; where false, parameters and the method's states stay as they are. NULL = true */
+    bool stochastic; /* copies in bf16 (weft_parameter) are rounded up with the probability of what is cut off, by bits
+                        from step, name and place; default: to nearest */
 } weft_optim_options;
 
 /* The method's defaults; rate, decay and step are NULL. */

@@ -200,8 +200,8 @@ weft_graph *weft_parameters_graph(const weft_parameters *p) { return p ? p->grap
 int weft_parameters_count(const weft_parameters *p) { return p ? p->count : 0; }
 weft_parameter *weft_parameters_list(weft_parameters *p) { return p ? p->list : NULL; }
 
-void weft_parameters_gradient(weft_parameters *p, weft_value *loss) {
-    if (!p) return;
+/* cotangent: of the loss; NULL = 1. */
+static void differentiate(weft_parameters *p, weft_value *loss, weft_value *cotangent) {
     size_t bytes;
     weft_value **values = weft_size_multiply((size_t)p->count * 4 + 1, sizeof(weft_value *), &bytes)
                               ? weft_allocate(p->context->allocator, bytes)
@@ -215,7 +215,7 @@ void weft_parameters_gradient(weft_parameters *p, weft_value *loss) {
     for (int i = 0; i < p->count; i++)
         if (p->list[i].rounded) values[count++] = p->list[i].rounded;
     weft_value **gradients = values + count;
-    weft_gradient(p->graph, loss, NULL, count, values, gradients);
+    weft_gradient(p->graph, loss, cotangent, count, values, gradients);
     for (int i = 0, copy = p->count; i < p->count; i++) {
         weft_parameter *entry = &p->list[i];
         entry->gradient = gradients[i];
@@ -224,4 +224,46 @@ void weft_parameters_gradient(weft_parameters *p, weft_value *loss) {
         entry->gradient = weft_add(p->graph, gradients[i], other); /* mostly one of them is zero */
     }
     weft_free(p->context->allocator, values, bytes);
+}
+
+void weft_parameters_gradient(weft_parameters *p, weft_value *loss) {
+    if (p) differentiate(p, loss, NULL);
+}
+
+static weft_value *counter(weft_graph *g, const char *name) {
+    weft_graph_state_zeros(g, name, WEFT_I64, 0, NULL);
+    return weft_state_read(g, name);
+}
+
+void weft_parameters_gradient_scaled(weft_parameters *p, weft_value *loss, weft_loss_scale *s) {
+    if (!p || !s) return;
+    weft_graph *g = p->graph;
+    weft_tensor *initial = NULL;
+    weft_status status = weft_tensor_create(p->context, WEFT_F32, 0, NULL, &initial);
+    if (status) {
+        weft_graph_report(g, status);
+        return;
+    }
+    *(float *)weft_tensor_data(initial) = (float)s->initial;
+    weft_graph_state(g, "loss_scale/scale", initial);
+    weft_tensor_release(initial);
+    s->scale = weft_state_read(g, "loss_scale/scale");
+    weft_value *good = counter(g, "loss_scale/good"), *done = counter(g, "loss_scale/step");
+    weft_value *one = weft_scalar_integer(g, WEFT_I64, 1), *zero = weft_scalar_integer(g, WEFT_I64, 0);
+    differentiate(p, loss, weft_convert(g, s->scale, weft_value_dtype(loss)));
+    for (int i = 0; i < p->count; i++) {
+        weft_value *scale = weft_convert(g, s->scale, p->options.dtype);
+        p->list[i].gradient = weft_div(g, p->list[i].gradient, scale);
+    }
+    s->apply = weft_is_finite(g, weft_optim_gradient_norm(g, p->count, p->list));
+    s->step = weft_add(g, done, one);
+    /* enough of them in a row: the scale grows, and counting starts anew */
+    weft_value *next = weft_add(g, good, one);
+    weft_value *grows = weft_compare(g, WEFT_GE, next, weft_scalar_integer(g, WEFT_I64, s->interval));
+    weft_value *scale = weft_where(g, grows, weft_mul_number(g, s->scale, s->growth), s->scale);
+    scale = weft_where(g, s->apply, scale, weft_mul_number(g, s->scale, s->backoff));
+    next = weft_where(g, s->apply, weft_where(g, grows, zero, next), zero);
+    weft_state_update(g, "loss_scale/scale", scale);
+    weft_state_update(g, "loss_scale/good", next);
+    weft_state_update(g, "loss_scale/step", weft_where(g, s->apply, s->step, done));
 }

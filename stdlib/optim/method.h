@@ -19,6 +19,7 @@ typedef struct weft_optim_update_entry {
 typedef struct weft_optim_updates {
     weft_graph *g;
     weft_arena arena;
+    weft_value *apply; /* bool scalar: false keeps what the states hold; NULL = true */
     weft_optim_update_entry *first, **end;
 } weft_optim_updates;
 void weft_optim_updates_begin(weft_graph *g, weft_optim_updates *out_updates);

@@ -127,6 +127,8 @@ void weft_optim_updates_add(weft_optim_updates *u, const char *name, weft_value 
 }
 
 void weft_optim_updates_end(weft_optim_updates *u) {
+    for (weft_optim_update_entry *entry = u->first; u->apply && entry; entry = entry->next)
+        entry->value = weft_where(u->g, u->apply, entry->value, weft_state_read(u->g, entry->name));
     for (const weft_optim_update_entry *entry = u->first; entry; entry = entry->next)
         weft_state_update(u->g, entry->name, entry->value);
     weft_arena_deinit(&u->arena);
@@ -165,11 +167,28 @@ static weft_value *look_ahead(weft_optim_pass *pass, weft_value *fast) {
     return weft_where(g, now, next, fast);
 }
 
+/* The copy in 16 bits. bf16 is the upper half of f32: random bits are added to the lower one, which is then cut off. */
+static weft_value *rounded(weft_optim_pass *pass, weft_value *value) {
+    weft_graph *g = pass->g;
+    weft_dtype dtype = weft_value_dtype(pass->p->rounded);
+    if (!pass->o->stochastic || dtype != WEFT_BF16 || pass->dtype != WEFT_F32) return weft_convert(g, value, dtype);
+    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a of the name: a stream for each parameter */
+    for (const char *at = pass->p->name; *at; at++) hash = (hash ^ (unsigned char)*at) * 0x100000001b3u;
+    int rank = weft_value_rank(value);
+    weft_dim shape[WEFT_MAX_RANK];
+    for (int i = 0; i < rank; i++) shape[i] = weft_value_dim(value, i);
+    weft_value *key[2] = {weft_scalar_integer(g, WEFT_U64, (int64_t)hash), weft_convert(g, pass->o->step, WEFT_U64)};
+    weft_value *bits = weft_rng_bits(g, weft_stack(g, 0, 2, key), WEFT_U32, rank, shape);
+    bits = weft_and(g, bits, weft_scalar_integer(g, WEFT_U32, 0xffff));
+    bits = weft_add(g, weft_bitcast(g, value, WEFT_U32), bits);
+    bits = weft_and(g, bits, weft_scalar_integer(g, WEFT_U32, 0xffff0000));
+    return weft_convert(g, weft_bitcast(g, bits, WEFT_F32), dtype);
+}
+
 void weft_optim_finish(weft_optim_pass *pass, weft_value *updated) {
     if (pass->o->lookahead > 0) updated = look_ahead(pass, updated);
     weft_optim_updates_add(pass->updates, pass->p->name, updated);
-    if (pass->p->rounded)
-        weft_optim_state_set(pass, "rounded", weft_convert(pass->g, updated, weft_value_dtype(pass->p->rounded)));
+    if (pass->p->rounded) weft_optim_state_set(pass, "rounded", rounded(pass, updated));
     pass->p->updated = updated;
 }
 
@@ -236,6 +255,7 @@ void weft_optim_update(weft_graph *g, const weft_optim_options *options, int cou
     weft_optim_updates updates;
     weft_optim_pass pass = {.g = g, .o = options, .updates = &updates, .all = parameters, .count = count};
     weft_optim_updates_begin(g, &updates);
+    updates.apply = options->apply;
     for (int i = 0; i < count; i++) {
         weft_parameter *p = &parameters[i];
         p->updated = p->value;

@@ -23,6 +23,18 @@ def write(name, tensors):
     (DATA / name).write_bytes(struct.pack("<Q", len(text)) + text + b"".join(blobs))
 
 
+def read(name):
+    """Tensors by name, of a file that write made."""
+    data = (DATA / name).read_bytes()
+    start = 8 + struct.unpack("<Q", data[:8])[0]
+    kinds = {"F64": numpy.float64, "F32": numpy.float32, "I64": numpy.int64, "BOOL": numpy.bool_}
+    tensors = {}
+    for key, entry in json.loads(data[8:start]).items():
+        first, last = (start + offset for offset in entry["data_offsets"])
+        tensors[key] = numpy.frombuffer(data[first:last], kinds[entry["dtype"]]).reshape(entry["shape"])
+    return tensors
+
+
 def numbers(seed, *shape):
     """Normal numbers that f32 represents exactly, so that f32 and f64 runs start from the same values."""
     return numpy.random.default_rng(seed).standard_normal(shape).astype(numpy.float32).astype(numpy.float64)

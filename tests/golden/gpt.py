@@ -12,7 +12,6 @@ import torch.nn.functional as F
 
 import common
 
-torch.set_default_dtype(torch.float64)
 LAYERS, HEADS, WIDTH, CONTEXT, VOCABULARY, BATCH, STEPS = 2, 2, 8, 6, 7, 3, 20
 
 
@@ -70,33 +69,39 @@ def rate(step):
     return 0.001 + 0.009 * (1 + math.cos(math.pi * (step - 3) / 17)) / 2
 
 
-model = Gpt()
-named = dict(model.named_parameters())
-for i, (name, p) in enumerate(named.items()):
-    base = 1.0 if name.endswith("weight") and p.dim() == 1 else 0.0
-    p.data.copy_(torch.tensor(numpy.float32(base + 0.2 * common.numbers(i, *p.shape)).astype(numpy.float64)))
-out = {name: p.detach().clone().numpy() for name, p in named.items()}
-draw = numpy.random.default_rng(5)
-out["tokens"] = draw.integers(0, VOCABULARY, (STEPS, BATCH, CONTEXT))
-out["next"] = draw.integers(0, VOCABULARY, (STEPS, BATCH, CONTEXT))
-groups = [{"params": [p for p in named.values() if p.dim() > 1], "weight_decay": 0.1},
-          {"params": [p for p in named.values() if p.dim() < 2], "weight_decay": 0.0}]
-optimizer = torch.optim.AdamW(groups, lr=0.01, betas=(0.9, 0.99))
-losses, norms = [], []
-for step in range(STEPS):
-    for group in optimizer.param_groups:
-        group["lr"] = rate(step)
-    loss = F.cross_entropy(model(torch.tensor(out["tokens"][step])).view(-1, VOCABULARY),
-                           torch.tensor(out["next"][step]).view(-1))
-    optimizer.zero_grad()
-    loss.backward()
-    if step == 0:
-        out.update({f"gradient/{name}": p.grad.clone().numpy() for name, p in named.items()})
-    norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5).item())
-    losses.append(loss.item())
-    optimizer.step()
-    if step + 1 in (1, 5, 10, 20):
-        out.update({f"after/{step + 1}/{name}": p.detach().clone().numpy() for name, p in named.items()})
-out["loss"], out["norm"] = numpy.array(losses), numpy.array(norms)
-common.write("gpt.safetensors", out)
-print(losses[0], losses[-1], min(norms), max(norms))
+def main():
+    torch.set_default_dtype(torch.float64)
+    model = Gpt()
+    named = dict(model.named_parameters())
+    for i, (name, p) in enumerate(named.items()):
+        base = 1.0 if name.endswith("weight") and p.dim() == 1 else 0.0
+        p.data.copy_(torch.tensor(numpy.float32(base + 0.2 * common.numbers(i, *p.shape)).astype(numpy.float64)))
+    out = {name: p.detach().clone().numpy() for name, p in named.items()}
+    draw = numpy.random.default_rng(5)
+    out["tokens"] = draw.integers(0, VOCABULARY, (STEPS, BATCH, CONTEXT))
+    out["next"] = draw.integers(0, VOCABULARY, (STEPS, BATCH, CONTEXT))
+    groups = [{"params": [p for p in named.values() if p.dim() > 1], "weight_decay": 0.1},
+              {"params": [p for p in named.values() if p.dim() < 2], "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=0.01, betas=(0.9, 0.99))
+    losses, norms = [], []
+    for step in range(STEPS):
+        for group in optimizer.param_groups:
+            group["lr"] = rate(step)
+        loss = F.cross_entropy(model(torch.tensor(out["tokens"][step])).view(-1, VOCABULARY),
+                               torch.tensor(out["next"][step]).view(-1))
+        optimizer.zero_grad()
+        loss.backward()
+        if step == 0:
+            out.update({f"gradient/{name}": p.grad.clone().numpy() for name, p in named.items()})
+        norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5).item())
+        losses.append(loss.item())
+        optimizer.step()
+        if step + 1 in (1, 5, 10, 20):
+            out.update({f"after/{step + 1}/{name}": p.detach().clone().numpy() for name, p in named.items()})
+    out["loss"], out["norm"] = numpy.array(losses), numpy.array(norms)
+    common.write("gpt.safetensors", out)
+    print(losses[0], losses[-1], min(norms), max(norms))
+
+
+if __name__ == "__main__":
+    main()
