@@ -42,7 +42,7 @@ WEFT_API weft_status weft_loader_create(weft_context *context, const weft_progra
                                         void *self, const weft_loader_options *options,
                                         weft_loader **out_loader) WEFT_MUST_USE;
 WEFT_API void weft_loader_release(weft_loader *loader);
-/* How many batches were replaced so far. */
+/* How many replaced batches were handed out so far. */
 WEFT_API int64_t weft_loader_invalid_count(weft_loader *loader);
 /* Tensors of a batch, borrowed until the next call. Batches in sequence are ready; any other starts anew there. */
 WEFT_API weft_status weft_loader_get(weft_loader *loader, int64_t batch,

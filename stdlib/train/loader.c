@@ -16,7 +16,7 @@ typedef enum slot_state { EMPTY, FILLING, READY, IN_USE } slot_state;
 typedef struct slot {
     slot_state state;
     int64_t batch;
-    weft_status status;
+    weft_status status, replaced; /* replaced: why another batch lies here */
     weft_tensor *tensors[INPUTS_MAX];
 } slot;
 
@@ -35,26 +35,18 @@ struct weft_loader {
     pthread_t threads[THREADS_MAX];
 };
 
-/* May one more batch be replaced? */
-static bool take_invalid(weft_loader *l) {
-    (void)pthread_mutex_lock(&l->lock);
-    bool may = l->invalid_count < l->invalid_max;
-    if (may) l->invalid_count++;
-    (void)pthread_mutex_unlock(&l->lock);
-    return may;
-}
-
-/* Batch `batch`, or, where its data are invalid, one that far behind it. */
-static weft_status fill_valid(weft_loader *l, int64_t batch, weft_tensor *const *tensors) {
+/* Batch `batch`, or, where its data are invalid and some may be, one that far behind it. *out_replaced: why, when it
+   was. Whether it is too many is decided when the batch is handed out: what is filled ahead may never be. */
+static weft_status fill_valid(weft_loader *l, int64_t batch, weft_tensor *const *tensors, weft_status *out_replaced) {
     weft_status status = l->fill(l->self, batch, tensors);
-    for (int64_t i = 1; weft_status_code(status) == WEFT_INVALID_DATA && i <= REPLACEMENTS_MAX && take_invalid(l);
+    *out_replaced = NULL;
+    for (int64_t i = 1; l->invalid_max > 0 && weft_status_code(status) == WEFT_INVALID_DATA && i <= REPLACEMENTS_MAX;
          i++) {
-        char text[512];
         int64_t other = batch < INT64_MAX / 2 ? batch + i * REPLACEMENT_STRIDE : batch - i * REPLACEMENT_STRIDE;
-        weft_status_format(status, text, sizeof text);
-        weft_context_log(l->context, WEFT_LOG_WARNING, "batch %lld is replaced by %lld: %s", (long long)batch,
-                         (long long)other, text);
-        weft_status_release(status);
+        if (*out_replaced)
+            weft_status_release(status); /* the first one is told */
+        else
+            *out_replaced = status;
         status = l->fill(l->self, other, tensors);
     }
     return status;
@@ -72,9 +64,10 @@ static void *work(void *argument) {
         s->state = FILLING;
         s->batch = l->next_fill++;
         (void)pthread_mutex_unlock(&l->lock);
-        weft_status status = fill_valid(l, s->batch, s->tensors);
+        weft_status replaced, status = fill_valid(l, s->batch, s->tensors, &replaced);
         (void)pthread_mutex_lock(&l->lock);
         s->status = status;
+        s->replaced = replaced;
         s->state = READY;
         (void)pthread_cond_broadcast(&l->changed);
     }
@@ -144,6 +137,7 @@ void weft_loader_release(weft_loader *l) {
     for (int i = 0; i < l->started; i++) (void)pthread_join(l->threads[i], NULL);
     for (int s = 0; s < l->depth; s++) {
         weft_status_release(l->slots[s].status);
+        weft_status_release(l->slots[s].replaced);
         for (int i = 0; i < l->input_count; i++) weft_tensor_release(l->slots[s].tensors[i]);
     }
     (void)pthread_cond_destroy(&l->changed);
@@ -163,7 +157,8 @@ int64_t weft_loader_invalid_count(weft_loader *l) {
 
 static void empty(slot *s) {
     weft_status_release(s->status);
-    s->status = NULL;
+    weft_status_release(s->replaced);
+    s->status = s->replaced = NULL;
     s->state = EMPTY;
 }
 
@@ -175,6 +170,21 @@ static void restart(weft_loader *l, int64_t batch) {
     l->next_fill = batch;
     for (int s = 0; s < l->depth; s++) empty(&l->slots[s]);
     l->paused = false;
+}
+
+/* A replaced batch is one warning, or, beyond what is allowed, the error that it would have been. */
+static weft_status count_replaced(weft_loader *l, int64_t batch, weft_status status, weft_status replaced,
+                                  bool allowed) {
+    char text[512];
+    if (!replaced) return status;
+    if (status || !allowed) {
+        weft_status_release(status);
+        return replaced;
+    }
+    weft_status_format(replaced, text, sizeof text);
+    weft_context_log(l->context, WEFT_LOG_WARNING, "batch %lld is replaced: %s", (long long)batch, text);
+    weft_status_release(replaced);
+    return NULL;
 }
 
 weft_status weft_loader_get(weft_loader *l, int64_t batch, weft_tensor *const **out_tensors) {
@@ -193,10 +203,13 @@ weft_status weft_loader_get(weft_loader *l, int64_t batch, weft_tensor *const **
     (void)pthread_cond_broadcast(&l->changed);
     slot *s = &l->slots[batch % l->depth];
     while (s->state != READY || s->batch != batch) (void)pthread_cond_wait(&l->changed, &l->lock);
-    weft_status status = s->status;
-    s->status = NULL;
+    weft_status status = s->status, replaced = s->replaced;
+    s->status = s->replaced = NULL;
     s->state = IN_USE;
+    bool allowed = !replaced || l->invalid_count < l->invalid_max;
+    if (replaced && allowed) l->invalid_count++;
     (void)pthread_mutex_unlock(&l->lock);
+    status = count_replaced(l, batch, status, replaced, allowed);
     if (status) return weft_status_annotate(status, __FILE__, __LINE__, "batch %lld", (long long)batch);
     *out_tensors = s->tensors;
     return NULL;

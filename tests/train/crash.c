@@ -148,7 +148,8 @@ START_TEST(test_damaged_batches) {
         ck_assert(batch % 5 == 3 ? got > 1000000 && got % 5 != 3 : got == batch);
         ck_assert_int_eq(got, first_of(other, batch)); /* whoever fills it */
     }
-    ck_assert_int_ge(weft_loader_invalid_count(tolerant), 6);
+    ck_assert_int_eq(weft_loader_invalid_count(tolerant),
+                     6); /* what was filled ahead and not asked for does not count */
     weft_loader_release(other);
     weft_loader_release(tolerant);
     weft_loader_release(strict);
