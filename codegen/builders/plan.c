@@ -120,10 +120,11 @@ weft_dim weft_dim_at_least_one(weft_dim_table *table, weft_dim dim) { return wef
 int weft_propose_default(const weft_build_request *request, const char *builder, weft_schedule *out_schedules) {
     bool cpu = weft_capability_is_cpu(request->capability);
     int lanes = weft_fusion_lanes(request), bytes = weft_fusion_element_bytes(request->fusion);
+    int threads = request->capability->threads_max < 256 ? request->capability->threads_max : 256;
     out_schedules[0] = (weft_schedule){.builder = builder,
                                        .vector = lanes,
-                                       .threads = cpu ? 1 : 256,
-                                       .block_elements = cpu ? (64 << 10) / bytes : 256 * lanes};
+                                       .threads = threads,
+                                       .block_elements = cpu ? (64 << 10) / bytes : threads * lanes};
     return 1;
 }
 

@@ -361,7 +361,8 @@ static weft_status emit_kernel(pointwise *p, bool *done) {
     memset(done, 0, (size_t)request->fusion->result_count * sizeof *done);
     p->k = weft_plan_kernel(request, "");
     if (!p->k) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: kernel", request->name);
-    if (!cpu) p->k->threads = request->schedule->threads > 0 ? request->schedule->threads : 256;
+    int most = request->capability->threads_max < 256 ? request->capability->threads_max : 256;
+    if (!cpu) p->k->threads = request->schedule->threads > 0 ? request->schedule->threads : most;
     WEFT_TRY(weft_index_init(request, p->k, &p->c), "pointwise");
     emit_spaces(p, done);
     return weft_index_finish(&p->c);

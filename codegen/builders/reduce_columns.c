@@ -100,7 +100,8 @@ static void build_gpu(weft_reduction *r) {
     weft_dim_table *table = r->request->graph->dims;
     int64_t known = weft_dim_divisor(table, r->lane_extent);
     while (r->lanes > 1 && (known % r->lanes || r->lanes > 4)) r->lanes /= 2;
-    int threads = r->request->schedule->threads > 0 ? r->request->schedule->threads : 256;
+    int most = r->request->capability->threads_max < 256 ? r->request->capability->threads_max : 256;
+    int threads = r->request->schedule->threads > 0 ? r->request->schedule->threads : most;
     r->threads = 1; /* threads do not cooperate */
     k->threads = threads;
     weft_dim chunks = weft_dim_divide_ceil(table, r->lane_extent, r->lanes),

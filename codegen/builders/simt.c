@@ -3,11 +3,12 @@
 
 #include "codegen/tile/raster.h"
 
-enum { SIMT_THREADS = 256 };
+/* Threads along one side of a block; each owns 4 neighbours of every 4 * side. */
+static int side_of(int tile) { return tile < 64 ? tile / 4 : 16; }
 
 int weft_simt_propose(const weft_build_request *request, const char *name, weft_dim m, weft_dim n, weft_dim batch,
                       weft_dtype sum, int capacity, weft_schedule *out_schedules) {
-    static const int tiles[] = {128, 64};
+    static const int tiles[] = {128, 64, 32, 16}; /* the last two where a target has too few threads for the others */
     int64_t rows = weft_dim_is_number(m) ? m : 1024, columns = weft_dim_is_number(n) ? n : 1024,
             batches = weft_dim_is_number(batch) ? batch : 1;
     int64_t blocks = (rows + 127) / 128 * ((columns + 127) / 128) * batches;
@@ -17,17 +18,17 @@ int weft_simt_propose(const weft_build_request *request, const char *name, weft_
     if (weft_simt_has_small(request->capability, sum) && weft_dim_is_number(small.lhs) && small.lhs <= small.rhs &&
         count < capacity)
         out_schedules[count++] = weft_simt_small_schedule(name);
-    for (int i = 0; i < 2 && count < capacity; i++) {
-        int tile = tiles[large ? i : 1 - i], bytes = weft_dtype_bits(sum) / 8, bk = tile == 128 ? 8 : 16;
+    for (int i = 0; i < 4 && count < capacity && (i < 2 || count == 0); i++) {
+        int tile = tiles[large || i > 1 ? i : 1 - i], bytes = weft_dtype_bits(sum) / 8, bk = tile == 128 ? 8 : 16,
+            threads = side_of(tile) * side_of(tile);
         while (bk > 4 && 2 * 2 * bk * tile * bytes > request->capability->shared_bytes) bk /= 2; /* wide sums */
-        if (2 * 2 * bk * tile * bytes > request->capability->shared_bytes ||
-            SIMT_THREADS > request->capability->threads_max)
+        if (2 * 2 * bk * tile * bytes > request->capability->shared_bytes || threads > request->capability->threads_max)
             continue;
         out_schedules[count++] = (weft_schedule){.builder = name,
                                                  .tile_m = tile,
                                                  .tile_n = tile,
                                                  .tile_k = bk,
-                                                 .threads = SIMT_THREADS,
+                                                 .threads = threads,
                                                  .vector = 4,
                                                  .stages = 2,
                                                  .raster = 8};
@@ -39,12 +40,12 @@ static weft_kval index_of(weft_simt *s, int64_t value) { return weft_k_index(s->
 static weft_kval plus(weft_simt *s, weft_kval a, weft_kval b) { return weft_k_add(s->k, a, b); }
 static weft_kval times(weft_simt *s, weft_kval a, int64_t b) { return weft_k_mul(s->k, a, index_of(s, b)); }
 static int tile_of(const weft_simt *s, int side) { return side ? s->bn : s->bm; }
-static int fetches(const weft_simt *s, int side) { return tile_of(s, side) * s->bk / SIMT_THREADS; }
+static int fetches(const weft_simt *s, int side) { return tile_of(s, side) * s->bk / s->k->threads; }
 
 /* Which element of a tile the i-th fetch of this thread is: threads run along the axis that is contiguous in memory. */
 static void place_fetch(weft_simt *s, int side, int i, weft_kval *out_row, weft_kval *out_k) {
     int along = s->along_k[side] ? s->bk : tile_of(s, side);
-    weft_kval element = plus(s, s->thread, index_of(s, (int64_t)i * SIMT_THREADS));
+    weft_kval element = plus(s, s->thread, index_of(s, (int64_t)i * s->k->threads));
     weft_kval fast = weft_k_rem(s->k, element, index_of(s, along)),
               slow = weft_k_div(s->k, element, index_of(s, along));
     *out_row = s->along_k[side] ? slow : fast;
@@ -91,7 +92,7 @@ static void keep(weft_simt *s, int side, weft_kval buffer) {
 
 /* Four neighbours of one k of the shared tile. */
 static weft_kval load_four(weft_simt *s, int side, weft_kval buffer, weft_kval kk, int group, weft_kval lane) {
-    weft_kval row = plus(s, times(s, lane, 4), index_of(s, 64 * group));
+    weft_kval row = plus(s, times(s, lane, 4), index_of(s, 4 * side_of(tile_of(s, side)) * group));
     weft_kval value =
         weft_k_load(s->k, s->shared[side], shared_at(s, side, buffer, kk, row), 4, WEFT_KNONE, WEFT_KNONE);
     if (!s->k->failed) s->k->instrs[value].align_bytes = weft_dtype_bits(s->sum) / 2;
@@ -100,7 +101,7 @@ static weft_kval load_four(weft_simt *s, int side, weft_kval buffer, weft_kval k
 
 static void multiply(weft_simt *s, weft_kval buffer, weft_kval tx, weft_kval ty) {
     weft_kernel *k = s->k;
-    int rows = s->bm / 64, columns = s->bn / 64;
+    int rows = s->bm / (4 * side_of(s->bm)), columns = s->bn / (4 * side_of(s->bn));
     bool fused = weft_dtype_is_float(s->sum);
     weft_kval kk = weft_k_for(k, index_of(s, 0), index_of(s, s->bk), index_of(s, 1), -1);
     size_t mark = weft_index_mark(s->index);
@@ -121,12 +122,12 @@ static void multiply(weft_simt *s, weft_kval buffer, weft_kval tx, weft_kval ty)
 static void emit_stores(weft_simt *s, weft_kval tx, weft_kval ty) {
     weft_kernel *k = s->k;
     weft_kval m = weft_k_extent(k, s->m), n = weft_k_extent(k, s->n);
-    int columns = s->bn / 64;
+    int down = 4 * side_of(s->bm), across = 4 * side_of(s->bn), columns = s->bn / across;
     bool whole = weft_dim_divisor(k->dims, s->n) % 4 == 0;
-    for (int r = 0; r < s->bm / 16; r++)
+    for (int r = 0; r < s->bm / side_of(s->bm); r++)
         for (int g = 0; g < columns; g++) {
-            weft_kval row = plus(s, s->m0, plus(s, times(s, ty, 4), index_of(s, 64 * (r / 4) + r % 4)));
-            weft_kval column = plus(s, s->n0, plus(s, times(s, tx, 4), index_of(s, 64 * g)));
+            weft_kval row = plus(s, s->m0, plus(s, times(s, ty, 4), index_of(s, down * (r / 4) + r % 4)));
+            weft_kval column = plus(s, s->n0, plus(s, times(s, tx, 4), index_of(s, across * g)));
             weft_k_if(k, weft_k_and(k, weft_k_lt(k, row, m), weft_k_lt(k, column, n)));
             size_t mark = weft_index_mark(s->index);
             weft_lane_index range = weft_lane_range(column, 4);
@@ -165,7 +166,7 @@ static void choose_pitch(weft_simt *s) {
     for (int side = 0; side < 2; side++) {
         bool room = bytes <= s->k->capability->shared_bytes;
         s->pitch[side] = tile_of(s, side) + (s->along_k[side] && room ? 4 : 0);
-        s->mixed[side] = s->along_k[side] && !room;
+        s->mixed[side] = s->along_k[side] && !room && tile_of(s, side) >= 32;
     }
 }
 
@@ -177,9 +178,10 @@ static weft_status emit(weft_simt *s) {
         weft_simt_emit_small(s);
         return NULL;
     }
-    if ((s->bm != 64 && s->bm != 128) || (s->bn != 64 && s->bn != 128) || s->bk < 4 || s->bk > 32 || s->bk % 4)
+    bool good = s->bm == 16 || s->bm == 32 || s->bm == 64 || s->bm == 128;
+    if (!good || s->bn != s->bm || s->bk < 4 || s->bk > 32 || s->bk % 4)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%s: schedule %dx%dx%d", s->request->name, s->bm, s->bn, s->bk);
-    k->threads = SIMT_THREADS;
+    k->threads = side_of(s->bm) * side_of(s->bn);
     k->grid = weft_raster_count(k->dims, s->m, s->n, s->batch, s->bm, s->bn);
     choose_pitch(s);
     for (int side = 0; side < 2; side++) s->shared[side] = weft_k_shared(k, s->sum, 2LL * s->bk * s->pitch[side]);
@@ -188,11 +190,12 @@ static weft_status emit(weft_simt *s) {
         weft_raster_create(k, s->m, s->n, s->batch, s->bm, s->bn, schedule->raster > 0 ? schedule->raster : 8);
     weft_tile_place place = weft_raster_place(k, &raster, weft_k_block(k));
     s->batch_index = place.batch, s->m0 = place.m, s->n0 = place.n;
-    int sums = s->bm / 16 * (s->bn / 64);
+    int sums = s->bm / side_of(s->bm) * (s->bn / (4 * side_of(s->bn)));
     s->sums = weft_k_regs(k, s->sum, 4, sums);
     for (int side = 0; side < 2; side++) s->fetched[side] = weft_k_regs(k, s->sum, 1, fetches(s, side));
     for (int i = 0; i < sums; i++) weft_k_set_at(k, s->sums, index_of(s, i), weft_k_constant_lanes(k, s->sum, 0, 4));
-    weft_kval tx = weft_k_rem(k, s->thread, index_of(s, 16)), ty = weft_k_div(k, s->thread, index_of(s, 16));
+    weft_kval tx = weft_k_rem(k, s->thread, index_of(s, side_of(s->bn))),
+              ty = weft_k_div(k, s->thread, index_of(s, side_of(s->bn)));
     emit_loop(s, tx, ty);
     emit_stores(s, tx, ty);
     return NULL;

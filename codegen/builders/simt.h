@@ -1,10 +1,11 @@
 /* The tile of scalar multiply-adds that the portable GPU builders share: sums over k of A[row, k] B[column, k], both
    read through callbacks, so that a product, a convolution or any view of their operands is the same kernel.
 
-   Block: bm x bn outputs, 16 x 16 threads; a thread owns rows ty * 4 + 0..3 (+ 64) and columns tx * 4 + 0..3 (+ 64) as
-   vectors of 4. K advances by bk; the next tile is fetched into registers while the last one is multiplied: two buffers
-   of shared memory, one barrier a step. Sums run over k in order, one accumulator each. Shared: a[2][bk][bm],
-   b[2][bk][bn] of the accumulator's type. Read next: simt.c, matmul_simt.c, convolution_simt.c. */
+   Block: bm x bn outputs (128, 64; 32 and 16 for targets of few threads), 16 x 16 threads or as many as a small tile
+   has; a thread owns rows ty * 4 + 0..3 (+ 64) and columns tx * 4 + 0..3 (+ 64) as vectors of 4. K advances by bk; the
+   next tile is fetched into registers while the last one is multiplied: two buffers of shared memory, one barrier a
+   step. Sums run over k in order, one accumulator each. Shared: a[2][bk][bm], b[2][bk][bn] of the accumulator's type.
+   Read next: simt.c, matmul_simt.c, convolution_simt.c. */
 #ifndef WEFT_CODEGEN_BUILDERS_SIMT_H
 #define WEFT_CODEGEN_BUILDERS_SIMT_H
 

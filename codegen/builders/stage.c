@@ -95,7 +95,7 @@ weft_status weft_flat_launch(const weft_build_request *request, weft_kernel_plan
         at = weft_k_for(k, whole, hi, width, 0);
         body(c, self, weft_lane_range(at, lanes), lanes, weft_index_below(c, weft_lane_range(at, lanes), lanes, hi));
     } else {
-        k->threads = 256;
+        k->threads = k->capability->threads_max < 256 ? k->capability->threads_max : 256;
         k->grid = weft_dim_divide_ceil(table, count, (int64_t)lanes * k->threads);
         weft_kval id = weft_k_add(k, weft_k_mul(k, weft_k_block(k), weft_k_index(k, k->threads)), weft_k_thread(k));
         weft_kval at = weft_k_mul(k, id, width);

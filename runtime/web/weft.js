@@ -238,6 +238,8 @@ export class Model {
     this.temps = null; /* {key, memory}: of the last extents */
     this.scratch = [];
     this.busy = Promise.resolve();
+    this.lost = null; /* why the device is gone */
+    device.lost.then((info) => (this.lost = info.message || info.reason));
   }
 
   extent(text, values) {
@@ -394,9 +396,21 @@ export class Model {
 
   /* inputs: {name: {shape, data}}; returns {name: {dtype, shape, data: Uint8Array}}. Calls run one after the other. */
   run(inputs) {
-    const result = this.busy.then(() => this.runNow(inputs));
+    const result = this.busy.then(() => this.runUnlessLost(inputs));
     this.busy = result.catch(() => {});
     return result;
+  }
+
+  /* Whatever a lost device makes of a call, the loss is what is reported. */
+  async runUnlessLost(inputs) {
+    const lost = () => new Error(`the device was lost (${this.lost}): load the program again`);
+    if (this.lost !== null) throw lost();
+    try {
+      return await this.runNow(inputs);
+    } catch (error) {
+      await Promise.race([this.device.lost, new Promise((resolve) => setTimeout(resolve, 100))]);
+      throw this.lost === null ? error : lost();
+    }
   }
 
   async runNow(inputs) {
@@ -598,11 +612,18 @@ class Run {
   }
 }
 
+/* Runs on the processor: right, but slow. */
+const isSoftware = ({isFallbackAdapter, architecture, description}) =>
+  isFallbackAdapter || /swiftshader|llvmpipe|software|basic render/i.test(`${architecture} ${description}`);
+
 /* A device with the adapter's own limits; throws in words when there is none. */
 export async function openDevice() {
   if (!navigator.gpu) throw new Error('this browser has no WebGPU');
   const adapter = await navigator.gpu.requestAdapter();
   if (!adapter) throw new Error('this browser offers no WebGPU adapter');
+  const {vendor = '', architecture = '', description = '', isFallbackAdapter = adapter.isFallbackAdapter} = adapter.info ?? {};
+  if (isSoftware({isFallbackAdapter, architecture, description}))
+    console.warn(`WebGPU runs on ${[vendor, architecture, description].filter(Boolean).join(' ')}, an adapter in software: slow`);
   const requiredLimits = {};
   for (const name of ['maxStorageBufferBindingSize', 'maxBufferSize']) requiredLimits[name] = adapter.limits[name];
   return {adapter, device: await adapter.requestDevice({requiredLimits})};

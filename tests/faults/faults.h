@@ -40,6 +40,8 @@ extern const fault faults[]; /* the first changes nothing; ended by a row withou
 
 /* -- subject.c */
 void subject_make(weft_context *context, fault_model model, const weft_capability *capability, subject *out);
+/* false: a status, whose words go to why. */
+bool subject_try(weft_context *context, fault_model model, const weft_capability *capability, subject *out, char *why);
 void subject_drop(subject *s);
 typedef enum verdict { RIGHT, REFUSED, WRONG } verdict;
 /* The verifier's (REFUSED), then the simulator's word; why. exact: accesses behind the end of a buffer count. */
@@ -58,6 +60,9 @@ weft_status subject_generate(const subject *s, weft_code_image *out_image) WEFT_
 /* -- main.c: the fault at one place, before any device runs it; false in *out_more: there is no such place */
 verdict look(weft_context *context, const fault *f, int place, const weft_capability *capability, bool *out_more,
              char *why);
+
+/* -- adapters.c */
+TCase *case_adapters(void);
 
 /* -- chromium.c: every fault in one browser */
 void browser_check(weft_context *context, int *out_wrong, int *out_count);

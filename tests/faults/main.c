@@ -1,7 +1,7 @@
 /* Every fault of the list on every target: kernels of the target's own record in the verifier and the simulator, and on
    a device where there is one: Metal's is the fake of tests/metal, Vulkan's whatever the loader shows (lavapipe),
    AMD's an emulator or a card; WebGPU's is Chromium (chromium.c). `test-faults TARGET` runs one, `test-faults chromium`
-   the browser. */
+   the browser, `test-faults adapters` what may be wrong with devices. */
 #include "tests/faults/faults.h"
 
 #include <stdio.h>
@@ -120,7 +120,7 @@ END_TEST
 static int start_again(char **arguments) {
     char path[1000];
     const char *before = getenv("LD_LIBRARY_PATH");
-    snprintf(path, sizeof path, "%s%s%s", FAKE_METAL, before ? ":" : "", before ? before : "");
+    snprintf(path, sizeof path, "%s:%s%s%s", FAKE_METAL, FAKE_VULKAN, before ? ":" : "", before ? before : "");
     setenv("LD_LIBRARY_PATH", path, 1);
     setenv("WEFT_TEST_METAL", "1", 1);
     execv("/proc/self/exe", arguments);
@@ -140,6 +140,7 @@ int main(int count, char **arguments) {
         if (count < 2 || !strcmp(arguments[1], rows[i].target)) tcase_add_loop_test(tests, noticed, i, i + 1);
     if (count > 1 && !strcmp(arguments[1], "chromium")) tcase_add_test(tests, noticed_in_a_browser);
     suite_add_tcase(suite, tests);
+    if (count < 2 || !strcmp(arguments[1], "adapters")) suite_add_tcase(suite, case_adapters());
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);

@@ -62,7 +62,16 @@ static void make_input(subject *s, const weft_type *type) {
     s->inputs[s->input_count++] = tensor;
 }
 
-void subject_make(weft_context *context, fault_model model, const weft_capability *capability, subject *out) {
+static verdict take(weft_status status, verdict worst, char *why) {
+    if (!status) return RIGHT;
+    (void)weft_status_format(status, why, WORDS);
+    why[strcspn(why, "\n")] = '\0';
+    weft_status_release(status);
+    return worst;
+}
+
+static verdict make(weft_context *context, fault_model model, const weft_capability *capability, subject *out,
+                    char *why) {
     *out = (subject){.context = context, .capability = capability};
     weft_graph *g;
     assert_fine(weft_graph_create(context, "subject", &g));
@@ -78,17 +87,33 @@ void subject_make(weft_context *context, fault_model model, const weft_capabilit
     assert_fine(weft_pipeline_run(&pass, weft_pipeline_standard));
     weft_arena_init(context->allocator, &out->arena);
     weft_arena_init(context->allocator, &out->kernel_arena);
-    assert_fine(weft_lower(out->graph, capability, 1, &out->arena, &out->kernel_arena, &out->lowered));
+    return take(weft_lower(out->graph, capability, 1, &out->arena, &out->kernel_arena, &out->lowered), REFUSED, why);
+}
+
+static void drop(subject *s) {
+    for (int i = 0; i < s->input_count; i++) weft_tensor_release(s->inputs[i]);
+    weft_tensor_release(s->expected);
+    weft_arena_deinit(&s->kernel_arena);
+    weft_arena_deinit(&s->arena);
+    weft_graph_release(s->graph);
+}
+
+bool subject_try(weft_context *context, fault_model model, const weft_capability *capability, subject *out, char *why) {
+    if (make(context, model, capability, out, why) == RIGHT) return true;
+    drop(out);
+    return false;
+}
+
+void subject_make(weft_context *context, fault_model model, const weft_capability *capability, subject *out) {
+    char why[WORDS] = "";
+    verdict v = make(context, model, capability, out, why);
+    ck_assert_msg(v == RIGHT, "%s", why);
 }
 
 /* The program's table of extents goes with whoever owns the program. */
 void subject_drop(subject *s) {
-    for (int i = 0; i < s->input_count; i++) weft_tensor_release(s->inputs[i]);
-    weft_tensor_release(s->expected);
     weft_dim_table_release(s->lowered.program->dims);
-    weft_arena_deinit(&s->kernel_arena);
-    weft_arena_deinit(&s->arena);
-    weft_graph_release(s->graph);
+    drop(s);
 }
 
 const char *subject_compare(const subject *s, const float *result, char *why) {
@@ -100,14 +125,6 @@ const char *subject_compare(const subject *s, const float *result, char *why) {
         return why;
     }
     return NULL;
-}
-
-static verdict take(weft_status status, verdict worst, char *why) {
-    if (!status) return RIGHT;
-    (void)weft_status_format(status, why, WORDS);
-    why[strcspn(why, "\n")] = '\0';
-    weft_status_release(status);
-    return worst;
 }
 
 verdict subject_verify(const subject *s, char *why) {

@@ -184,6 +184,47 @@ START_TEST(page_reads_a_picture) {
 }
 END_TEST
 
+/* What a browser may lack or lose, and in which words the module and the page say so. */
+static const char *const said[] = {"this browser has no WebGPU", "this browser offers no WebGPU adapter",
+                                   "an adapter in software",     "the device was lost",
+                                   "load the program again",     "the same numbers",
+                                   "this device allows 64",      "WebGPU"};
+enum { SAID = sizeof said / sizeof *said };
+
+START_TEST(faults_are_said_in_words) {
+    char folder[] = "/tmp/weft-site-XXXXXX", file[64], answer[1000], *log;
+    web_list list = {0};
+    browser_case cases[SAID] = {0};
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    ck_assert_ptr_null(weft_context_create(NULL, &list.context));
+    web_list_fill(&list, false);
+    list.count = keep_matching(&list, "softmax f32 [3, 257]");
+    ck_assert_int_gt(list.count, 0);
+    web_case_prepare(&list.cases[0], &cases[0]);
+    ck_assert_ptr_null(weft_compile_web(list.cases[0].graph, NULL, folder));
+    browser_job job = {browser_find(), "faults.html", folder, CASE_SECONDS, CASE_SECONDS, SAID, cases};
+    bool finished = browser_run(&job, &log);
+    static const char *const names[] = {"index.html", "weft.js", "model.weft"};
+    for (int i = 0; i < 3; i++) {
+        snprintf(file, sizeof file, "%s/%s", folder, names[i]);
+        ck_assert_int_eq(remove(file), 0);
+    }
+    ck_assert_int_eq(remove(folder), 0);
+    ck_assert_msg(finished && !cases[0].error, "%s", cases[0].error ? cases[0].error : "no answer");
+    for (int i = 0; i < SAID; i++) {
+        ck_assert_ptr_nonnull(cases[i].result);
+        snprintf(answer, sizeof answer, "%.*s", (int)cases[i].result_bytes, (const char *)cases[i].result);
+        printf("  %s\n", answer);
+        ck_assert_msg(strstr(answer, said[i]) != NULL, "\"%s\" is not in: %s", said[i], answer);
+        free(cases[i].result);
+    }
+    free(cases[0].text), free(cases[0].data);
+    free(log);
+    web_list_clear(&list);
+    weft_context_release(list.context);
+}
+END_TEST
+
 int main(int count, char **arguments) {
     bool all = count > 1 && !strcmp(arguments[1], "browser"), few = count > 1 && !strcmp(arguments[1], "builders");
     if ((all || few) && !browser_find()) {
@@ -198,7 +239,7 @@ int main(int count, char **arguments) {
     else if (few)
         tcase_add_test(tests, builders_run_in_a_browser);
     if (few)
-        tcase_add_loop_test(tests, page_reads_a_picture, 0, 2);
+        tcase_add_loop_test(tests, page_reads_a_picture, 0, 2), tcase_add_test(tests, faults_are_said_in_words);
     else if (!all)
         tcase_add_test(tests, kernels_print);
     suite_add_tcase(suite, tests);

@@ -6,6 +6,9 @@
 
 #include "runtime/libraries.h"
 
+/* What kernels for vulkan1.2 may take: its record in base/capability.c. */
+enum { THREADS_LEAST = 256, SHARED_LEAST = 16 << 10 };
+
 weft_status weft_vulkan_status(vulkan_device *device, VkResult result, const char *what) {
     static const struct {
         VkResult result;
@@ -69,14 +72,26 @@ static weft_status choose_physical(vulkan_device *device) {
         return WEFT_STATUS(WEFT_NOT_FOUND, "there is no vulkan:%d: Vulkan shows %u devices", device->base.ordinal,
                            count);
     device->physical = devices[device->base.ordinal];
-    VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+    VkPhysicalDeviceMaintenance3Properties sizes = {.sType =
+                                                        VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES};
+    VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &sizes};
     device->api.GetPhysicalDeviceProperties2(device->physical, &properties);
     device->limits = properties.properties.limits;
+    device->allocation_limit = sizes.maxMemoryAllocationSize;
     (void)snprintf(device->name, sizeof device->name, "%.127s", properties.properties.deviceName);
     if (properties.properties.apiVersion < VK_API_VERSION_1_2)
         return WEFT_STATUS(WEFT_UNSUPPORTED, "%s speaks Vulkan %u.%u; 1.2 is needed", device->name,
                            VK_API_VERSION_MAJOR(properties.properties.apiVersion),
                            VK_API_VERSION_MINOR(properties.properties.apiVersion));
+    if (device->limits.maxComputeWorkGroupInvocations < THREADS_LEAST ||
+        device->limits.maxComputeSharedMemorySize < SHARED_LEAST)
+        return WEFT_STATUS(WEFT_UNSUPPORTED,
+                           "%s runs %u threads with %u bytes of shared memory; kernels take %d with %d", device->name,
+                           device->limits.maxComputeWorkGroupInvocations, device->limits.maxComputeSharedMemorySize,
+                           THREADS_LEAST, SHARED_LEAST);
+    if (properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU)
+        weft_context_log(device->base.context, WEFT_LOG_WARNING, "vulkan:%d is %s, a device in software: slow",
+                         device->base.ordinal, device->name);
     device->api.GetPhysicalDeviceMemoryProperties(device->physical, &device->memory);
     for (uint32_t i = 0; i < device->memory.memoryHeapCount; i++)
         if (device->memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)

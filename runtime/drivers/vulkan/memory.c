@@ -123,6 +123,9 @@ void weft_vulkan_trim(weft_device *base) {
 }
 
 static weft_status insert_block(vulkan_device *device, size_t size, size_t *out_at) {
+    if (device->allocation_limit && size > device->allocation_limit)
+        return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "one allocation of %s holds %llu bytes at most", device->name,
+                           (unsigned long long)device->allocation_limit);
     if (!WEFT_ARRAY_RESERVE(device->base.context->allocator, device->blocks, device->block_capacity,
                             device->block_count + 1))
         return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for the table of blocks");

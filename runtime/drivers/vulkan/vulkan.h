@@ -90,7 +90,8 @@ typedef struct vulkan_device {
     int64_t memory_bytes;
     VkPhysicalDeviceMemoryProperties memory;
     VkPhysicalDeviceLimits limits;
-    VkPipelineLayout layout; /* one push constant: the address of the arguments */
+    uint64_t allocation_limit; /* bytes of one allocation */
+    VkPipelineLayout layout;   /* one push constant: the address of the arguments */
     VkCommandPool pool;
     VkCommandBuffer commands;
     VkFence fence;
