@@ -10,8 +10,6 @@
    Accepts what attention_hopper.c accepts, with at least one query. Read next: attention_backward_hopper.h. */
 #include "codegen/builders/attention_backward_hopper.h"
 
-#include <math.h>
-
 #include "codegen/builders/attention_hopper.h"
 #include "codegen/tile/wgmma.h"
 
@@ -48,22 +46,43 @@ static bool heads_fill(const weft_build_request *request) {
     return heads * 100 >= (heads + processors - 1) / processors * processors * 85;
 }
 
+static weft_schedule schedule_of(int bm, int split, int way) {
+    return (weft_schedule){.builder = "attention-backward-hopper",
+                           .tile_m = bm,
+                           .tile_n = WEFT_BACKWARD_KEYS,
+                           .threads = WEFT_BACKWARD_THREADS,
+                           .stages = 2,
+                           .consumers = WEFT_BACKWARD_CONSUMERS,
+                           .cluster = 1,
+                           .split = split,
+                           .way = way};
+}
+
 static int propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {
     int width = weft_attention_width(weft_operand_type(find_node(request->fusion), 0)), count = 0;
     bool narrow = width == 64; /* wider sums of an owner would spill registers in every step */
+    weft_attention_forms forms;
+    weft_attention_forms_init(&forms, request, find_node(request->fusion), 6);
+    bool plain = weft_attention_plain(&forms);
+    int two = narrow            ? 128
+              : forms.left >= 0 ? 64
+                                : 80; /* queries of a step of the kernel of keys: as registers permit */
+    if (!plain) two = narrow ? 64 : 48;
+    const int rows[] = {[TWO_KERNELS] = two, [UNORDERED_SUMS] = 8192 / width, [OWNED_SUMS] = 8192 / width};
     bool fill = narrow && heads_fill(request), relaxed = request->capability->relax_order;
     /* what a compile takes without and with the permission, then the others */
     int fixed = fill ? OWNED_SUMS : TWO_KERNELS, fastest = fill ? OWNED_SUMS : UNORDERED_SUMS;
     const int ways[] = {relaxed ? fastest : fixed, relaxed ? fixed : fastest, TWO_KERNELS, UNORDERED_SUMS, OWNED_SUMS};
+    /* measured on an H200: turns fill the tensor cores where a step's exponentials take as long as its products */
+    const int way[] = {[TWO_KERNELS] = narrow ? WEFT_BACKWARD_TURNS_ALL : WEFT_BACKWARD_SEPARATE,
+                       [UNORDERED_SUMS] = narrow ? WEFT_BACKWARD_TURNS_ALL | WEFT_BACKWARD_TWO_KEYS : 0,
+                       [OWNED_SUMS] = WEFT_BACKWARD_TWO_KEYS};
+    if (!plain) { /* no registers for sums beside a mask */
+        if (capacity > 0) out_schedules[0] = schedule_of(two, TWO_KERNELS, way[TWO_KERNELS]);
+        return capacity > 0;
+    }
     for (int i = 0; i < (narrow ? 5 : 4) && count < capacity; i++)
-        out_schedules[count++] = (weft_schedule){.builder = "attention-backward-hopper",
-                                                 .tile_m = ways[i] == TWO_KERNELS && width == 128 ? 80 : 8192 / width,
-                                                 .tile_n = WEFT_BACKWARD_KEYS,
-                                                 .threads = WEFT_BACKWARD_THREADS,
-                                                 .stages = 2,
-                                                 .consumers = WEFT_BACKWARD_CONSUMERS,
-                                                 .cluster = 1,
-                                                 .split = ways[i]};
+        out_schedules[count++] = schedule_of(rows[ways[i]], ways[i], way[ways[i]]);
     return count;
 }
 
@@ -172,10 +191,14 @@ void weft_backward_send(weft_backward *b, weft_kval map, weft_kval memory, weft_
 
 /* -- the plan */
 
-static weft_status add_kernel(weft_backward *b, int launch, const char *suffix, void (*emit)(weft_backward *b)) {
+/* scores: the kernel computes them, so it may read the mask. */
+static weft_status add_kernel(weft_backward *b, int launch, const char *suffix, bool scores,
+                              void (*emit)(weft_backward *b)) {
     b->k = weft_plan_kernel(b->request, suffix);
     if (!b->k) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "building %s", b->request->name);
+    if (scores) WEFT_TRY(weft_attention_forms_declare(&b->forms, b->k), "building %s", b->request->name);
     emit(b);
+    if (scores) WEFT_TRY(weft_index_finish(&b->forms.index), "building %s", b->request->name);
     return weft_plan_set(b->request, b->plan, launch, b->k);
 }
 
@@ -193,7 +216,6 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
     const weft_node *node = find_node(request->fusion);
     const weft_type *q = weft_operand_type(node, WEFT_BACKWARD_Q), *keys = weft_operand_type(node, WEFT_BACKWARD_K);
     weft_dim_table *dims = request->graph->dims;
-    double scale = weft_node_float(node, WEFT_ATTR_scale, 0);
     weft_backward b = {.request = request,
                        .node = node,
                        .plan = out_plan,
@@ -206,35 +228,39 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
                        .columns = (int)q->dims[3],
                        .bm = request->schedule->tile_m,
                        .way = request->schedule->way,
-                       .causal = weft_node_int(node, WEFT_ATTR_causal, 0) != 0,
                        .sums = request->schedule->split != TWO_KERNELS,
                        .owned = request->schedule->split == OWNED_SUMS};
-    if ((b.bm != 8192 / b.width && (b.sums || b.width != 128 || b.bm % 16 || b.bm < 64 || b.bm > 80)) ||
+    if ((b.bm != 8192 / b.width && (b.sums || b.bm % 16 || b.bm < 48 || b.bm > 80)) ||
         request->schedule->tile_n != WEFT_BACKWARD_KEYS || request->schedule->stages != 2)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-backward-hopper: schedule %dx%d",
                            request->schedule->tile_m, request->schedule->tile_n);
-    if ((b.way & WEFT_BACKWARD_TWO_KEYS && b.width != 64) || (b.way & WEFT_BACKWARD_PLAIN_STATISTICS && !b.sums))
+    if ((b.way & WEFT_BACKWARD_TWO_KEYS && b.width != 64) || (b.way & WEFT_BACKWARD_PLAIN_STATISTICS && !b.sums) ||
+        (b.way & WEFT_BACKWARD_SEPARATE && b.sums))
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-backward-hopper: way %d", b.way);
     if (b.owned && b.width != 64)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-backward-hopper: owned sums of %d columns", b.width);
-    b.scale = scale == 0 ? 1 / sqrt((double)b.columns) : scale;
+    weft_attention_forms_init(&b.forms, request, node, 6);
+    b.scale = b.forms.scale, b.causal = b.forms.right >= 0;
     b.tiles = weft_dim_divide_ceil(dims, b.queries, b.bm);
     b.rows = weft_dim_multiply(dims, b.tiles, b.bm);
     if (!weft_dim_divide_exact(dims, q->dims[1], keys->dims[1], &b.group))
         return WEFT_STATUS(WEFT_INTERNAL, "attention-backward-hopper: heads");
-    WEFT_TRY(weft_plan_init(request, b.sums && !b.owned ? 3 : 2, b.sums ? WEFT_BACKWARD_TEMPS : WEFT_BACKWARD_SUMS,
-                            out_plan),
+    bool separate = b.way & WEFT_BACKWARD_SEPARATE;
+    WEFT_TRY(weft_plan_init(request, (b.sums && !b.owned) || separate ? 3 : 2,
+                            b.sums ? WEFT_BACKWARD_TEMPS : WEFT_BACKWARD_SUMS, out_plan),
              "building %s", request->name);
     out_plan->maps = weft_arena_allocate_array(request->arena, MAPS_MAX, sizeof *out_plan->maps);
     if (!out_plan->maps) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "building %s", request->name);
     make_temps(&b);
     if (!b.sums) {
-        WEFT_TRY(add_kernel(&b, 0, "_queries", weft_backward_queries), "building %s", request->name);
-        return add_kernel(&b, 1, "_keys", weft_backward_keys);
+        if (separate)
+            WEFT_TRY(add_kernel(&b, 0, "_prepare", false, weft_backward_prepare), "building %s", request->name);
+        WEFT_TRY(add_kernel(&b, separate, "_queries", true, weft_backward_queries), "building %s", request->name);
+        return add_kernel(&b, separate + 1, "_keys", true, weft_backward_keys);
     }
-    WEFT_TRY(add_kernel(&b, 0, "_prepare", weft_backward_prepare), "building %s", request->name);
-    WEFT_TRY(add_kernel(&b, 1, "_keys", weft_backward_keys), "building %s", request->name);
-    return b.owned ? NULL : add_kernel(&b, 2, "_finish", weft_backward_finish);
+    WEFT_TRY(add_kernel(&b, 0, "_prepare", false, weft_backward_prepare), "building %s", request->name);
+    WEFT_TRY(add_kernel(&b, 1, "_keys", true, weft_backward_keys), "building %s", request->name);
+    return b.owned ? NULL : add_kernel(&b, 2, "_finish", false, weft_backward_finish);
 }
 
 extern const weft_builder weft_builder_attention_backward_hopper;

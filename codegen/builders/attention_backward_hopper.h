@@ -7,6 +7,7 @@
 #ifndef WEFT_CODEGEN_BUILDERS_ATTENTION_BACKWARD_HOPPER_H
 #define WEFT_CODEGEN_BUILDERS_ATTENTION_BACKWARD_HOPPER_H
 
+#include "codegen/builders/attention_score.h"
 #include "codegen/builders/plan.h"
 #include "codegen/kernel/matrix.h"
 #include "codegen/tile/spell.h"
@@ -19,7 +20,7 @@ enum {
     WEFT_BACKWARD_THREADS = 384,
     WEFT_BACKWARD_GIVE = 24, /* registers a thread of the producer keeps, and a consumer has */
     WEFT_BACKWARD_TAKE = 240,
-    WEFT_BACKWARD_GIVE_64 = 40, /* the same for D = 64, where the producer's addresses need more */
+    WEFT_BACKWARD_GIVE_64 = 40, /* the same where the producer's addresses need more, as with D = 64 */
     WEFT_BACKWARD_TAKE_64 = 232
 };
 
@@ -31,7 +32,9 @@ enum {
     WEFT_BACKWARD_TURNS_ALL = 2,
     WEFT_BACKWARD_TWO_KEYS = 4,
     WEFT_BACKWARD_PLAIN_STATISTICS = 8, /* padded statistics as one row */
-    WEFT_BACKWARD_EARLY_DV = 16         /* dV is issued before dS is made */
+    WEFT_BACKWARD_EARLY_DV = 16,        /* dV is issued before dS is made */
+    WEFT_BACKWARD_TURNS_QUERIES = 32,   /* the kernel of queries: turns for all products */
+    WEFT_BACKWARD_SEPARATE = 64 /* two kernels: statistics come from "prepare", not from the kernel of queries */
 };
 
 /* Operands and results of attention_backward. */
@@ -50,10 +53,11 @@ typedef struct weft_backward {
     weft_dim tiles, rows;                            /* of bm queries of a head; rows = bm * tiles */
     int width, columns; /* columns: D; width: 64 or 128 columns that a tile has, zeros past D */
     int bm, way;
-    bool causal;
+    bool causal;  /* later queries see more keys */
     bool sums;    /* dQ is added up by the kernel of keys */
     bool owned;   /* by one block for each key head, so in a fixed order; its last addition is the result */
     double scale; /* of scores */
+    weft_attention_forms forms;
 } weft_backward;
 
 /* -- arguments of the kernel under construction. Maps name their memory by its number among the buffers. */
@@ -93,12 +97,12 @@ static inline int weft_backward_halves(const weft_backward *b) { return b->width
 static inline int64_t weft_backward_unit(const weft_backward *b, int n) {
     return weft_async_unit(n, b->dtype == WEFT_F16 ? WEFT_ASYNC_F16 : WEFT_ASYNC_BF16, 0);
 }
-static inline int weft_backward_give(const weft_backward *b) {
-    return b->width == 64 ? WEFT_BACKWARD_GIVE_64 : WEFT_BACKWARD_GIVE;
+/* The producer's addresses need more where it knows heads, and the consumers have it to spare. */
+static inline bool weft_backward_gives_less(const weft_backward *b) {
+    return b->width == 64 || !weft_attention_plain(&b->forms);
 }
-static inline int weft_backward_take(const weft_backward *b) {
-    return b->width == 64 ? WEFT_BACKWARD_TAKE_64 : WEFT_BACKWARD_TAKE;
-}
+static inline int weft_backward_give(bool less) { return less ? WEFT_BACKWARD_GIVE_64 : WEFT_BACKWARD_GIVE; }
+static inline int weft_backward_take(bool less) { return less ? WEFT_BACKWARD_TAKE_64 : WEFT_BACKWARD_TAKE; }
 /* Key or query blocks whose heads share the L2 cache: as many heads side by side as fit. */
 weft_kval weft_backward_together(weft_backward *b, weft_dim heads, weft_dim bytes_each);
 

@@ -17,8 +17,8 @@
 
 #include <math.h>
 
-enum { STAGES = 2, STEP_WORDS = 4, STEPS = 4 };
-enum { STEP_QUERY, STEP_FLAGS, STEP_ROW, STEP_LINE };
+enum { STAGES = 2, STEPS = 4 };
+enum { STEP_QUERY, STEP_FLAGS, STEP_ROW, STEP_LINE, STEP_HEAD };
 enum { FLAG_MASKED = 1, FLAG_FIRST = 2, FLAG_LAST = 4 }; /* first, last: block of keys that adds to these queries */
 enum { TILE_STEPS, TILE_KEY, TILE_HEAD, TILE_ZERO };
 enum { DS_WRITTEN = 1, DS_READ = 5, OWN_THREADS = 9, TURN = 11 };
@@ -32,6 +32,7 @@ typedef struct key_kernel {
     weft_kval t, s, key_heads, group, tiles_q, together; /* lengths */
     weft_kval last_block;                                /* of keys; the producer's */
     int kv_bytes, kv_box, kv_buffers, q_bytes, q_box, ds_bytes, out_bytes;
+    int words;      /* of a step or tile record: 4, or 8 where masks need the head */
     int statistics; /* f32 of a stage: bm, and what keeps stages at multiples of 128 bytes */
 } key_kernel;
 
@@ -40,11 +41,11 @@ static void named(const key_kernel *e, weft_kop op, weft_kval id, int threads) {
 }
 /* Word of a step or tile record. */
 static weft_kval word(const key_kernel *e, weft_kval memory, weft_kval record, int field) {
-    return weft_k_load(e->k, memory, weft_k_plus(e->k, weft_k_times(e->k, record, STEP_WORDS), field), 1, WEFT_KNONE,
+    return weft_k_load(e->k, memory, weft_k_plus(e->k, weft_k_times(e->k, record, e->words), field), 1, WEFT_KNONE,
                        WEFT_KNONE);
 }
 static void set_word(const key_kernel *e, weft_kval memory, weft_kval record, int field, weft_kval value) {
-    weft_k_store(e->k, memory, weft_k_plus(e->k, weft_k_times(e->k, record, STEP_WORDS), field), WEFT_KNONE, value);
+    weft_k_store(e->k, memory, weft_k_plus(e->k, weft_k_times(e->k, record, e->words), field), WEFT_KNONE, value);
 }
 /* Parity of use n / 2 of a barrier that is used every other step. */
 static weft_kval parity_of(const key_kernel *e, weft_kval n) {
@@ -65,8 +66,9 @@ static weft_kval kv_parity(const key_kernel *e, weft_kval n) {
 /* -- producer */
 
 typedef struct key_tile {
-    weft_kval block, key, head, first, count,
-        shift; /* first key; key head; first and number of query tiles; start among them */
+    weft_kval block, key, head;  /* first key; key head */
+    weft_kval first, end, count; /* tiles of queries */
+    weft_kval shift;             /* start among them */
 } key_tile;
 
 static key_tile of_block(const key_kernel *e, weft_kval block, weft_kval head, weft_kval blocks) {
@@ -77,16 +79,24 @@ static key_tile of_block(const key_kernel *e, weft_kval block, weft_kval head, w
                      .head = head,
                      .first = weft_k_index(e->k, 0),
                      .shift = weft_k_index(e->k, 0)};
-    if (b->causal) {
-        weft_kval seen = weft_k_sub(k, tile.key, weft_k_sub(k, e->s, e->t));
-        tile.first = weft_k_div(k, weft_k_max(k, weft_k_index(e->k, 0), seen), weft_k_index(e->k, b->bm));
-        /* an owner's first block starts the sums of all queries, also of those that see no key */
-        if (b->owned)
-            tile.first =
-                weft_k_select(k, weft_k_eq(k, block, weft_k_index(e->k, 0)), weft_k_index(e->k, 0), tile.first);
+    weft_kval zero = weft_k_index(k, 0), bm = weft_k_index(k, b->bm), offset = weft_k_sub(k, e->s, e->t);
+    tile.end = e->tiles_q;
+    /* an owner's first block starts the sums of all queries, also of those that see no key */
+    weft_kval all = b->owned ? weft_k_eq(k, block, zero) : WEFT_KNONE;
+    if (b->forms.right >= 0) { /* the first query that sees the first key */
+        weft_kval query = weft_k_plus(k, weft_k_sub(k, tile.key, offset), -b->forms.right);
+        tile.first = weft_k_div(k, weft_k_max(k, zero, query), bm);
+        if (b->owned) tile.first = weft_k_select(k, all, zero, tile.first);
     }
-    tile.count = weft_k_sub(k, e->tiles_q, tile.first);
-    if (!b->causal && !b->owned) tile.shift = weft_k_div(k, weft_k_mul(k, block, tile.count), blocks);
+    if (b->forms.left >= 0) { /* the last query that sees the last key; a block that nobody sees takes a step too */
+        weft_kval query = weft_k_sub(k, weft_k_plus(k, tile.key, WEFT_BACKWARD_KEYS - 1 + b->forms.left), offset);
+        query = weft_k_plus(k, weft_k_div(k, weft_k_max(k, zero, query), bm), 1);
+        tile.end = weft_k_min(k, tile.end, query);
+        if (b->owned) tile.end = weft_k_select(k, all, e->tiles_q, tile.end);
+    }
+    tile.count = weft_k_sub(k, tile.end, tile.first);
+    if (!weft_attention_windowed(&b->forms) && !b->owned)
+        tile.shift = weft_k_div(k, weft_k_mul(k, block, tile.count), blocks);
     return tile;
 }
 
@@ -118,9 +128,13 @@ static void produce_step(const key_kernel *e, const key_tile *tile, weft_kval n,
               parity = other(e, parity_of(e, n)), record = weft_k_bits(e->k, n, STEPS - 1);
     weft_mbarrier_wait(k, e->q_empty, slot, parity);
     weft_kval end = weft_k_plus(e->k, tile->key, WEFT_BACKWARD_KEYS), masked = weft_k_lt(k, e->s, end);
-    if (b->causal) {
-        weft_kval last = weft_k_add(k, q0, weft_k_sub(k, e->s, e->t)); /* the last key that the first query sees */
-        masked = weft_k_binary(k, WEFT_K_or, masked, weft_k_lt(k, last, weft_k_plus(e->k, end, -1)));
+    if (b->forms.right >= 0) { /* the last key that the first query sees */
+        weft_kval last = weft_k_plus(k, weft_k_add(k, q0, weft_k_sub(k, e->s, e->t)), b->forms.right);
+        masked = weft_k_or(k, masked, weft_k_lt(k, last, weft_k_plus(k, end, -1)));
+    }
+    if (b->forms.left >= 0) { /* the first key that the last query sees */
+        weft_kval first = weft_k_plus(k, weft_k_add(k, q0, weft_k_sub(k, e->s, e->t)), b->bm - 1 - b->forms.left);
+        masked = weft_k_or(k, masked, weft_k_lt(k, tile->key, first));
     }
     set_word(e, e->steps, record, STEP_QUERY, q0);
     weft_kval flags = weft_k_select(k, masked, weft_k_index(e->k, FLAG_MASKED), weft_k_index(e->k, 0));
@@ -132,10 +146,9 @@ static void produce_step(const key_kernel *e, const key_tile *tile, weft_kval n,
     if (b->owned) {
         weft_kval final = e->last_block, first = weft_k_eq(k, tile->block, weft_k_index(e->k, 0));
         if (b->causal) { /* the last block that some query of the tile sees */
-            weft_kval key = weft_k_add(k, weft_k_plus(e->k, q0, b->bm - 1), weft_k_sub(k, e->s, e->t));
-            final = weft_k_min(
-                k, final,
-                weft_k_div(k, weft_k_max(k, weft_k_index(e->k, 0), key), weft_k_index(e->k, WEFT_BACKWARD_KEYS)));
+            weft_kval key = weft_k_plus(k, weft_k_add(k, q0, weft_k_sub(k, e->s, e->t)), b->bm - 1 + b->forms.right);
+            key = weft_k_max(k, weft_k_index(k, 0), key);
+            final = weft_k_min(k, final, weft_k_div(k, key, weft_k_index(k, WEFT_BACKWARD_KEYS)));
         }
         flags = weft_k_add(k, flags, weft_k_select(k, first, weft_k_index(e->k, FLAG_FIRST), weft_k_index(e->k, 0)));
         weft_kval last = weft_k_eq(k, tile->block, final);
@@ -143,6 +156,7 @@ static void produce_step(const key_kernel *e, const key_tile *tile, weft_kval n,
         set_word(e, e->steps, record, STEP_LINE, weft_k_add(k, weft_k_mul(k, head, e->t), q0));
     }
     set_word(e, e->steps, record, STEP_FLAGS, flags);
+    if (b->forms.mask) set_word(e, e->steps, record, STEP_HEAD, head);
     load_rows(e, e->q_memory, e->map_q, e->lse_memory, e->map_lse, e->q_full, slot, q0, head, row);
     weft_mbarrier_wait(k, e->do_empty, slot, parity);
     load_rows(e, e->do_memory, e->map_do, e->delta_memory, e->map_delta, e->do_full, slot, q0, head, row);
@@ -203,7 +217,7 @@ static void emit_producer(key_kernel *e) {
     weft_kval from = weft_k_get(k, steps), n = weft_k_for(k, from, weft_k_add(k, from, count), one, 0);
     produce_step(e, &tile, n, weft_k_get(k, query_tile), weft_k_get(k, head));
     weft_kval next = weft_k_add(k, weft_k_get(k, query_tile), one);
-    next = weft_k_select(k, weft_k_eq(k, next, e->tiles_q), tile.first, next);
+    next = weft_k_select(k, weft_k_eq(k, next, tile.end), tile.first, next);
     weft_k_set(k, query_tile, next);
     weft_kval again = weft_k_eq(k, next, start);
     weft_k_set(k, head, weft_k_add(k, weft_k_get(k, head), weft_k_select(k, again, one, zero)));
@@ -247,47 +261,103 @@ static weft_kval statistics(const consumer *c, weft_kval memory, weft_kval slot,
 }
 
 /* Register r of a lane: key lane / 4 + 8 (r / 2 % 2), query 8 (r / 4) + 2 (lane % 4) + r % 2. */
+typedef struct places {
+    weft_kval head, query, key; /* of register 0; head: only with a mask */
+    weft_kval from[2],
+        end[2]; /* registers of queries outside of from ... end - 1 are hidden; WEFT_KNONE: no such limit */
+} places;
+
+static places places_of(const consumer *c, weft_kval record) {
+    const key_kernel *e = c->e;
+    const weft_attention_forms *forms = &e->b->forms;
+    weft_kernel *k = c->k;
+    places at = {.head = WEFT_KNONE};
+    weft_kval lane = weft_attention_plain(forms) ? c->at.lane : late_lane(c); /* a mask's addresses follow from it */
+    weft_kval row = weft_k_add(k, weft_k_times(k, c->at.number, WEFT_BACKWARD_ROWS),
+                               weft_k_add(k, weft_k_times(k, c->at.warp, 16), weft_k_div(k, lane, weft_k_index(k, 4))));
+    at.key = weft_k_add(k, word(e, e->tiles, c->phase, TILE_KEY), row);
+    at.query = weft_k_add(k, word(e, e->steps, record, STEP_QUERY), weft_k_times(k, weft_k_bits(k, lane, 3), 2));
+    if (forms->mask) at.head = word(e, e->steps, record, STEP_HEAD);
+    weft_kval position = weft_k_add(k, at.query, forms->offset);
+    for (int h = 0; h < 2; h++) {
+        weft_kval key = weft_k_plus(k, at.key, 8 * h);
+        weft_kval low =
+            forms->right >= 0 ? weft_k_sub(k, weft_k_plus(k, key, -forms->right), position) : weft_k_index(k, 0);
+        at.from[h] = weft_k_select(k, weft_k_le(k, e->s, key), weft_k_index(k, 1 << 30), low);
+        at.end[h] = WEFT_KNONE;
+        if (forms->left >= 0) at.end[h] = weft_k_plus(k, weft_k_sub(k, key, position), forms->left + 1);
+        if (weft_attention_plain(forms)) continue;
+        /* a mask's exponential may be any number at queries past the last */
+        weft_kval rest = weft_k_sub(k, e->t, at.query);
+        at.end[h] = at.end[h] == WEFT_KNONE ? rest : weft_k_min(k, at.end[h], rest);
+    }
+    return at;
+}
+
+/* -inf where register r of queries is hidden. */
+static weft_kval hide(const consumer *c, const places *at, int r, weft_kval x) {
+    weft_kernel *k = c->k;
+    int h = r / 2 % 2;
+    weft_kval column = weft_k_index(k, 8 * (r / 4) + r % 2), hidden = weft_k_lt(k, column, at->from[h]);
+    if (at->end[h] != WEFT_KNONE) hidden = weft_k_or(k, hidden, weft_k_le(k, at->end[h], column));
+    return weft_k_select(k, hidden, weft_k_f32(k, -INFINITY), x);
+}
+
+/* Plain scores: only steps whose producer says so have something to hide. */
 static void mask(const consumer *c, weft_kval s, weft_kval record) {
     const key_kernel *e = c->e;
-    const weft_backward *b = e->b;
     weft_kernel *k = c->k;
     weft_kval flags = word(e, e->steps, record, STEP_FLAGS);
-    weft_k_if(k, weft_k_ne(k, weft_k_bits(e->k, flags, FLAG_MASKED), weft_k_index(e->k, 0)));
-    weft_kval row =
-        weft_k_add(k, weft_k_times(e->k, c->at.number, WEFT_BACKWARD_ROWS),
-                   weft_k_add(k, weft_k_times(e->k, c->at.warp, 16), weft_k_div(k, c->at.lane, weft_k_index(e->k, 4))));
-    weft_kval key = weft_k_add(k, word(e, e->tiles, c->phase, TILE_KEY), row);
-    weft_kval query =
-        weft_k_add(k, word(e, e->steps, record, STEP_QUERY), weft_k_times(e->k, weft_k_bits(e->k, c->at.lane, 3), 2));
-    query = weft_k_add(k, query, weft_k_sub(k, e->s, e->t));
-    for (int h = 0; h < 2; h++) { /* queries below `low` do not see the key */
-        weft_kval own = weft_k_plus(e->k, key, 8 * h),
-                  low = b->causal ? weft_k_sub(k, own, query) : weft_k_index(e->k, 0);
-        low = weft_k_select(k, weft_k_le(k, e->s, own), weft_k_index(e->k, 1 << 30), low);
-        for (int j = 0; j < b->bm / 4; j++) {
+    weft_k_if(k, weft_k_ne(k, weft_k_bits(k, flags, FLAG_MASKED), weft_k_index(k, 0)));
+    places at = places_of(c, record);
+    for (int h = 0; h < 2; h++)
+        for (int j = 0; j < e->b->bm / 4; j++) {
             int r = j / 2 * 4 + 2 * h + j % 2;
-            weft_kval hidden = weft_k_lt(k, weft_k_index(e->k, 8 * (j / 2) + j % 2), low);
-            weft_k_set_reg(c->k, s, r, weft_k_select(k, hidden, weft_k_f32(c->k, -INFINITY), weft_k_reg(c->k, s, r)));
+            weft_k_set_reg(k, s, r, hide(c, &at, r, weft_k_reg(k, s, r)));
         }
-    }
     weft_k_end(k);
 }
 
-static void make_weights(const consumer *c, weft_kval s, weft_kval p, weft_kval slot) {
-    const weft_backward *b = c->e->b;
+/* Weights from scores, packed: into p, or, with a cap, P and P times the slope of the cap in turn into the registers of
+   the scores: beside dP there is no room for both. */
+static void make_weights(const consumer *c, weft_kval s, weft_kval p, weft_kval slot, weft_kval record) {
+    weft_backward *b = c->e->b;
     weft_kernel *k = c->k;
-    weft_kval scale = weft_k_f32(c->k, b->scale * 1.4426950408889634);
+    weft_kval scale = weft_k_f32(k, weft_attention_factor(&b->forms));
+    bool plain = weft_attention_plain(&b->forms);
+    size_t mark = weft_index_mark(&b->forms.index);
+    places at = {.head = WEFT_KNONE};
+    if (plain)
+        mask(c, s, record);
+    else
+        at = places_of(c, record);
     for (int j = 0; j < b->bm / 8; j++) {
-        weft_kval l = statistics(c, c->e->lse_memory, slot, j);
+        weft_kval l = statistics(c, c->e->lse_memory, slot, j), weight[4], slope[4];
         for (int i = 0; i < 4; i++) {
-            weft_kval shift = weft_k_unary(k, WEFT_K_neg, weft_k_extract(k, l, i % 2));
-            weft_kval x = weft_k_fma(k, weft_k_reg(c->k, s, 4 * j + i), scale, shift);
-            weft_k_set_reg(c->k, s, 4 * j + i, weft_k_unary(k, WEFT_K_exp2_fast, x));
+            int r = 4 * j + i;
+            weft_kval shift = weft_k_unary(k, WEFT_K_neg, weft_k_extract(k, l, i % 2)), x = weft_k_reg(k, s, r);
+            slope[i] = WEFT_KNONE;
+            if (!plain) {
+                x = weft_attention_form_score(&b->forms, x, at.head, weft_k_plus(k, at.query, 8 * j + i % 2),
+                                              weft_k_plus(k, at.key, 8 * (i / 2)), &slope[i]);
+                x = hide(c, &at, r, x);
+            }
+            weight[i] = weft_k_unary(k, WEFT_K_exp2_fast, weft_k_fma(k, x, scale, shift));
+            weft_k_set_reg(k, s, r, weight[i]);
+        }
+        if (slope[0] == WEFT_KNONE) continue;
+        for (int h = 0; h < 2; h++) {
+            weft_kval x = weft_k_mul(k, weight[2 * h], slope[2 * h]),
+                      y = weft_k_mul(k, weight[2 * h + 1], slope[2 * h + 1]);
+            weft_kval pair = weft_wgmma_pack(k, weight[2 * h], weight[2 * h + 1], b->dtype);
+            weft_k_set_reg(k, s, 4 * j + 2 * h, weft_k_bitcast(k, pair, WEFT_F32));
+            weft_k_set_reg(k, s, 4 * j + 2 * h + 1, weft_k_bitcast(k, weft_wgmma_pack(k, x, y, b->dtype), WEFT_F32));
         }
     }
+    weft_index_release(&b->forms.index, mark);
+    if (b->forms.cap > 0) return;
     for (int i = 0; i < b->bm / 4; i++)
-        weft_k_set_reg(c->k, p, i,
-                       weft_wgmma_pack(k, weft_k_reg(c->k, s, 2 * i), weft_k_reg(c->k, s, 2 * i + 1), b->dtype));
+        weft_k_set_reg(k, p, i, weft_wgmma_pack(k, weft_k_reg(k, s, 2 * i), weft_k_reg(k, s, 2 * i + 1), b->dtype));
 }
 
 static weft_kval half_of(const consumer *c, weft_kval packed, int half) {
@@ -295,15 +365,18 @@ static weft_kval half_of(const consumer *c, weft_kval packed, int half) {
                             c->e->b->dtype | (int64_t)half << 8, 0);
 }
 
-/* From the packed P: its f32 copy would cost the registers that dQ needs. */
-static void make_slopes(const consumer *c, weft_kval p, weft_kval dp, weft_kval ds, weft_kval slot) {
+/* From the packed P: its f32 copy would cost the registers that dQ needs. With a cap both lie in s: make_weights. */
+static void make_slopes(const consumer *c, weft_kval s, weft_kval p, weft_kval dp, weft_kval ds, weft_kval slot) {
     const weft_backward *b = c->e->b;
     weft_kernel *k = c->k;
+    bool capped = b->forms.cap > 0;
     for (int j = 0; j < b->bm / 8; j++) {
         weft_kval delta = statistics(c, c->e->delta_memory, slot, j);
         for (int h = 0; h < 2; h++) {
             int at = j / 2 * 4 + j % 2 * 2 + h;
-            weft_kval weight = weft_k_reg(c->k, p, at), x[2];
+            weft_kval weight =
+                          capped ? weft_k_bitcast(k, weft_k_reg(k, s, 2 * at + 1), WEFT_U32) : weft_k_reg(k, p, at),
+                      x[2];
             for (int i = 0; i < 2; i++) {
                 weft_kval slope = weft_k_sub(k, weft_k_reg(c->k, dp, 4 * j + 2 * h + i), weft_k_extract(k, delta, i));
                 x[i] = weft_k_mul(k, half_of(c, weight, i), slope);
@@ -311,6 +384,8 @@ static void make_slopes(const consumer *c, weft_kval p, weft_kval dp, weft_kval 
             weft_k_set_reg(c->k, ds, at, weft_wgmma_pack(k, x[0], x[1], b->dtype));
         }
     }
+    for (int i = 0; capped && i < b->bm / 4; i++)
+        weft_k_set_reg(k, p, i, weft_k_bitcast(k, weft_k_reg(k, s, 2 * i), WEFT_U32));
 }
 
 /* dS^T as [keys, queries] for both consumers to read. */
@@ -455,25 +530,24 @@ static void emit_step(const consumer *c, weft_kval n, bool first) {
     weft_kval q = weft_wgmma_operand(k, e->q_memory, q_at, 16), g = weft_wgmma_operand(k, e->do_memory, q_at, 16);
     int64_t inner = weft_backward_unit(b, b->bm), outer = weft_backward_unit(b, b->width);
     bool scores = b->way & WEFT_BACKWARD_TURNS_SCORES, all = b->way & WEFT_BACKWARD_TURNS_ALL,
-         early = b->way & WEFT_BACKWARD_EARLY_DV;
+         early = b->way & WEFT_BACKWARD_EARLY_DV && b->forms.cap == 0; /* P lies in s until then */
+    bool late = !weft_attention_plain(&b->forms); /* dP after the weights: masks need its registers */
     weft_mbarrier_wait(k, e->q_full, slot, parity);
     if (scores || (all && first)) take_turn(c);
-    weft_k_event(e->k, WEFT_K_mma_fence, 0);
+    weft_k_event(k, WEFT_K_mma_fence, 0);
     weft_wgmma_inner(k, inner, b->width, s, c->k_rows, e->kv_box, q, e->q_box);
     weft_mbarrier_wait(k, e->do_full, slot, parity);
-    weft_k_event(e->k, WEFT_K_mma_fence, 0); /* again: a spin loop ended the block in which the first fence counts */
-    weft_wgmma_inner(k, inner, b->width, dp, c->v_rows, e->kv_box, g, e->q_box);
+    weft_k_event(k, WEFT_K_mma_fence, 0); /* again: a spin loop ended the block in which the first fence counts */
+    if (!late) weft_wgmma_inner(k, inner, b->width, dp, c->v_rows, e->kv_box, g, e->q_box);
     if (scores || all) pass_turn(c);
-    weft_mma_wait_for(c->k, 1, &s, 1);
-    mask(c, s, weft_k_bits(e->k, n, STEPS - 1));
-    make_weights(c, s, p, slot);
+    weft_mma_wait_for(k, 1, &s, late ? 0 : 1);
+    make_weights(c, s, p, slot, weft_k_bits(k, n, STEPS - 1));
     weft_kval do_rows = weft_wgmma_operand(k, e->do_memory, q_at, e->q_box);
-    if (early) {
-        weft_k_event(e->k, WEFT_K_mma_fence, 0);
-        weft_wgmma_outer(k, outer, b->bm, c->dv, p, do_rows, first);
-    }
+    if (late || early) weft_k_event(k, WEFT_K_mma_fence, 0);
+    if (late) weft_wgmma_inner(k, inner, b->width, dp, c->v_rows, e->kv_box, g, e->q_box);
+    if (early) weft_wgmma_outer(k, outer, b->bm, c->dv, p, do_rows, first);
     weft_mma_wait_for(c->k, 1, &dp, early);
-    make_slopes(c, p, dp, ds, slot);
+    make_slopes(c, s, p, dp, ds, slot);
     if (b->sums) share_slopes(c, ds, slot, first);
     if (all) take_turn(c);
     weft_k_event(e->k, WEFT_K_mma_fence, 0);
@@ -626,8 +700,8 @@ static void make_memory(key_kernel *e) {
     e->out_memory = weft_k_shared(k, WEFT_U8, e->out_bytes);
     e->lse_memory = weft_k_shared(k, WEFT_F32, (weft_dim)STAGES * e->statistics);
     e->delta_memory = weft_k_shared(k, WEFT_F32, (weft_dim)STAGES * e->statistics);
-    e->steps = weft_k_shared(k, WEFT_I32, STEPS * STEP_WORDS);
-    e->tiles = weft_k_shared(k, WEFT_I32, 2 * STEP_WORDS);
+    e->steps = weft_k_shared(k, WEFT_I32, (weft_dim)STEPS * e->words);
+    e->tiles = weft_k_shared(k, WEFT_I32, (weft_dim)2 * e->words);
     e->q_full = weft_mbarrier_create(k, STAGES), e->q_empty = weft_mbarrier_create(k, STAGES);
     e->do_full = weft_mbarrier_create(k, STAGES), e->do_empty = weft_mbarrier_create(k, STAGES);
     e->kv_full = weft_mbarrier_create(k, e->kv_buffers), e->kv_empty = weft_mbarrier_create(k, e->kv_buffers);
@@ -660,6 +734,7 @@ void weft_backward_keys(weft_backward *b) {
     e.kv_box = WEFT_BACKWARD_KEYS * 128, e.kv_bytes = halves * e.kv_box;
     e.q_box = b->bm * 128, e.q_bytes = halves * e.q_box;
     e.kv_buffers = b->way & WEFT_BACKWARD_TWO_KEYS ? 2 : 1;
+    e.words = b->forms.mask ? 8 : 4;
     e.statistics = (b->bm + 31) / 32 * 32;
     e.ds_bytes = b->bm / 64 * WEFT_BACKWARD_KEYS * 128;
     e.out_bytes = WEFT_BACKWARD_CONSUMERS * halves * WEFT_BACKWARD_ROWS * 128;
@@ -674,12 +749,14 @@ void weft_backward_keys(weft_backward *b) {
     e.tiles_q = weft_backward_length(b, b->tiles);
     weft_dim each = weft_dim_multiply(dims, weft_dim_multiply(dims, b->group, b->rows), b->width * (b->sums ? 8 : 4));
     e.together = weft_backward_together(b, b->key_heads, each);
+    b->forms.s = e.s, b->forms.offset = weft_k_sub(k, e.s, e.t);
     init_barriers(&e, thread);
-    weft_k_effect(k, WEFT_K_role, 0, NULL, 1, weft_backward_give(b));
+    bool less = weft_backward_gives_less(b) || (b->forms.left >= 0 && !b->sums); /* the producer knows windows */
+    weft_k_effect(k, WEFT_K_role, 0, NULL, 1, weft_backward_give(less));
     weft_k_if(k, weft_k_eq(k, thread, weft_k_index(e.k, 0)));
     emit_producer(&e);
     weft_k_end(k);
-    weft_k_effect(k, WEFT_K_role, 0, NULL, WEFT_BACKWARD_CONSUMERS, weft_backward_take(b));
+    weft_k_effect(k, WEFT_K_role, 0, NULL, WEFT_BACKWARD_CONSUMERS, weft_backward_take(less));
     emit_consumer(&e, thread);
     weft_k_end(k);
 }

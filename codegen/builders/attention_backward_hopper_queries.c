@@ -9,24 +9,28 @@
 
 #include <math.h>
 
-enum { STAGES = 2, TILE = 128, DQ_STAGED = 1, SIDES = 3 /* Q, dO, O of a tile */ };
+enum { STAGES = 2, TILE = 128, DQ_STAGED = 1, TURN = 3 /* named barriers, plus the consumer */ };
 
 typedef struct query_kernel {
     weft_backward *b;
     weft_kernel *k;
     weft_kval map_q, map_k, map_v, map_do, map_o, map_dq, lse, lse2, delta, counters;
+    weft_kval zero_memory; /* one 0: what is added from there is computed in every step, not kept over them */
     weft_kval q_memory, do_memory, o_memory, k_memory, v_memory;
     weft_ring k_ring, v_ring;
     weft_kval q_full, q_empty;
     weft_kval first, stride;                             /* of this block's tiles */
     weft_kval t, s, heads, group, rows, tiles, together; /* lengths; tiles of one head */
     int kv_bytes, kv_box, q_bytes, q_box;                /* q: of one consumer */
+    int block;                                           /* of keys: fewer where masks need registers */
+    bool separate;                                       /* statistics come from a kernel of their own */
 } query_kernel;
 
 static weft_kval as_parity(const query_kernel *e, weft_kval phase) { return weft_k_convert(e->k, phase, WEFT_U32); }
 
 typedef struct query_tile {
-    weft_kval query, head, blocks; /* first query; head of all batches; blocks of keys that some query sees */
+    weft_kval query, head;  /* first query; head of all batches */
+    weft_kval last, blocks; /* of keys that some query sees: the last one, and how many down from there */
 } query_tile;
 
 static query_tile place(const query_kernel *e, weft_kval t) {
@@ -45,11 +49,13 @@ static query_tile place(const query_kernel *e, weft_kval t) {
     weft_kval tile = weft_k_sub(k, weft_k_plus(e->k, e->tiles, -1), weft_k_div(k, rest, width));
     query_tile place = {.query = weft_k_times(e->k, tile, TILE),
                         .head = weft_k_add(k, from, weft_k_rem(k, rest, width))};
-    weft_kval keys = e->s;
-    if (e->b->causal)
-        keys = weft_k_min(k, e->s, weft_k_add(k, weft_k_plus(e->k, place.query, TILE), weft_k_sub(k, e->s, e->t)));
-    keys = weft_k_max(k, weft_k_index(e->k, 0), weft_k_plus(e->k, keys, WEFT_BACKWARD_KEYS - 1));
-    place.blocks = weft_k_div(k, keys, weft_k_index(e->k, WEFT_BACKWARD_KEYS));
+    weft_kval end = weft_attention_end_key(&e->b->forms, weft_k_plus(k, place.query, TILE - 1));
+    weft_kval blocks = weft_k_div(k, weft_k_plus(k, end, e->block - 1), weft_k_index(k, e->block));
+    place.last = weft_k_plus(k, blocks, -1), place.blocks = blocks;
+    if (e->b->forms.left >= 0) {
+        weft_kval first = weft_k_div(k, weft_attention_first_key(&e->b->forms, place.query), weft_k_index(k, e->block));
+        place.blocks = weft_k_max(k, weft_k_index(k, 0), weft_k_sub(k, blocks, first));
+    }
     return place;
 }
 
@@ -75,16 +81,18 @@ static void emit_producer(const query_kernel *e) {
     query_tile tile = place(e, t);
     weft_kval key_head = weft_k_div(k, tile.head, e->group);
     weft_mbarrier_wait(k, e->q_empty, zero, parity);
-    weft_mbarrier_emit(k, WEFT_K_mbarrier_expect, e->q_full, zero, SIDES * WEFT_BACKWARD_CONSUMERS * e->q_bytes);
+    weft_mbarrier_emit(k, WEFT_K_mbarrier_expect, e->q_full, zero,
+                       (e->separate ? 2 : 3) * WEFT_BACKWARD_CONSUMERS * e->q_bytes);
     for (int w = 0; w < WEFT_BACKWARD_CONSUMERS; w++) {
         weft_kval row = weft_k_plus(e->k, tile.query, WEFT_BACKWARD_ROWS * w),
                   at = weft_k_index(e->k, (int64_t)w * e->q_bytes);
         weft_backward_load(e->b, e->q_memory, at, e->q_box, e->map_q, e->q_full, zero, row, tile.head);
         weft_backward_load(e->b, e->do_memory, at, e->q_box, e->map_do, e->q_full, zero, row, tile.head);
-        weft_backward_load(e->b, e->o_memory, at, e->q_box, e->map_o, e->q_full, zero, row, tile.head);
+        if (!e->separate)
+            weft_backward_load(e->b, e->o_memory, at, e->q_box, e->map_o, e->q_full, zero, row, tile.head);
     }
     weft_kval i = weft_k_for(k, zero, tile.blocks, one, 0);
-    weft_kval key = weft_k_times(e->k, weft_k_sub(k, weft_k_plus(e->k, tile.blocks, -1), i), WEFT_BACKWARD_KEYS);
+    weft_kval key = weft_k_times(e->k, weft_k_sub(k, tile.last, i), e->block);
     load_block(e, &k_ring, e->k_memory, e->map_k, key, key_head);
     load_block(e, &v_ring, e->v_memory, e->map_v, key, key_head);
     weft_k_end(k);
@@ -100,7 +108,8 @@ typedef struct consumer {
     weft_consumer_place at;
     weft_kval dq, l[2], delta[2]; /* l, delta: variables, of rows lane / 4 and lane / 4 + 8; l negated */
     weft_kval q_at, q_rows, do_rows;
-    weft_kval row; /* the query of row lane / 4; a value */
+    weft_kval row;  /* the query of row lane / 4; a value */
+    weft_kval head; /* of the tile */
     weft_ring k_ring, v_ring;
 } consumer;
 
@@ -111,52 +120,72 @@ static void release(const consumer *c, const weft_ring *ring) {
     weft_ring_advance(c->k, ring);
 }
 
-/* Register r of a lane: query lane / 4 + 8 (r / 2 % 2), key 8 (r / 4) + 2 (lane % 4) + r % 2. */
+/* Register r of a lane: query lane / 4 + 8 (r / 2 % 2), key 8 (r / 4) + 2 (lane % 4) + r % 2. Scores become weights,
+   times the slope of the cap, if there is one. key: the first of the block. */
 static void make_weights(const consumer *c, weft_kval s, bool masked, weft_kval key) {
-    const query_kernel *e = c->e;
-    const weft_backward *b = e->b;
+    weft_backward *b = c->e->b;
     weft_kernel *k = c->k;
-    weft_kval scale = weft_k_f32(c->k, b->scale * 1.4426950408889634);
+    bool plain = weft_attention_plain(&b->forms);
+    size_t mark = weft_index_mark(&b->forms.index);
+    weft_kval scale = weft_k_f32(k, weft_attention_factor(&b->forms));
+    weft_kval own = WEFT_KNONE, first = c->row; /* key of this lane's column 0; query of its row 0 */
+    if (!plain)
+        first = weft_k_add(k, first, weft_k_load(k, c->e->zero_memory, weft_k_index(k, 0), 1, WEFT_KNONE, WEFT_KNONE));
+    if (masked || !plain) own = weft_k_add(k, key, weft_k_times(k, weft_k_bits(k, c->at.lane, 3), 2));
     for (int h = 0; h < 2; h++) {
-        weft_kval limit = WEFT_KNONE, l = weft_k_get(k, c->l[h]);
-        if (masked) {
-            weft_kval last = weft_k_plus(e->k, e->s, -1);
-            if (b->causal)
-                last = weft_k_min(k, last, weft_k_add(k, weft_k_plus(e->k, c->row, 8 * h), weft_k_sub(k, e->s, e->t)));
-            weft_kval column = weft_k_times(e->k, weft_k_and(k, c->at.lane, weft_k_index(e->k, 3)), 2);
-            limit = weft_k_sub(k, last, weft_k_add(k, key, column));
-        }
-        for (int i = 0; i < WEFT_BACKWARD_KEYS / 4; i++) {
-            int r = i / 2 * 4 + 2 * h + i % 2;
-            weft_kval x = weft_k_reg(c->k, s, r);
-            if (masked) {
-                weft_kval hidden = weft_k_lt(k, limit, weft_k_index(e->k, 8 * (i / 2) + i % 2));
-                x = weft_k_select(k, hidden, weft_k_f32(c->k, -INFINITY), x);
-            }
-            weft_k_set_reg(c->k, s, r, weft_k_unary(k, WEFT_K_exp2_fast, weft_k_fma(k, x, scale, l)));
+        weft_kval end = WEFT_KNONE, from = WEFT_KNONE, l = weft_k_get(k, c->l[h]), row = weft_k_plus(k, first, 8 * h);
+        if (masked) end = weft_k_sub(k, weft_attention_end_key(&b->forms, row), own);
+        if (masked && b->forms.left >= 0) from = weft_k_sub(k, weft_attention_first_key(&b->forms, row), own);
+        for (int i = 0; i < c->e->block / 4; i++) {
+            int r = i / 2 * 4 + 2 * h + i % 2, column = 8 * (i / 2) + i % 2;
+            weft_kval x = weft_k_reg(k, s, r), slope = WEFT_KNONE;
+            if (!plain) x = weft_attention_form_score(&b->forms, x, c->head, row, weft_k_plus(k, own, column), &slope);
+            weft_kval hidden = masked ? weft_k_le(k, end, weft_k_index(k, column)) : WEFT_KNONE;
+            if (from != WEFT_KNONE) hidden = weft_k_or(k, hidden, weft_k_lt(k, weft_k_index(k, column), from));
+            if (masked) x = weft_k_select(k, hidden, weft_k_f32(k, -INFINITY), x);
+            x = weft_k_unary(k, WEFT_K_exp2_fast, weft_k_fma(k, x, scale, l));
+            weft_k_set_reg(k, s, r, slope == WEFT_KNONE ? x : weft_k_mul(k, x, slope));
         }
     }
+    weft_index_release(&b->forms.index, mark);
+}
+
+/* Turns at the tensor cores: WEFT_BACKWARD_TURNS_QUERIES. */
+static void take_turn(const consumer *c) {
+    weft_kval id = weft_k_plus(c->k, c->at.number, TURN);
+    if (c->e->b->way & WEFT_BACKWARD_TURNS_QUERIES) weft_k_effect(c->k, WEFT_K_named_sync, 1, &id, 256, 0);
+}
+static void pass_turn(const consumer *c) {
+    weft_kval id = weft_k_sub(c->k, weft_k_index(c->k, TURN + 1), c->at.number);
+    if (c->e->b->way & WEFT_BACKWARD_TURNS_QUERIES) weft_k_effect(c->k, WEFT_K_named_arrive, 1, &id, 256, 0);
 }
 
 static void emit_step(const consumer *c, bool first, bool masked, weft_kval key) {
     const query_kernel *e = c->e;
     const weft_backward *b = e->b;
     weft_kernel *k = c->k;
-    const int keys = WEFT_BACKWARD_KEYS;
+    const int keys = e->block;
     weft_kval s = weft_k_regs(k, WEFT_F32, 1, keys / 2), dp = weft_k_regs(k, WEFT_F32, 1, keys / 2),
               ds = weft_k_regs(k, WEFT_U32, 1, keys / 4);
     weft_kval k_at = weft_k_times(e->k, weft_ring_slot(k, &c->k_ring), e->kv_bytes),
               v_at = weft_k_times(e->k, weft_ring_slot(k, &c->v_ring), e->kv_bytes);
+    bool late = !weft_attention_plain(&b->forms); /* dP after the weights: masks need its registers */
+    weft_kval k_tile = weft_wgmma_operand(k, e->k_memory, k_at, 16),
+              v_tile = weft_wgmma_operand(k, e->v_memory, v_at, 16);
     weft_ring_wait_full(k, &c->k_ring);
-    weft_k_event(e->k, WEFT_K_mma_fence, 0);
-    weft_wgmma_inner(k, weft_backward_unit(b, keys), b->width, s, c->q_rows, e->q_box,
-                     weft_wgmma_operand(k, e->k_memory, k_at, 16), e->kv_box);
+    if (first) take_turn(c);
+    weft_k_event(k, WEFT_K_mma_fence, 0);
+    weft_wgmma_inner(k, weft_backward_unit(b, keys), b->width, s, c->q_rows, e->q_box, k_tile, e->kv_box);
     weft_ring_wait_full(k, &c->v_ring);
-    weft_k_event(e->k, WEFT_K_mma_fence, 0);
-    weft_wgmma_inner(k, weft_backward_unit(b, keys), b->width, dp, c->do_rows, e->q_box,
-                     weft_wgmma_operand(k, e->v_memory, v_at, 16), e->kv_box);
-    weft_mma_wait_for(k, 1, &s, 1);
+    weft_k_event(k, WEFT_K_mma_fence, 0);
+    if (!late) weft_wgmma_inner(k, weft_backward_unit(b, keys), b->width, dp, c->do_rows, e->q_box, v_tile, e->kv_box);
+    pass_turn(c);
+    weft_mma_wait_for(k, 1, &s, late ? 0 : 1);
     make_weights(c, s, masked, key);
+    if (late) {
+        weft_k_event(k, WEFT_K_mma_fence, 0);
+        weft_wgmma_inner(k, weft_backward_unit(b, keys), b->width, dp, c->do_rows, e->q_box, v_tile, e->kv_box);
+    }
     weft_mma_wait_for(k, 1, &dp, 0);
     release(c, &c->v_ring);
     for (int i = 0; i < keys / 4; i++) {
@@ -165,7 +194,8 @@ static void emit_step(const consumer *c, bool first, bool masked, weft_kval key)
             x[n] = weft_k_mul(k, weft_k_reg(c->k, s, 2 * i + n), weft_k_sub(k, weft_k_reg(c->k, dp, 2 * i + n), delta));
         weft_k_set_reg(c->k, ds, i, weft_wgmma_pack(k, x[0], x[1], b->dtype));
     }
-    weft_k_event(e->k, WEFT_K_mma_fence, 0);
+    take_turn(c);
+    weft_k_event(k, WEFT_K_mma_fence, 0);
     weft_wgmma_outer(k, weft_backward_unit(b, b->width), keys, c->dq, ds,
                      weft_wgmma_operand(k, e->k_memory, k_at, e->kv_box), first);
     weft_mma_wait_for(k, 1, &c->dq, 0);
@@ -218,6 +248,19 @@ static weft_kval delta_part(const consumer *c, int h) {
     return sum;
 }
 
+/* Statistics of both rows of the lane that a kernel before this one left. */
+static void take_statistics(const consumer *c, const query_tile *tile) {
+    const query_kernel *e = c->e;
+    weft_kernel *k = c->k;
+    for (int h = 0; h < 2; h++) {
+        weft_kval row = weft_k_plus(k, c->row, 8 * h), inside = weft_k_lt(k, row, e->t),
+                  at = weft_k_add(k, weft_k_mul(k, tile->head, e->rows), row);
+        weft_kval l = weft_k_load(k, e->lse2, at, 1, inside, weft_k_f32(k, INFINITY));
+        weft_k_set(k, c->l[h], weft_k_unary(k, WEFT_K_neg, l));
+        weft_k_set(k, c->delta[h], weft_k_load(k, e->delta, at, 1, inside, weft_k_f32(k, 0)));
+    }
+}
+
 /* Statistics of both rows of the lane, kept and, by one lane of the four that share a row, stored. A row that sees no
    key has L = +inf: P is 0 there. */
 static void make_statistics(const consumer *c, const query_tile *tile) {
@@ -242,30 +285,41 @@ static void make_statistics(const consumer *c, const query_tile *tile) {
     }
 }
 
-/* The first step writes dQ; blocks below `open` need no mask. */
+/* `count` blocks from `from` down. */
+static void emit_blocks(const consumer *c, weft_kval from, weft_kval count, bool masked) {
+    weft_kernel *k = c->k;
+    weft_kval i = weft_k_for(k, weft_k_index(k, 0), count, weft_k_index(k, 1), 0);
+    emit_step(c, false, masked, weft_k_times(k, weft_k_sub(k, from, i), c->e->block));
+    weft_k_end(k);
+}
+
+/* The first step writes dQ; then blocks that need a mask at their end, whole ones, and with a window those that need a
+   mask at their start. */
 static void emit_steps(const consumer *c, const query_tile *tile) {
     const query_kernel *e = c->e;
+    weft_attention_forms *forms = &e->b->forms;
     weft_kernel *k = c->k;
-    weft_kval one = weft_k_index(e->k, 1), zero = weft_k_index(e->k, 0),
-              seen = e->s; /* keys that every row of this consumer sees */
-    weft_kval q0 = weft_k_add(k, tile->query, weft_k_times(e->k, c->at.number, WEFT_BACKWARD_ROWS));
-    if (e->b->causal) {
-        seen = weft_k_min(k, e->s, weft_k_plus(e->k, weft_k_add(k, q0, weft_k_sub(k, e->s, e->t)), 1));
-        seen = weft_k_max(k, zero, seen);
-    }
-    weft_kval open = weft_k_div(k, seen, weft_k_index(e->k, WEFT_BACKWARD_KEYS)),
-              last = weft_k_plus(e->k, tile->blocks, -1);
+    weft_kval zero = weft_k_index(k, 0), keys = weft_k_index(k, e->block);
+    weft_kval q0 = weft_k_add(k, tile->query, weft_k_times(k, c->at.number, WEFT_BACKWARD_ROWS));
+    weft_kval open =
+        weft_k_div(k, weft_attention_end_key(forms, q0), keys); /* blocks below: every row sees their end */
     weft_k_if(k, weft_k_lt(k, zero, tile->blocks));
-    emit_step(c, true, true, weft_k_times(e->k, last, WEFT_BACKWARD_KEYS));
-    weft_kval masked = weft_k_max(k, zero, weft_k_sub(k, last, open));
-    weft_kval i = weft_k_for(k, zero, masked, one, 0);
-    emit_step(c, false, true, weft_k_times(e->k, weft_k_sub(k, weft_k_plus(e->k, last, -1), i), WEFT_BACKWARD_KEYS));
-    weft_k_end(k);
-    (void)weft_k_for(k, zero, weft_k_min(k, last, open), one, 0);
-    emit_step(c, false, false, WEFT_KNONE);
-    weft_k_end(k);
+    emit_step(c, true, true, weft_k_times(k, tile->last, e->block));
+    weft_kval before = weft_k_plus(k, tile->last, -1), count = weft_k_plus(k, tile->blocks, -1);
+    weft_kval masked = weft_k_min(k, count, weft_k_max(k, zero, weft_k_sub(k, tile->last, open)));
+    emit_blocks(c, before, masked, true);
+    before = weft_k_sub(k, before, masked), count = weft_k_sub(k, count, masked);
+    weft_kval whole = count;
+    if (forms->left >= 0) {
+        weft_kval from = weft_attention_first_key(forms, weft_k_plus(k, q0, WEFT_BACKWARD_ROWS - 1));
+        from = weft_k_div(k, weft_k_plus(k, from, e->block - 1), keys);
+        whole = weft_k_max(k, zero, weft_k_min(k, count, weft_k_sub(k, weft_k_plus(k, before, 1), from)));
+    }
+    emit_blocks(c, before, whole, false);
+    if (forms->left >= 0) emit_blocks(c, weft_k_sub(k, before, whole), weft_k_sub(k, count, whole), true);
+    pass_turn(c);
     weft_k_else(k);
-    for (int r = 0; r < e->b->width / 2; r++) weft_k_set_reg(c->k, c->dq, r, weft_k_f32(c->k, 0));
+    for (int r = 0; r < e->b->width / 2; r++) weft_k_set_reg(k, c->dq, r, weft_k_f32(k, 0));
     weft_k_end(k);
 }
 
@@ -282,6 +336,9 @@ static void emit_consumer(const query_kernel *e, weft_kval thread) {
         c.delta[h] = weft_k_var(k, weft_k_f32(c.k, 0));
     }
     c.k_ring = weft_ring_begin(k, &e->k_ring), c.v_ring = weft_ring_begin(k, &e->v_ring);
+    weft_k_if(k, weft_k_eq(k, c.at.number, weft_k_index(k, 1))); /* consumer 0 has the first turn */
+    pass_turn(&c);
+    weft_k_end(k);
     weft_kval phase = weft_k_var(k, zero);
     weft_kval t = weft_k_for(k, e->first, weft_k_mul(k, e->tiles, e->heads), e->stride, 0);
     query_tile tile = place(e, t);
@@ -289,7 +346,11 @@ static void emit_consumer(const query_kernel *e, weft_kval thread) {
         weft_k_add(k, weft_k_add(k, tile.query, weft_k_times(e->k, c.at.number, WEFT_BACKWARD_ROWS)),
                    weft_k_add(k, weft_k_times(e->k, c.at.warp, 16), weft_k_div(k, c.at.lane, weft_k_index(e->k, 4))));
     weft_mbarrier_wait(k, e->q_full, zero, as_parity(e, weft_k_get(k, phase)));
-    make_statistics(&c, &tile);
+    c.head = tile.head;
+    if (e->separate)
+        take_statistics(&c, &tile);
+    else
+        make_statistics(&c, &tile);
     emit_steps(&c, &tile);
     send(&c, &tile);
     weft_k_set(k, phase, weft_k_xor(k, weft_k_get(k, phase), weft_k_index(e->k, 1)));
@@ -300,7 +361,7 @@ static void emit_consumer(const query_kernel *e, weft_kval thread) {
 
 static void make_arguments(query_kernel *e) {
     weft_backward *b = e->b;
-    int keys = WEFT_BACKWARD_KEYS, rows = WEFT_BACKWARD_ROWS;
+    int keys = e->block, rows = WEFT_BACKWARD_ROWS;
     (void)weft_backward_operand(b, WEFT_BACKWARD_Q, "q");
     e->map_q = weft_backward_map(b, b->queries, b->heads, rows, false, "map_q");
     (void)weft_backward_operand(b, WEFT_BACKWARD_K, "k");
@@ -309,13 +370,15 @@ static void make_arguments(query_kernel *e) {
     e->map_v = weft_backward_map(b, b->keys, b->key_heads, keys, false, "map_v");
     (void)weft_backward_operand(b, WEFT_BACKWARD_DO, "do");
     e->map_do = weft_backward_map(b, b->queries, b->heads, rows, false, "map_do");
-    (void)weft_backward_operand(b, WEFT_BACKWARD_O, "o");
-    e->map_o = weft_backward_map(b, b->queries, b->heads, rows, false, "map_o");
+    if (!e->separate) {
+        (void)weft_backward_operand(b, WEFT_BACKWARD_O, "o");
+        e->map_o = weft_backward_map(b, b->queries, b->heads, rows, false, "map_o");
+    }
     (void)weft_backward_result(b, WEFT_BACKWARD_DQ, "dq");
     e->map_dq = weft_backward_map(b, b->queries, b->heads, rows, true, "map_dq");
-    e->lse = weft_backward_operand(b, WEFT_BACKWARD_LSE, "lse");
-    e->lse2 = weft_backward_temp(b, WEFT_BACKWARD_LSE2, WEFT_F32, true, "lse2");
-    e->delta = weft_backward_temp(b, WEFT_BACKWARD_DELTA, WEFT_F32, true, "delta");
+    e->lse = e->separate ? WEFT_KNONE : weft_backward_operand(b, WEFT_BACKWARD_LSE, "lse");
+    e->lse2 = weft_backward_temp(b, WEFT_BACKWARD_LSE2, WEFT_F32, !e->separate, "lse2");
+    e->delta = weft_backward_temp(b, WEFT_BACKWARD_DELTA, WEFT_F32, !e->separate, "delta");
     e->counters = weft_backward_temp(b, WEFT_BACKWARD_COUNTERS, WEFT_I32, true, "counters");
 }
 
@@ -324,9 +387,10 @@ static void make_memory(query_kernel *e) {
     weft_dim elements = (weft_dim)WEFT_BACKWARD_CONSUMERS * e->q_bytes / 2;
     e->q_memory = weft_k_shared(k, e->b->dtype, elements);
     e->do_memory = weft_k_shared(k, e->b->dtype, elements);
-    e->o_memory = weft_k_shared(k, e->b->dtype, elements);
+    e->o_memory = e->separate ? WEFT_KNONE : weft_k_shared(k, e->b->dtype, elements);
     e->k_memory = weft_k_shared(k, WEFT_U8, (weft_dim)STAGES * e->kv_bytes);
     e->v_memory = weft_k_shared(k, WEFT_U8, (weft_dim)STAGES * e->kv_bytes);
+    e->zero_memory = weft_attention_plain(&e->b->forms) ? WEFT_KNONE : weft_k_shared(k, WEFT_I32, 1);
     e->k_ring = weft_ring_create(k, STAGES), e->v_ring = weft_ring_create(k, STAGES);
     e->q_full = weft_mbarrier_create(k, 1), e->q_empty = weft_mbarrier_create(k, 1);
 }
@@ -339,7 +403,8 @@ static void init_barriers(const query_kernel *e, weft_kval thread) {
     weft_ring_init(k, &e->v_ring, 1, 4 * WEFT_BACKWARD_CONSUMERS);
     weft_mbarrier_emit(k, WEFT_K_mbarrier_init, e->q_full, zero, 1);
     weft_mbarrier_emit(k, WEFT_K_mbarrier_init, e->q_empty, zero, WEFT_BACKWARD_CONSUMERS);
-    weft_k_event(e->k, WEFT_K_mbarrier_init_fence, 0);
+    if (e->zero_memory != WEFT_KNONE) weft_k_store(k, e->zero_memory, zero, WEFT_KNONE, weft_k_integer(k, WEFT_I32, 0));
+    weft_k_event(k, WEFT_K_mbarrier_init_fence, 0);
     weft_k_if(k, weft_k_eq(k, e->first, zero)); /* for the kernel of keys, which follows */
     weft_k_store(k, e->counters, zero, WEFT_KNONE, weft_k_integer(k, WEFT_I32, 0));
     weft_k_end(k);
@@ -351,8 +416,9 @@ void weft_backward_queries(weft_backward *b) {
     weft_kernel *k = b->k;
     weft_dim_table *dims = k->dims;
     int halves = weft_backward_halves(b);
-    query_kernel e = {.b = b, .k = k};
-    e.kv_box = WEFT_BACKWARD_KEYS * 128, e.kv_bytes = halves * e.kv_box;
+    query_kernel e = {.b = b, .k = k, .separate = b->way & WEFT_BACKWARD_SEPARATE};
+    e.block = weft_attention_plain(&b->forms) ? WEFT_BACKWARD_KEYS : WEFT_BACKWARD_KEYS / 2;
+    e.kv_box = e.block * 128, e.kv_bytes = halves * e.kv_box;
     e.q_box = WEFT_BACKWARD_ROWS * 128, e.q_bytes = halves * e.q_box;
     weft_dim tiles = weft_dim_divide_ceil(dims, b->queries, TILE);
     weft_backward_start(b, weft_dim_multiply(dims, tiles, b->heads));
@@ -365,12 +431,14 @@ void weft_backward_queries(weft_backward *b) {
     e.heads = weft_backward_length(b, b->heads), e.group = weft_backward_length(b, b->group);
     e.rows = weft_backward_length(b, b->rows), e.tiles = weft_backward_length(b, tiles);
     e.together = weft_backward_together(b, b->heads, weft_dim_multiply(dims, b->keys, 4 * b->width));
+    b->forms.s = e.s, b->forms.offset = weft_k_sub(k, e.s, e.t);
     init_barriers(&e, thread);
-    weft_k_effect(k, WEFT_K_role, 0, NULL, 1, weft_backward_give(b));
+    bool less = weft_backward_gives_less(b);
+    weft_k_effect(k, WEFT_K_role, 0, NULL, 1, weft_backward_give(less));
     weft_k_if(k, weft_k_eq(k, thread, weft_k_index(e.k, 0)));
     emit_producer(&e);
     weft_k_end(k);
-    weft_k_effect(k, WEFT_K_role, 0, NULL, WEFT_BACKWARD_CONSUMERS, weft_backward_take(b));
+    weft_k_effect(k, WEFT_K_role, 0, NULL, WEFT_BACKWARD_CONSUMERS, weft_backward_take(less));
     emit_consumer(&e, thread);
     weft_k_end(k);
 }

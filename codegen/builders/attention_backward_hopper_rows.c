@@ -28,13 +28,14 @@ static weft_kval dot8(weft_kernel *k, weft_kval x, weft_kval y) {
 void weft_backward_prepare(weft_backward *b) {
     weft_kernel *k = b->k;
     weft_dim_table *dims = k->dims;
+    bool clears = b->sums && !b->owned;                /* an owner's first addition to a tile is a store */
     int lanes = b->width / 8, per_block = 256 / lanes; /* rows, of which every head has a multiple */
     weft_kval o = weft_backward_operand(b, WEFT_BACKWARD_O, "o"), g = weft_backward_operand(b, WEFT_BACKWARD_DO, "do"),
               lse = weft_backward_operand(b, WEFT_BACKWARD_LSE, "lse"),
               lse2 = weft_backward_temp(b, WEFT_BACKWARD_LSE2, WEFT_F32, true, "lse2"),
               delta = weft_backward_temp(b, WEFT_BACKWARD_DELTA, WEFT_F32, true, "delta"),
               counters = weft_backward_temp(b, WEFT_BACKWARD_COUNTERS, WEFT_I32, true, "counters"),
-              sums = b->owned ? WEFT_KNONE : weft_backward_temp(b, WEFT_BACKWARD_SUMS, WEFT_F32, true, "sums");
+              sums = !clears ? WEFT_KNONE : weft_backward_temp(b, WEFT_BACKWARD_SUMS, WEFT_F32, true, "sums");
     k->threads = 256;
     k->grid = weft_dim_divide_floor(dims, weft_dim_multiply(dims, b->rows, b->heads), per_block);
     weft_kval thread = weft_k_thread(k), block = weft_k_block(k), zero = weft_k_index(k, 0);
@@ -61,7 +62,7 @@ void weft_backward_prepare(weft_backward *b) {
     weft_k_if(k, weft_k_and(k, weft_k_eq(k, block, zero), weft_k_lt(k, thread, weft_k_index(k, 2))));
     weft_k_store(k, counters, thread, WEFT_KNONE, weft_k_integer(k, WEFT_I32, 0));
     weft_k_end(k);
-    if (b->owned) return; /* the first addition to a tile is a store */
+    if (!clears) return;
     weft_kval to =
         weft_k_add(k, weft_k_mul(k, row, weft_k_index(k, b->width)), weft_k_mul(k, part, weft_k_index(k, 4)));
     for (int half = 0; half < 2; half++)

@@ -24,11 +24,6 @@ bool weft_attention_claims(const weft_graph *graph, const weft_node *node, const
     bool backward = node->op == WEFT_OP_attention_backward;
     const int widest = backward ? 128 : 256;
     const weft_type *q = weft_operand_type(node, 0), *k = weft_operand_type(node, 1), *v = weft_operand_type(node, 2);
-    *out_reason = "a mask, a window or a soft cap";
-    if (backward &&
-        (node->operand_count != 6 || weft_node_float(node, WEFT_ATTR_soft_cap, 0) != 0 ||
-         weft_node_int(node, WEFT_ATTR_window_left, -1) >= 0 || weft_node_int(node, WEFT_ATTR_window_right, -1) >= 0))
-        return false;
     *out_reason = "operands are not bf16 or f16";
     if ((q->dtype != WEFT_BF16 && q->dtype != WEFT_F16) || k->dtype != q->dtype || v->dtype != q->dtype) return false;
     *out_reason = "a head dim that is no multiple of 8 up to 256 (backward: 128), or another one of the values";

@@ -6,6 +6,7 @@
    A mask is an operand in memory or an expression of the group (fuse copies cheap ones into the group): slopes times
    distances, equality of segments, anything that has a value at an index. Scores stay in units of the product while
    they are plain (`plain`): then the scale is a factor of the exponent; else they are natural.
+   Hidden scores have weight 0 whatever their mask gives: at rows and keys past the end it is read at the last ones.
    Letters as in attention_hopper.h. Read next: attention_score.c. */
 #ifndef WEFT_CODEGEN_BUILDERS_ATTENTION_SCORE_H
 #define WEFT_CODEGEN_BUILDERS_ATTENTION_SCORE_H

@@ -126,6 +126,11 @@ static const case_row rows[] = {
     {"attention_form", 12, {2, 16, 4, 1, 4100, 128, 1, 1, 1000, -1, 20, 1}},
     {"attention", 8, {2, 16, 16, 4096, 4096, 96, 1, 0}},
     {"attention", 8, {2, 16, 4, 300, 333, 256, 0, 1}},
+    {"attention_backward_form", 12, {4, 16, 16, 4096, 4096, 64, 1, 0, 1024, -1, 0, 0}},
+    {"attention_backward_form", 12, {2, 16, 4, 300, 333, 64, 0, 1, -1, -1, 20, 2}},
+    {"attention_backward_form", 12, {2, 16, 16, 4096, 4096, 128, 1, 0, 512, -1, 0, 0}},
+    {"attention_backward_form", 12, {2, 16, 4, 300, 333, 128, 1, 0, -1, -1, 0, 3}},
+    {"attention_backward_form", 12, {2, 16, 4, 300, 333, 128, 0, 1, -1, -1, 30, 4}},
     {"attention_backward", 8, {2, 16, 16, 8192, 8192, 128, 1, 0}},
     {"attention_backward", 8, {2, 16, 4, 300, 333, 128, 0, 1}},
     {"attention_backward", 8, {4, 16, 16, 4096, 4096, 64, 1, 0}},
@@ -164,6 +169,7 @@ static void compile_kernels(const weft_nvrtc *nvrtc, weft_context *context, cons
 /* Schedules of a row to compile. Blocks of 80 queries of attention_backward are for measuring: a word an output tile is
    spilled there. */
 static int choices_of(const case_row *row, const weft_capability *capability, bool first) {
+    if (!strcmp(row->name, "attention_backward_form")) return capability->hopper ? 2 : 1;
     if (!strcmp(row->name, "attention_backward")) return row->numbers[5] == 64 ? 5 : 2;
     if (!strcmp(row->name, "attention_form")) return capability->hopper ? 2 : 1;
     if (!strcmp(row->name, "attention")) return capability->hopper ? 4 : 1;
@@ -330,6 +336,18 @@ static const small_row form_rows[] = {
     {"sm_90a", {"attention", 8, {1, 1, 1, 70, 70, 32, 1, 0}}, 0.02, 1, 1},
     {"sm_90a", {"attention", 8, {1, 1, 1, 70, 70, 152, 0, 0}}, 0.02, 1, 1},
 };
+static const small_row backward_form_rows[] = {
+    {"sm_90a", {"attention_backward_form", 12, {1, 2, 1, 150, 290, 64, 0, 0, 20, 9, 0, 0}}, 0.08, 1, 2},
+    {"sm_90a", {"attention_backward_form", 12, {1, 1, 1, 290, 290, 64, 1, 0, 65, -1, 0, 0}}, 0.08, 2, 5},
+    {"sm_90a", {"attention_backward_form", 12, {1, 1, 1, 140, 300, 128, 1, 1, 100, -1, 5, 0}}, 0.08, 1, 2},
+    {"sm_90a", {"attention_backward_form", 12, {1, 1, 1, 300, 140, 64, 0, 1, 30, 40, 2, 0}}, 0.08, 1, 5},
+    {"sm_90a", {"attention_backward_form", 12, {2, 2, 1, 70, 90, 64, 0, 0, -1, -1, 0, 1}}, 0.08, 1, 2},
+    {"sm_90a", {"attention_backward_form", 12, {2, 2, 2, 67, 91, 32, 1, 0, -1, -1, 2, 2}}, 0.08, 1, 5},
+    {"sm_90a", {"attention_backward_form", 12, {1, 2, 1, 130, 130, 128, 1, 0, -1, -1, 0, 3}}, 0.08, 1, 2},
+    {"sm_90a", {"attention_backward_form", 12, {2, 1, 1, 70, 140, 64, 0, 1, -1, -1, 0, 4}}, 0.08, 2, 2},
+    {"sm_90a", {"attention_backward_form", 12, {2, 1, 1, 65, 128, 96, 0, 0, -1, -1, 3, 5}}, 0.08, 2, 2},
+};
+enum { BACKWARD_FORM_ROWS = sizeof backward_form_rows / sizeof *backward_form_rows };
 enum { FORM_ROWS = sizeof form_rows / sizeof *form_rows };
 
 /* Ways of keeping the tensor cores busy beside the builder's own; choices: the one choice. */
@@ -342,6 +360,8 @@ static const small_row way_rows[] = {
     {"sm_90a", {"attention_backward", 8, {1, 2, 1, 70, 90, 40, 1, 1}}, 0.08, 1, 21001},
     {"sm_90a", {"attention_backward", 8, {1, 4, 2, 140, 270, 64, 1, 0}}, 0.08, 1, 6004},
     {"sm_90a", {"attention_backward", 8, {1, 1, 1, 290, 140, 64, 1, 0}}, 0.08, 1, 5004},
+    {"sm_90a", {"attention_backward", 8, {1, 2, 1, 300, 133, 64, 1, 0}}, 0.08, 3, 98002},
+    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 150, 300, 128, 0, 0}}, 0.08, 1, 32002},
 };
 enum { SMALL_ROWS = sizeof small_rows / sizeof *small_rows, WAY_ROWS = sizeof way_rows / sizeof *way_rows };
 
@@ -396,6 +416,11 @@ START_TEST(simulated_kernels_agree_with_the_interpreter) {
 END_TEST
 
 START_TEST(simulated_forms_agree_with_the_interpreter) { simulate_row(&form_rows[_i], 0, form_rows[_i].choices - 1); }
+END_TEST
+
+START_TEST(simulated_backward_forms_agree_with_the_interpreter) {
+    simulate_row(&backward_form_rows[_i], 0, backward_form_rows[_i].choices - 1);
+}
 END_TEST
 
 START_TEST(simulated_ways_agree_with_the_interpreter) {
@@ -457,7 +482,7 @@ START_TEST(a_missing_card_is_a_status) {
 }
 END_TEST
 
-/* test-cuda [compile|simulated|ways|forms FIRST LAST]: only these rows of one table. */
+/* test-cuda [compile|simulated|ways|forms|backward-forms FIRST LAST]: only these rows of one table. */
 static void add_rows(TCase *tcase, const TTest *test, int count, const char *name, int argc, char **argv) {
     bool only = argc == 4;
     if (only && strcmp(argv[1], name) != 0) return;
@@ -479,6 +504,8 @@ int main(int argc, char **argv) {
     tcase_set_timeout(simulated, 240);
     add_rows(simulated, simulated_kernels_agree_with_the_interpreter, SMALL_ROWS, "simulated", argc, argv);
     add_rows(simulated, simulated_forms_agree_with_the_interpreter, FORM_ROWS, "forms", argc, argv);
+    add_rows(simulated, simulated_backward_forms_agree_with_the_interpreter, BACKWARD_FORM_ROWS, "backward-forms", argc,
+             argv);
     add_rows(simulated, simulated_ways_agree_with_the_interpreter, WAY_ROWS, "ways", argc, argv);
     suite_add_tcase(suite, simulated);
     suite_add_tcase(suite, layouts);
