@@ -234,8 +234,9 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
         request->schedule->tile_n != WEFT_BACKWARD_KEYS || request->schedule->stages != 2)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-backward-hopper: schedule %dx%d",
                            request->schedule->tile_m, request->schedule->tile_n);
-    if ((b.way & WEFT_BACKWARD_TWO_KEYS && b.width != 64) || (b.way & WEFT_BACKWARD_PLAIN_STATISTICS && !b.sums) ||
-        (b.way & WEFT_BACKWARD_SEPARATE && b.sums))
+    const int turns = WEFT_BACKWARD_TURNS_SCORES | WEFT_BACKWARD_TURNS_ALL;
+    if ((b.way & turns) == turns || (b.way & WEFT_BACKWARD_TWO_KEYS && b.width != 64) ||
+        (b.way & WEFT_BACKWARD_PLAIN_STATISTICS && !b.sums) || (b.way & WEFT_BACKWARD_SEPARATE && b.sums))
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-backward-hopper: way %d", b.way);
     if (b.owned && b.width != 64)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-backward-hopper: owned sums of %d columns", b.width);
