@@ -25,6 +25,7 @@ weft_fuse_role weft_fuse_classify(const weft_node *node) {
     case WEFT_OP_pad:
     case WEFT_OP_concat:
     case WEFT_OP_dynamic_slice:
+    case WEFT_OP_rng_bits:
     case WEFT_OP_gather: return WEFT_FUSE_POINT;
     case WEFT_OP_reduce: return WEFT_FUSE_REDUCE;
     case WEFT_OP_dot_general:

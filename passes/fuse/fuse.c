@@ -79,7 +79,8 @@ static bool needs_memory(const weft_fuse *fuse, const weft_value *value) {
         case WEFT_FUSE_LEAVE:
         case WEFT_FUSE_PRODUCT: return true;
         case WEFT_FUSE_POINT:
-            if (use->user->op == WEFT_OP_concat || use->user->op == WEFT_OP_pad) return true;
+            if (use->user->op == WEFT_OP_concat || use->user->op == WEFT_OP_pad || use->user->op == WEFT_OP_rng_bits)
+                return true;
             if ((use->user->op == WEFT_OP_gather || use->user->op == WEFT_OP_dynamic_slice) && use->index == 0)
                 return true;
             break;
@@ -137,6 +138,7 @@ static weft_status fuse_block(weft_graph *graph, weft_block *block, const weft_c
                                              .size = 1,
                                              .anchor = anchor ? i : -1,
                                              .costly = weft_fuse_is_costly(node),
+                                             .random = node->op == WEFT_OP_rng_bits,
                                              .effect = has_effect(node),
                                              .next_effect = -1};
             node->note = &fuse.items[i];

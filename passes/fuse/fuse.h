@@ -35,6 +35,7 @@ typedef struct weft_fuse_item {
     int anchor;  /* item of the first reduce or product; -1 = pointwise */
     bool chain;  /* several products one after another: chain.h */
     bool costly; /* repeating it is dear: transcendental functions, gathers, reductions */
+    bool random; /* makes random bits: a hundred instructions an element */
     int stamp;
 } weft_fuse_item;
 

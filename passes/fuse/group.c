@@ -239,6 +239,7 @@ static bool repeats(const weft_value *value) {
 static bool reads_memory(const weft_node *node, int operand) {
     switch ((int)node->op) {
     case WEFT_OP_concat:
+    case WEFT_OP_rng_bits:
     case WEFT_OP_pad: return true;
     case WEFT_OP_gather:
     case WEFT_OP_dynamic_slice: return operand == 0;
@@ -253,11 +254,11 @@ void weft_fuse_merge(weft_fuse *fuse, int a, int b) {
     into->last = from->last;
     into->size += from->size;
     into->costly |= from->costly;
+    into->random |= from->random;
     if (into->anchor < 0 || (from->anchor >= 0 && from->anchor < into->anchor))
         into->anchor = from->anchor >= 0 ? from->anchor : into->anchor;
 }
 
-/* Tries to pull the producer of operand `index` of the item into its group. */
 /* A conversion to a wider dtype that a reduction reads: in the epilogue of a product it would double what goes through
    memory; the reduction does it when it loads. */
 static bool widens_for_reduce(const weft_node *node) {
@@ -269,6 +270,7 @@ static bool widens_for_reduce(const weft_node *node) {
     return false;
 }
 
+/* Tries to pull the producer of operand `index` of the item into its group. */
 static void try_operand(weft_fuse *fuse, weft_fuse_item *item, int index) {
     weft_node *node = item->node;
     weft_value *value = node->operands[index], *source = weft_fuse_source(value);
@@ -296,8 +298,8 @@ static void try_operand(weft_fuse *fuse, weft_fuse_item *item, int index) {
         if (weft_fuse_classify(anchor) == WEFT_FUSE_PRODUCT && widens_for_reduce(node)) return;
         if (!fits_anchor(fuse, node, a, anchor)) return;
         if (depends(producer) && repeats(value) && aligned(anchor, value) == FORM_OTHER) return;
-    } else if (to_anchor && weft_fuse_classify(anchor) == WEFT_FUSE_PRODUCT) {
-        return; /* operands of an epilogue come from memory */
+    } else if (to_anchor && (weft_fuse_classify(anchor) == WEFT_FUSE_PRODUCT || fuse->items[a].random)) {
+        return; /* operands of an epilogue come from memory; a reduction's passes would each make the bits again */
     } else if (repeats(value) && fuse->items[a].costly) {
         return;
     }
