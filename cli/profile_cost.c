@@ -229,7 +229,7 @@ weft_status cli_profile_measure_copy(cli_profile_data *p) {
             double start = cli_now();
             memcpy(to, from, BYTES);
             from[i] = to[BYTES - 1 - i]; /* the copy is wanted */
-            double rate = 2.0 * BYTES / (cli_now() - start + 1e-9);
+            double rate = 2.0 * (double)BYTES / (cli_now() - start + 1e-9);
             if (rate > p->copy_rate) p->copy_rate = rate;
         }
     }

@@ -108,11 +108,11 @@ static void memory(const cli_profile_data *p, weft_text *t) {
         WIDTH, HEIGHT + 20, (double)most * 1e-6, HEIGHT);
     for (int i = 0; i < p->count; i++) {
         const cli_profile_step *s = &p->steps[i];
-        double width = p->total > 0 ? s->best / p->total * (WIDTH - LEFT) : 0;
-        double height = (double)s->live / (double)most * (HEIGHT - 10);
+        double width = p->total > 0 ? s->best / p->total * (double)(WIDTH - LEFT) : 0;
+        double height = (double)s->live / (double)most * (double)(HEIGHT - 10);
         static const char *const colours[CLI_PROFILE_PARTS] = {"#9ccfd8", "#c9b1ea", "#bcdcae"};
         weft_text_append(t, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\"><title>", at,
-                         HEIGHT - height, width, height, colours[s->part]);
+                         (double)HEIGHT - height, width, height, colours[s->part]);
         weft_text_append(t, "step %d: ", i);
         escape(t, s->what);
         weft_text_append(t, ", %.2f MB</title></rect>", (double)s->live * 1e-6);

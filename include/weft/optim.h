@@ -121,6 +121,12 @@ WEFT_API void weft_optim_clip_value(weft_graph *g, int count, weft_parameter *pa
 /* The 2-norm of all gradients together. */
 WEFT_API weft_value *weft_optim_gradient_norm(weft_graph *g, int count, const weft_parameter *parameters);
 
+/* Rates that fall from the last layer to the first: rate_scale times decay^(layers + 1 - n), n = i + 1 for parameters
+   whose name begins with PREFIXi. (blocks.3.attn...), 0 for names that begin with one of `first` (embeddings; ends with
+   NULL, may be NULL), layers + 1 for all others (final norm, classifier). Clark et al. 2020; Bao et al. 2022. */
+WEFT_API void weft_optim_layer_decay(int count, weft_parameter *parameters, const char *prefix, int layers,
+                                     const char *const *first, double decay);
+
 /* Averages of the updated parameters in states NAME/ema: average = momentum * average + (1 - momentum) * updated, after
    weft_optim_update. momentum: scalar. They start as the parameters do; with corrected, they start at zero and
    out_averages holds average / (1 - momentum^step) (momentum then must be the same in every step). out_averages may be

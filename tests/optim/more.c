@@ -173,6 +173,30 @@ START_TEST(test_parts) {
 }
 END_TEST
 
+/* As in fine-tuning of a vision transformer of three blocks. */
+START_TEST(test_layer_decay) {
+    static const struct {
+        const char *name;
+        double scale;
+    } want[] = {{"patch_embed.proj.weight", 0.0625},
+                {"pos_embed", 0.0625},
+                {"blocks.0.norm1.weight", 0.125},
+                {"blocks.2.mlp.fc2.bias", 0.5},
+                {"blocks.12.mlp.fc2.bias", 1.0},
+                {"norm.weight", 1.0},
+                {"head.weight", 3.0},
+                {"blocks.x", 1.0}};
+    enum { COUNT = sizeof want / sizeof *want };
+    static const char *const first[] = {"patch_embed.", "pos_embed", NULL};
+    weft_parameter list[COUNT];
+    for (int i = 0; i < COUNT; i++) list[i] = (weft_parameter){.name = want[i].name, .rate_scale = i == 6 ? 3 : 1};
+    weft_optim_layer_decay(COUNT, list, "blocks.", 3, first, 0.5);
+    for (int i = 0; i < COUNT; i++)
+        ck_assert_msg(list[i].rate_scale == want[i].scale, "%s: %g, not %g", want[i].name, list[i].rate_scale,
+                      want[i].scale);
+}
+END_TEST
+
 /* Rows as parts; a batch of 2 grows to 8 with the noise. */
 static void row(void *self, weft_graph *g, weft_value *const *slices, weft_value **results) {
     const fixture *f = self;
@@ -209,6 +233,7 @@ Suite *more_suite(void) {
     tcase_add_test(group, test_samples);
     tcase_add_loop_test(group, test_parts, 0, 2);
     tcase_add_loop_test(group, test_adapted, 0, 2);
+    tcase_add_test(group, test_layer_decay);
     suite_add_tcase(suite, group);
     return suite;
 }
