@@ -65,7 +65,6 @@ typedef struct weft_launch_variant {
  */
 typedef struct weft_tensor_map {
     int buffer;
-    int offset_bytes; /* of the first element in the buffer; a multiple of 16 */
     weft_dtype dtype;
     int rank;
     weft_dim extent[5], stride_bytes[5];

@@ -148,8 +148,6 @@ static weft_status check_step_dim(checker *c, weft_dim dim, const char *what) {
 static weft_status check_map(checker *c, const weft_tensor_map *map) {
     WEFT_TRY(check_use(c, map->buffer, false), "tensor map");
     if (!weft_dtype_bits(map->dtype)) return PROBLEM("tensor map of dtype %d", (int)map->dtype);
-    if (map->offset_bytes < 0 || map->offset_bytes % 16)
-        return PROBLEM("tensor map at byte %d, no multiple of 16", map->offset_bytes);
     if (map->rank < 1 || map->rank > 5) return PROBLEM("tensor map of rank %d", map->rank);
     if (map->swizzle_bytes != 0 && map->swizzle_bytes != 32 && map->swizzle_bytes != 64 && map->swizzle_bytes != 128)
         return PROBLEM("tensor map with a swizzle of %d bytes", map->swizzle_bytes);

@@ -246,7 +246,6 @@ static weft_status read_map(reader *r, const weft_json *json, weft_tensor_map *o
     const weft_dim *extents, *strides;
     int stride_count;
     WEFT_TRY(get_int(json, "buffer", false, &out_map->buffer), "tensor map");
-    WEFT_TRY(get_int(json, "offset", true, &out_map->offset_bytes), "tensor map");
     WEFT_TRY(get_dtype(json, &out_map->dtype), "tensor map");
     WEFT_TRY(get_dims(r, json, "extent", &extents, &out_map->rank), "tensor map");
     WEFT_TRY(get_dims(r, json, "stride_bytes", &strides, &stride_count), "tensor map");

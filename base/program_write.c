@@ -180,7 +180,6 @@ static void write_extents(writer *w, const char *name, const weft_dim *dims, int
 static void write_map(writer *w, const weft_tensor_map *map) {
     open_bracket(w, "{");
     key_integer(w, "buffer", map->buffer);
-    if (map->offset_bytes) key_integer(w, "offset", map->offset_bytes);
     key_quoted(w, "dtype", weft_dtype_name(map->dtype));
     write_extents(w, "extent", map->extent, map->rank);
     write_extents(w, "stride_bytes", map->stride_bytes, map->rank);

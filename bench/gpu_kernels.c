@@ -109,10 +109,7 @@ static weft_status evaluate(weft_bench *b, weft_dim dim, int64_t *out_value) {
 
 static weft_status bind_map(weft_bench *b, bound_launch *bound, const weft_tensor_map *from, int index) {
     weft_launch_map *to = &bound->maps[index];
-    *to = (weft_launch_map){.dtype = from->dtype,
-                            .rank = from->rank,
-                            .offset_bytes = from->offset_bytes,
-                            .swizzle_bytes = from->swizzle_bytes};
+    *to = (weft_launch_map){.dtype = from->dtype, .rank = from->rank, .swizzle_bytes = from->swizzle_bytes};
     for (int i = 0; i < from->rank; i++) {
         to->box[i] = from->box[i];
         WEFT_TRY(evaluate(b, from->extent[i], &to->extent[i]), "tensor map");

@@ -331,7 +331,7 @@ def record(part, label, unit_of, times, text, extra=None):
 def brief(text):
     """Of a kernel's text: what its schedules differ in."""
     fields = dict(re.findall(r"(\w+)=(\d+)", text.split(";")[0]))
-    return f"{fields.get('tile_m')}x{fields.get('tile_n')}" + "".join(f" {x} {fields[x]}" for x in ("stages", "cluster", "split", "tail", "in_place", "way") if fields.get(x, "1") != "1" or x == "in_place" and x in fields)
+    return f"{fields.get('tile_m')}x{fields.get('tile_n')}" + "".join(f" {x} {fields[x]}" for x in ("stages", "cluster", "split", "tail", "way") if fields.get(x, "1") != "1")
 
 
 def best_choice(name, numbers, inputs, out, limit, clean=False):

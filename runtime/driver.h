@@ -25,7 +25,6 @@ typedef struct weft_module weft_module; /* loaded code */
 /* A weft_tensor_map with its extents evaluated and its buffer bound; the driver encodes it. */
 typedef struct weft_launch_map {
     void *memory;
-    int64_t offset_bytes; /* of the first element */
     weft_dtype dtype;
     int rank;                           /* innermost dimension first */
     int64_t extent[5], stride_bytes[5]; /* strides from dimension 1 */

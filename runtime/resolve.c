@@ -156,8 +156,7 @@ static weft_status evaluate(const weft_frame *frame, weft_dim dim, const char *w
 }
 
 static weft_status resolve_map(weft_frame *frame, const weft_tensor_map *map, weft_launch_map *out, bool list_patches) {
-    *out = (weft_launch_map){
-        .dtype = map->dtype, .rank = map->rank, .offset_bytes = map->offset_bytes, .swizzle_bytes = map->swizzle_bytes};
+    *out = (weft_launch_map){.dtype = map->dtype, .rank = map->rank, .swizzle_bytes = map->swizzle_bytes};
     for (int i = 0; i < map->rank; i++) {
         out->box[i] = map->box[i];
         WEFT_TRY(evaluate(frame, map->extent[i], "the extent of a tensor map", &out->extent[i]), "tensor map");

@@ -86,14 +86,14 @@ int64_t weft_hopper_shared_bytes(int bm, int bn, int stages, int consumers, int 
 enum { SPLIT_MAX = 8 };
 
 typedef struct tile_choice {
-    int consumers, bn, cluster, tail, split, in_place;
+    int consumers, bn, cluster, tail, split;
     double efficiency; /* of the tensor pipe in a long main loop: operand reads from shared memory bound narrow tiles */
 } tile_choice;
 
 static const tile_choice choices[] = {
-    {2, 256, 2, 0, 1, 0, 0.97}, {2, 256, 1, 0, 1, 0, 0.96}, {2, 192, 2, 0, 1, 0, 0.94},
-    {2, 128, 2, 0, 1, 0, 0.90}, {2, 128, 1, 0, 1, 0, 0.88}, {1, 256, 1, 0, 1, 0, 0.80},
-    {1, 128, 1, 0, 1, 0, 0.70}, {2, 64, 2, 0, 1, 0, 0.72},  {1, 64, 1, 0, 1, 0, 0.50}}; /* equal cost: the first */
+    {2, 256, 2, 0, 1, 0.97}, {2, 256, 1, 0, 1, 0.96}, {2, 192, 2, 0, 1, 0.94},
+    {2, 128, 2, 0, 1, 0.90}, {2, 128, 1, 0, 1, 0.88}, {1, 256, 1, 0, 1, 0.80},
+    {1, 128, 1, 0, 1, 0.70}, {2, 64, 2, 0, 1, 0.72},  {1, 64, 1, 0, 1, 0.50}}; /* equal cost: the first */
 enum { CHOICES = sizeof choices / sizeof *choices, PROMOTED_COLUMNS_MAX = 192 /* two sets of sums in registers */ };
 
 static int64_t sample_extent(const weft_graph *graph, weft_dim extent) {
@@ -128,27 +128,19 @@ static double tail_waves(const tile_choice *choice, int64_t tiles, int64_t block
     return busy == 0 ? rounds : rounds > 1 ? rounds - 1 : 0;
 }
 
-/* Columns of narrow tiles that such a choice is worth: up to 64 behind whole tiles. sets: of columns (dealt ones). */
-static int tail_of(const weft_build_request *request, const weft_product *product, int bn, int sets) {
+/* Columns of narrow tiles that such a choice is worth: up to 64 behind whole tiles. */
+static int tail_of(const weft_build_request *request, const weft_product *product, int bn) {
     const weft_value *yield = weft_fusion_yield(request->fusion, 0);
     if (!weft_dim_is_number(product->n)) return 0;
     int64_t n = product->n, rest = n % bn;
     if (n < bn || rest < 1 || rest > 64 || weft_product_companion(request->fusion, product, yield->type.dtype) >= 0)
         return 0;
-    int unit = sets > 2 ? 8 * sets : 16;
-    return (int)(rest + unit - 1) / unit * unit;
+    return (int)(rest + 15) / 16 * 16;
 }
-
-/* See costs_of. */
-typedef struct operand_costs {
-    double copies; /* cycles */
-    int boxes_a, boxes_b;
-    bool straddles;
-} operand_costs;
 
 /* Cycles of the whole grid: waves of tiles, each a main loop and what of its epilogue is not hidden. */
 static double cost_of(const weft_capability *capability, const tile_choice *choice, int64_t m, int64_t n, int64_t k,
-                      int64_t batch, int bk, const operand_costs *operands) {
+                      int64_t batch, int bk, bool straddles) {
     int64_t bm = 64 * choice->consumers,
             rows = (m + bm * choice->cluster - 1) / (bm * choice->cluster) * choice->cluster;
     int64_t tiles = rows * ((n + choice->bn - 1) / choice->bn) * batch,
@@ -161,12 +153,11 @@ static double cost_of(const weft_capability *capability, const tile_choice *choi
     /* a block alone reads its operands at no more than its share of memory: counts when there are few rows */
     double inlet = (double)((bm < m ? bm : m) + choice->bn) * (double)HOPPER_ROW_BYTES / 64;
     /* rows that do not start at lines of the L2 cost it two for each 128 bytes: blocks that share B bear it */
-    if (operands->straddles && choice->cluster == 1 && bm < m) inlet *= 1.3;
-    double step = tensor > inlet ? tensor : inlet, boxes = operands->boxes_a + operands->boxes_b / choice->cluster;
-    if (boxes * 24 > step) step = boxes * 24; /* cycles that a tensor copy takes the block's unit */
+    if (straddles && choice->cluster == 1 && bm < m) inlet *= 1.3;
+    double step = tensor > inlet ? tensor : inlet;
     /* parts of k: a launch, their sums written and read */
     double sums = choice->split == 1 ? 0 : 4500 + (double)(choice->split * m * n * batch) * 8 / 1200;
-    return waves * steps * step + 600 * waves + 2200 + sums + operands->copies;
+    return waves * steps * step + 600 * waves + 2200 + sums;
 }
 
 /* Parts of k for a grid that leaves blocks idle: as many as fit one round, none shorter than 8 steps. */
@@ -179,61 +170,39 @@ static int split_of(const weft_capability *capability, const tile_choice *choice
     return split > SPLIT_MAX ? SPLIT_MAX : split < 1 ? 1 : (int)split;
 }
 
-/* What a way of reading the operands costs: a stage's tensor copies, rows across lines of the L2, copies in front. */
-static operand_costs costs_of(const weft_hopper *h, int64_t m, int64_t n, int64_t k, int64_t batch) {
-    const weft_product_side *sides[2] = {&h->product.a, &h->product.b};
-    operand_costs costs = {0};
+/* Is an operand read in place whose rows are not whole lines? */
+static bool straddles(const weft_graph *graph, const weft_product *product) {
+    const weft_product_side *sides[2] = {&product->a, &product->b};
+    int64_t bytes = weft_dtype_bits(product->dtype) / 8;
+    bool found = false;
     for (int i = 0; i < 2; i++) {
-        int sets = i ? h->sets_b : h->sets_a, across = sides[i]->k_contiguous ? 1 : i ? h->bn / 64 : h->bm / 64;
-        *(i ? &costs.boxes_b : &costs.boxes_a) = sets * across;
-        int64_t known = weft_dim_divisor(h->request->graph->dims, sides[i]->pitch) * h->element_bytes;
-        bool read = sets > 1 || known % 16 == 0;
-        costs.straddles |= read && known % 128 != 0;
-        if (!read && !weft_hopper_is_constant(h, sides[i]))
-            costs.copies += (double)((i ? n : m) * k * batch * h->element_bytes) * 2 / 2400 +
-                            (costs.copies == 0 ? 3500 : 0); /* one launch */
+        int64_t known = weft_dim_divisor(graph->dims, sides[i]->pitch) * bytes;
+        found |= known % 16 == 0 && known % 128 != 0;
     }
-    return costs;
-}
-
-/* Narrow tiles, parts of k and ways to read the operands of a choice; false: not worth proposing. variant: bit 0 = k
-   split, bit 1 = operands read in place. */
-static bool vary(weft_hopper *h, tile_choice *choice, int variant, int64_t m, int64_t n, int64_t k, int64_t batch,
-                 bool known) {
-    const weft_build_request *request = h->request;
-    h->bm = 64 * choice->consumers, h->bn = choice->bn, h->cluster = choice->cluster;
-    if (h->promote && choice->bn > PROMOTED_COLUMNS_MAX) return false;
-    choice->in_place = variant / 2;
-    weft_hopper_find_sets(h, choice->in_place);
-    if (choice->in_place && h->sets_a == 1 && h->sets_b == 1) return false;
-    if (variant % 2 == 0) {
-        int sets = weft_hopper_columns_dealt(h) ? h->sets_b : 1;
-        choice->tail = h->promote && choice->bn > 128 ? 0 : tail_of(request, &h->product, choice->bn, sets);
-        return true; /* promoted: registers */
-    }
-    if (known) choice->split = split_of(request->capability, choice, m, n, k, batch, h->bk);
-    return choice->split > 1;
+    return found;
 }
 
 static int propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {
-    weft_hopper h = {.request = request};
+    weft_product product;
     const char *reason;
-    if (!weft_product_find(request->graph, request->fusion, &h.product, &reason)) return 0;
-    const weft_product *p = &h.product;
-    int64_t m = sample_extent(request->graph, p->m), n = sample_extent(request->graph, p->n);
-    int64_t k = sample_extent(request->graph, p->k), batch = sample_extent(request->graph, p->batch);
-    int order[4 * CHOICES], count = 0;
-    double cost[4 * CHOICES];
-    tile_choice own[4 * CHOICES];
-    bool known = weft_dim_is_number(p->m) && weft_dim_is_number(p->n) && weft_dim_is_number(p->k) &&
-                 weft_dim_is_number(p->batch);
-    h.element_bytes = weft_dtype_bits(p->dtype) / 8, h.bk = HOPPER_ROW_BYTES / h.element_bytes;
-    h.promote = weft_dtype_bits(p->dtype) == 8 && !request->capability->relax_f8;
-    for (int i = 0; i < 2 * CHOICES; i++) {
+    if (!weft_product_find(request->graph, request->fusion, &product, &reason)) return 0;
+    int64_t m = sample_extent(request->graph, product.m), n = sample_extent(request->graph, product.n);
+    int64_t k = sample_extent(request->graph, product.k), batch = sample_extent(request->graph, product.batch);
+    int order[2 * CHOICES], count = 0, bk = HOPPER_ROW_BYTES * 8 / weft_dtype_bits(product.dtype);
+    double cost[2 * CHOICES];
+    tile_choice own[2 * CHOICES];
+    bool known = weft_dim_is_number(product.m) && weft_dim_is_number(product.n) && weft_dim_is_number(product.k) &&
+                 weft_dim_is_number(product.batch);
+    bool promote = weft_dtype_bits(product.dtype) == 8 && !request->capability->relax_f8;
+    for (int i = 0; i < 2 * CHOICES; i++) { /* with k whole, and split */
         own[i] = choices[i % CHOICES];
-        if (!vary(&h, &own[i], i / CHOICES, m, n, k, batch, known)) continue;
-        operand_costs costs = costs_of(&h, m, n, k, batch);
-        cost[i] = cost_of(request->capability, &own[i], m, n, k, batch, h.bk, &costs);
+        if (promote && own[i].bn > PROMOTED_COLUMNS_MAX) continue;
+        if (i < CHOICES)
+            own[i].tail = promote && own[i].bn > 128 ? 0 : tail_of(request, &product, own[i].bn); /* registers */
+        else if (known)
+            own[i].split = split_of(request->capability, &own[i], m, n, k, batch, bk);
+        if (i >= CHOICES && own[i].split == 1) continue;
+        cost[i] = cost_of(request->capability, &own[i], m, n, k, batch, bk, straddles(request->graph, &product));
         int at = count++;
         for (; at > 0 && cost[order[at - 1]] > cost[i]; at--) order[at] = order[at - 1];
         order[at] = i;
@@ -244,7 +213,7 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
         out_schedules[i] = (weft_schedule){.builder = "matmul-hopper",
                                            .tile_m = 64 * choice->consumers,
                                            .tile_n = choice->bn,
-                                           .tile_k = h.bk,
+                                           .tile_k = bk,
                                            .threads = 128 * (1 + choice->consumers),
                                            .stages = stages_of(request->capability, choice),
                                            .consumers = choice->consumers,
@@ -252,8 +221,7 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
                                            .raster = 8,
                                            .split = choice->split,
                                            .tail = choice->tail,
-                                           .in_place = choice->in_place,
-                                           .promote = h.promote ? h.bk : 0};
+                                           .promote = promote ? bk : 0};
     }
     return count;
 }
@@ -275,7 +243,7 @@ static weft_status check_schedule(const weft_hopper *h) {
         h->stages < 2 || h->group < 1 || h->split < 1 || h->split > SPLIT_MAX ||
         (h->split > 1 && (h->tail || !splits(h))) || (h->cluster != 1 && h->cluster != 2) ||
         (h->promote && h->bn > PROMOTED_COLUMNS_MAX) ||
-        (h->tail && h->tail != tail_of(h->request, &h->product, h->bn, weft_hopper_columns_dealt(h) ? h->sets_b : 1)) ||
+        (h->tail && h->tail != tail_of(h->request, &h->product, h->bn)) ||
         (h->request->schedule->promote && h->request->schedule->promote != h->bk))
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "matmul-hopper: schedule %dx%d, %d consumers, cluster %d, %d stages",
                            h->bm, h->bn, h->consumers, h->cluster, h->stages);
@@ -291,7 +259,7 @@ static void choose_store(weft_hopper *h) {
     const weft_value *yield = weft_fusion_yield(h->request->fusion, 0);
     h->out_dtype = yield->type.dtype;
     bool staged = (h->out_dtype == WEFT_BF16 || h->out_dtype == WEFT_F16) && h->request->fusion->result_count == 1;
-    bool tensor = divides(graph, h->product.n, 8) && !weft_hopper_rows_dealt(h) && !weft_hopper_columns_dealt(h);
+    bool tensor = divides(graph, h->product.n, 8);
     h->store = h->split > 1 ? HOPPER_STORE_PARTS
                : !staged    ? HOPPER_STORE_DIRECT
                : tensor     ? HOPPER_STORE_TENSOR
@@ -333,7 +301,6 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
                            weft_dtype_name(h.product.dtype));
     h.element_bytes = weft_dtype_bits(h.product.dtype) / 8, h.bk = HOPPER_ROW_BYTES / h.element_bytes;
     h.promote = s->promote > 0, h.tail = s->tail;
-    weft_hopper_find_sets(&h, s->in_place);
     choose_store(&h);
     WEFT_TRY(check_schedule(&h), "building %s", request->name);
     h.a_bytes = h.bm * HOPPER_ROW_BYTES, h.b_bytes = h.bn * HOPPER_ROW_BYTES, h.stage_bytes = h.a_bytes + h.b_bytes;

@@ -36,10 +36,8 @@ typedef struct weft_hopper {
     int tail; /* columns of the narrow tiles at the right edge, behind whole tiles of bn; 0 = none */
     int bm, bn, bk, consumers, cluster, stages, group, outs;
     int element_bytes; /* of an operand */
-    int sets_a,
-        sets_b;   /* of rows of an operand that tensor copies reach in turn: matmul_hopper_maps.c; 1 = all at once */
-    int a_rows;   /* of one box of A, when its memory runs along k */
-    int a_loaded; /* bytes of A that a stage receives */
+    int a_rows;        /* of one box of A, when its memory runs along k */
+    int a_loaded;      /* bytes of A that a stage receives */
     weft_async_type unit;
     bool promote; /* sums of one stage are added to f32 sums outside of the matrix unit */
     int a_bytes, b_bytes, stage_bytes;
@@ -50,7 +48,7 @@ typedef struct weft_hopper {
     int packed_a, packed_b; /* temporary with a copy of the operand, rows padded; -1 = the operand itself */
     weft_dtype out_dtype;
     /* objects of the kernel */
-    weft_kval map_a[HOPPER_SETS_MAX], map_b[HOPPER_SETS_MAX], map_tail[HOPPER_SETS_MAX], map_out, map_companion;
+    weft_kval map_a, map_b, map_out, map_companion, map_tail;
     weft_kval operands, staging; /* shared */
     weft_kval staged, written;   /* barriers of the staging buffers */
     weft_ring ring;
@@ -75,31 +73,12 @@ weft_kval weft_hopper_tile_part(weft_hopper *h, weft_kval tile, weft_kval *out_f
 /* Is it a narrow one? WEFT_KNONE: there are none. */
 weft_kval weft_hopper_tile_is_tail(weft_hopper *h, weft_kval tile);
 
-/* -- matmul_hopper_maps.c */
-/* Sets sets_a and sets_b; in_place: operands at odd addresses are read where they lie, as far as that is possible. */
-void weft_hopper_find_sets(weft_hopper *h, bool in_place);
+weft_status weft_hopper_make_maps(weft_hopper *h, weft_kernel_plan *plan) WEFT_MUST_USE;
+/* Is the operand copied once, when the program is loaded? */
 bool weft_hopper_is_constant(const weft_hopper *h, const weft_product_side *side);
 static inline weft_dtype weft_hopper_dtype(const weft_hopper *h, const weft_product_side *side) {
     return side == &h->product.b ? h->product.dtype_b : h->product.dtype;
 }
-int weft_hopper_set_shift(const weft_hopper *h, const weft_product_side *side, int set);
-weft_status weft_hopper_make_maps(weft_hopper *h, weft_kernel_plan *plan) WEFT_MUST_USE;
-/* Do sums lie in another order than their rows (columns)? */
-static inline bool weft_hopper_rows_dealt(const weft_hopper *h) { return h->product.a.k_contiguous && h->sets_a > 1; }
-static inline bool weft_hopper_columns_dealt(const weft_hopper *h) {
-    return h->product.b.k_contiguous && h->sets_b > 1;
-}
-
-/* Two neighbouring columns of a row: where a thread's sums of them are, and the first column, less the lane's part. */
-typedef struct weft_hopper_pair {
-    int reg[2], column;
-} weft_hopper_pair;
-/* Pair 0 .. bn / 8 - 1 of a tile of h->bn columns; pairs of 64 columns follow each other. */
-weft_hopper_pair weft_hopper_pair_of(const weft_hopper *h, int pair);
-/* Row of the block's tile that row `row` of the operand's tile in shared memory is. */
-weft_kval weft_hopper_row_of(const weft_hopper *h, weft_kval row);
-/* Byte in a staged row of 64 columns, without its swizzle, of column `column`. */
-weft_kval weft_hopper_staged_byte(const weft_hopper *h, weft_kval column);
 
 /* Emits the body of h->k: everything after the arguments. */
 weft_status weft_hopper_emit(weft_hopper *h);

@@ -6,8 +6,6 @@
    late, when the wgmma that read it is known complete. */
 #include "codegen/builders/matmul_hopper.h"
 
-#include <string.h>
-
 #include "codegen/kernel/matrix.h"
 
 static weft_kval index_of(weft_hopper *h, int64_t value) { return weft_k_index(h->k, value); }
@@ -22,35 +20,6 @@ static void load_tile(weft_hopper *h, weft_kval to, weft_kval map, weft_kval slo
     weft_k_effect(h->k, WEFT_K_tensor_load, h->product.batch == 1 ? 7 : 8, operands, multicast, 0);
 }
 
-/* Rows of memory that are k, of a tile of `width` columns: a box for every 64 of them. */
-static void load_across(weft_hopper *h, bool is_b, int set, weft_kval slot, weft_kval at, weft_kval k0, weft_kval first,
-                        int width, weft_kval batch, int multicast) {
-    int sets = is_b ? h->sets_b : h->sets_a,
-        shift = weft_hopper_set_shift(h, is_b ? &h->product.b : &h->product.a, set);
-    weft_kval map = is_b ? h->map_b[set] : h->map_a[set],
-              rows = sets > 1 ? weft_k_div(h->k, k0, index_of(h, sets)) : k0;
-    for (int box = 0; box < (width + 63) / 64; box++)
-        load_tile(h, plus(h, at, index_of(h, (int64_t)box * HOPPER_BOX_BYTES + set * HOPPER_BOX_BYTES / sets)), map,
-                  slot, plus(h, first, index_of(h, 64 * box + shift)), rows, batch, multicast);
-}
-
-/* Set `set` of rows along k of a tile of `height` rows: one box. */
-static void load_along(weft_hopper *h, bool is_b, int set, weft_kval slot, weft_kval at, weft_kval k0, weft_kval first,
-                       int height, weft_kval batch, int multicast) {
-    weft_kernel *k = h->k;
-    const weft_product_side *side = is_b ? &h->product.b : &h->product.a;
-    int sets = is_b ? h->sets_b : h->sets_a;
-    weft_kval row = weft_k_div(k, first, index_of(h, sets)), map = is_b ? h->map_b[set] : h->map_a[set];
-    if (!is_b) { /* a box wholly past the end: see load_a */
-        weft_kval end =
-            weft_k_extent(k, weft_dim_divide_ceil(k->dims, weft_dim_subtract(k->dims, h->product.m, set), sets));
-        weft_kval inside = weft_k_max(k, weft_k_sub(k, end, index_of(h, height / sets)), index_of(h, 0));
-        row = weft_k_select(k, weft_k_lt(k, row, end), row, inside);
-    }
-    load_tile(h, plus(h, at, index_of(h, (int64_t)set * height / sets * HOPPER_ROW_BYTES)), map, slot,
-              plus(h, k0, index_of(h, weft_hopper_set_shift(h, side, set))), row, batch, multicast);
-}
-
 /* A tile whose rows of memory run along k is one box, or one for every 64 rows where the last tile is cut: rows past
    the end cost a tensor copy about ten cycles each, so boxes wholly past it read other rows instead, of which nothing
    is stored. Otherwise one box for every 64 columns. */
@@ -58,15 +27,13 @@ static void load_a(weft_hopper *h, weft_kval slot, weft_kval at, weft_kval k0, w
     weft_kernel *k = h->k;
     weft_kval m = plus(h, place.m, times(h, h->rank, h->bm));
     if (!h->product.a.k_contiguous) {
-        for (int set = 0; set < h->sets_a; set++) load_across(h, false, set, slot, at, k0, m, h->bm, place.batch, 0);
-        return;
-    }
-    if (h->sets_a > 1) {
-        for (int set = 0; set < h->sets_a; set++) load_along(h, false, set, slot, at, k0, m, h->bm, place.batch, 0);
+        for (int box = 0; box < h->bm / 64; box++)
+            load_tile(h, plus(h, at, index_of(h, (int64_t)box * HOPPER_BOX_BYTES)), h->map_a, slot,
+                      plus(h, m, index_of(h, 64 * box)), k0, place.batch, 0);
         return;
     }
     if (h->a_rows < 64) { /* all rows there are, in the first of 64 */
-        load_tile(h, at, h->map_a[0], slot, k0, m, place.batch, 0);
+        load_tile(h, at, h->map_a, slot, k0, m, place.batch, 0);
         return;
     }
     weft_kval end = weft_k_extent(k, h->product.m), inside;
@@ -76,49 +43,32 @@ static void load_a(weft_hopper *h, weft_kval slot, weft_kval at, weft_kval k0, w
             inside = weft_k_max(k, weft_k_sub(k, end, index_of(h, h->a_rows)), index_of(h, 0));
             first = weft_k_select(k, weft_k_lt(k, first, end), first, inside);
         }
-        load_tile(h, plus(h, at, index_of(h, (int64_t)row * HOPPER_ROW_BYTES)), h->map_a[0], slot, k0, first,
-                  place.batch, 0);
+        load_tile(h, plus(h, at, index_of(h, (int64_t)row * HOPPER_ROW_BYTES)), h->map_a, slot, k0, first, place.batch,
+                  0);
     }
 }
 
-/* B of a narrow tile: every block its own. */
+/* B of a narrow tile: one box, every block its own. */
 static void load_tail(weft_hopper *h, weft_kval slot, weft_kval at, weft_kval k0, weft_tile_place place) {
-    weft_hopper narrow = *h;
-    memcpy(narrow.map_b, h->map_tail, sizeof narrow.map_b);
-    for (int set = 0; set < h->sets_b; set++)
-        if (h->product.b.k_contiguous)
-            load_along(&narrow, true, set, slot, at, k0, place.n, h->tail, place.batch, 0);
-        else
-            load_across(&narrow, true, set, slot, at, k0, place.n, h->tail, place.batch, 0);
+    bool along_k = h->product.b.k_contiguous;
+    load_tile(h, at, h->map_tail, slot, along_k ? k0 : place.n, along_k ? place.n : k0, place.batch, 0);
 }
 
 /* Each block of a cluster loads its share of the B tile for both. */
 static void load_b(weft_hopper *h, weft_kval slot, weft_kval at, weft_kval k0, weft_tile_place place) {
-    int all = h->cluster > 1 ? (1 << h->cluster) - 1 : 0, share = h->sets_b / h->cluster;
-    if (h->sets_b > 1) { /* a share of the sets; their maps differ */
-        for (int rank = 0; rank < h->cluster; rank++) {
-            if (h->cluster > 1) weft_k_if(h->k, weft_k_eq(h->k, h->rank, index_of(h, rank)));
-            for (int set = rank * share; set < (rank + 1) * share; set++)
-                if (h->product.b.k_contiguous)
-                    load_along(h, true, set, slot, at, k0, place.n, h->bn, place.batch, all);
-                else
-                    load_across(h, true, set, slot, at, k0, place.n, h->bn, place.batch, all);
-            if (h->cluster > 1) weft_k_end(h->k);
-        }
-        return;
-    }
+    int all = h->cluster > 1 ? (1 << h->cluster) - 1 : 0;
     if (h->product.b.k_contiguous) {
         weft_kval to = plus(h, at, times(h, h->rank, h->b_bytes / h->cluster)),
                   n = plus(h, place.n, times(h, h->rank, h->bn / h->cluster));
-        load_tile(h, to, h->map_b[0], slot, k0, n, place.batch, all);
+        load_tile(h, to, h->map_b, slot, k0, n, place.batch, all);
         return;
     }
     int rows = h->bk / h->cluster;
     for (int box = 0; box < h->bn / 64; box++) {
         weft_kval to =
             plus(h, at, plus(h, times(h, h->rank, 128 * rows), index_of(h, (int64_t)box * HOPPER_BOX_BYTES)));
-        load_tile(h, to, h->map_b[0], slot, plus(h, place.n, index_of(h, 64 * box)),
-                  plus(h, k0, times(h, h->rank, rows)), place.batch, all);
+        load_tile(h, to, h->map_b, slot, plus(h, place.n, index_of(h, 64 * box)), plus(h, k0, times(h, h->rank, rows)),
+                  place.batch, all);
     }
 }
 
@@ -249,18 +199,18 @@ static void copy_chunk(weft_hopper *h, const mover *mv, weft_tile_place place, i
                          out = h->index->results[0];
     (void)chunk_coordinates(h, mv, place, c, corner);
     int lanes = weft_dim_divisor(k->dims, h->product.n) % 2 == 0 ? 2 : 1;
-    weft_kval first = weft_k_mul(k, place.batch, m), block = plus(h, place.m, times(h, h->rank, h->bm));
+    weft_kval first = plus(h, weft_k_mul(k, place.batch, m), corner[1]);
     weft_kval row = weft_k_for(k, index_of(h, 0), index_of(h, 64), index_of(h, 1), 4),
               swizzle = times(h, weft_k_and(k, row, index_of(h, 7)), 16);
-    weft_kval to_row = plus(h, block, weft_hopper_row_of(h, plus(h, times(h, mv->consumer, 64), row))), row_at;
-    row_at = plus(h, plus(h, mv->out, index_of(h, (int64_t)(c % h->outs) * HOPPER_CHUNK_BYTES)), times(h, row, 128));
+    weft_kval row_at =
+        plus(h, plus(h, mv->out, index_of(h, (int64_t)(c % h->outs) * HOPPER_CHUNK_BYTES)), times(h, row, 128));
     for (int part = 0; part < 64; part += 32 * lanes) {
         weft_kval column = plus(h, times(h, lane, lanes), index_of(h, part)), to = plus(h, corner[0], column);
-        weft_kval at = plus(h, row_at, weft_k_xor(k, weft_hopper_staged_byte(h, column), swizzle));
+        weft_kval at = plus(h, row_at, weft_k_xor(k, times(h, column, 2), swizzle));
         weft_kval value = weft_k_load(k, h->staging, weft_k_div(k, at, index_of(h, 2)), lanes, WEFT_KNONE, WEFT_KNONE);
         if (!k->failed) k->instrs[value].align_bytes = 2 * lanes;
-        weft_k_if(k, weft_k_and(k, weft_k_lt(k, to_row, m), weft_k_lt(k, to, n)));
-        weft_k_store(k, out, plus(h, weft_k_mul(k, plus(h, first, to_row), n), to), WEFT_KNONE, value);
+        weft_k_if(k, weft_k_and(k, weft_k_lt(k, plus(h, corner[1], row), m), weft_k_lt(k, to, n)));
+        weft_k_store(k, out, plus(h, weft_k_mul(k, plus(h, first, row), n), to), WEFT_KNONE, value);
         if (!k->failed) k->instrs[k->instr_count - 1].align_bytes = 2 * lanes;
         weft_k_end(k);
     }
@@ -419,11 +369,9 @@ static weft_kval pair_of(weft_kernel *k, weft_kval x, weft_kval y) {
     return weft_k_insert(k, weft_k_splat(k, x, 2), 1, y);
 }
 
-/* The sums of pair `pair` of columns, in the upper or lower 8 rows of 16. */
-static weft_kval sums_at(weft_hopper *h, const consumer *c, int pair, int lower) {
-    weft_hopper_pair place = weft_hopper_pair_of(h, pair);
-    return pair_of(h->k, weft_k_get_at(h->k, c->sums, index_of(h, place.reg[0] + 2 * lower)),
-                   weft_k_get_at(h->k, c->sums, index_of(h, place.reg[1] + 2 * lower)));
+static weft_kval sums_at(weft_hopper *h, const consumer *c, int reg) {
+    return pair_of(h->k, weft_k_get_at(h->k, c->sums, index_of(h, reg)),
+                   weft_k_get_at(h->k, c->sums, index_of(h, reg + 1)));
 }
 
 static weft_kval unpack(weft_hopper *h, weft_kval word, int half) {
@@ -432,10 +380,10 @@ static weft_kval unpack(weft_hopper *h, weft_kval word, int half) {
 }
 
 /* Two neighbours of result 0 as one packed word. */
-static weft_kval packed_pair(weft_hopper *h, const consumer *c, int pair, const weft_lane_index *at, weft_kval mask,
+static weft_kval packed_pair(weft_hopper *h, const consumer *c, int reg, const weft_lane_index *at, weft_kval mask,
                              int word) {
     weft_kernel *k = h->k;
-    weft_kval x = sums_at(h, c, pair, word % 2);
+    weft_kval x = sums_at(h, c, reg);
     if (c->epilogue.value != c->epilogue.product) {
         if (h->companion >= 0) {
             weft_kval bits = weft_k_get_at(k, c->fragment, index_of(h, word));
@@ -455,11 +403,6 @@ static weft_kval packed_pair(weft_hopper *h, const consumer *c, int pair, const 
     return weft_kernel_emit(k, WEFT_K_pack, weft_kvector(WEFT_U32, 1), 2, halves, h->out_dtype, 0);
 }
 
-/* The row of the block's tile that this lane has at row `constant` of the unit's. */
-static weft_kval row_of(weft_hopper *h, const consumer *c, int constant) {
-    return weft_hopper_row_of(h, plus(h, plus(h, times(h, c->number, 64), c->row_lane), index_of(h, constant)));
-}
-
 /* Rows and columns past the end are computed from the last ones and dropped by the store. */
 static weft_kval clamp(weft_hopper *h, weft_kval x, weft_dim extent, int tile, int last) {
     int64_t known = weft_dim_divisor(h->k->dims, extent);
@@ -476,7 +419,8 @@ typedef struct tile_places {
 
 static void place_rows(weft_hopper *h, const consumer *c, weft_tile_place place, weft_kval m0, tile_places *out) {
     for (int i = 0; i < 2; i++) {
-        weft_kval row = clamp(h, plus(h, m0, row_of(h, c, 8 * i)), h->product.m, h->bm * h->cluster, 1);
+        weft_kval row =
+            clamp(h, plus(h, plus(h, m0, c->row_lane), index_of(h, 8 * i)), h->product.m, h->bm * h->cluster, 1);
         out->rows[i] = weft_epilogue_place_row(&c->epilogue, place.batch, row);
     }
 }
@@ -488,7 +432,7 @@ static void place_columns(weft_hopper *h, const consumer *c, weft_tile_place pla
     bool even = weft_dim_divisor(k->dims, h->product.n) % 2 == 0;
     int end = 8 * chunk + 8 < h->bn / 8 ? 8 * chunk + 8 : h->bn / 8;
     for (int pair = 8 * chunk; pair < end; pair++) {
-        weft_kval column = plus(h, plus(h, place.n, c->column_lane), index_of(h, weft_hopper_pair_of(h, pair).column));
+        weft_kval column = plus(h, plus(h, place.n, c->column_lane), index_of(h, 8 * pair));
         column = clamp(h, column, h->product.n, h->bn, even ? 2 : 1);
         out->columns[pair] = weft_lane_range(column, even ? 2 : 1);
         out->masks[pair] =
@@ -518,15 +462,14 @@ static void fill_chunk(weft_hopper *h, const consumer *c, const tile_places *pla
         if (h->companion >= 0)
             weft_k_effect(k, WEFT_K_frag_load, 4, (weft_kval[]){c->fragment, index_of(h, 0), h->staging, at},
                           WEFT_FRAGMENT_X4, 0);
-        for (int word = 0; word < 4; word++) { /* word: columns 8 * (word / 2), rows 8 * (word % 2) */
-            int pair = 8 * chunk + 2 * j + word / 2;
-            if (pair >= h->bn / 8) { /* of a narrow tile: nobody stores it, the copy looks at it */
-                weft_k_set_at(k, c->packed, index_of(h, word), weft_k_integer(k, WEFT_U32, 0));
-                continue;
-            }
+        bool outside = 64 * chunk + 16 * j >= h->bn; /* of a narrow tile: nobody stores it, the copy looks at it */
+        for (int word = 0; word < 4 && outside; word++)
+            weft_k_set_at(k, c->packed, index_of(h, word), weft_k_integer(k, WEFT_U32, 0));
+        for (int word = 0; word < 4 && !outside; word++) { /* word: columns 8 * (word / 2), rows 8 * (word % 2) */
+            int reg = 32 * chunk + 8 * j + 2 * word, pair = 8 * chunk + 2 * j + word / 2;
             weft_lane_index index[WEFT_MAX_RANK];
             weft_epilogue_at(&c->epilogue, &places->rows[word % 2], places->columns[pair], 2, index);
-            weft_k_set_at(k, c->packed, index_of(h, word), packed_pair(h, c, pair, index, places->masks[pair], word));
+            weft_k_set_at(k, c->packed, index_of(h, word), packed_pair(h, c, reg, index, places->masks[pair], word));
         }
         weft_k_effect(k, WEFT_K_frag_store, 4, (weft_kval[]){c->packed, index_of(h, 0), h->staging, at},
                       WEFT_FRAGMENT_X4, 0);
@@ -563,17 +506,17 @@ static bool same_dims(const weft_type *a, const weft_type *b) {
 static void send_directly(weft_hopper *h, consumer *c, weft_tile_place place, weft_kval m0) {
     weft_kernel *k = h->k;
     weft_kval n = weft_k_extent(k, h->product.n), m = weft_k_extent(k, h->product.m);
-    for (int part = 0; part < h->bn / 4; part++) { /* of a row, then of the row 8 below */
-        weft_kval row = plus(h, m0, row_of(h, c, 8 * (part % 2)));
-        weft_kval column =
-            plus(h, plus(h, place.n, c->column_lane), index_of(h, weft_hopper_pair_of(h, part / 2).column));
+    for (int reg = 0; reg < h->bn / 2; reg += 2) {
+        weft_place_pair constant = weft_layout_at(&c->layout, reg, 0, 0);
+        weft_kval row = plus(h, plus(h, m0, c->row_lane), index_of(h, constant.row));
+        weft_kval column = plus(h, plus(h, place.n, c->column_lane), index_of(h, constant.column));
         weft_k_if(k, weft_k_and(k, weft_k_lt(k, row, m), weft_k_lt(k, column, n)));
         size_t mark = weft_index_mark(h->index);
         weft_lane_index range = weft_lane_range(column, 2);
         int64_t even = weft_dim_divisor(k->dims, h->product.n);
         weft_kval mask = even % 2 == 0 ? WEFT_KNONE : weft_index_below(h->index, range, 2, n);
         const weft_value *dot = c->epilogue.product;
-        weft_index_bind(h->index, dot, weft_index_round(h->index, dot->type.dtype, sums_at(h, c, part / 2, part % 2)));
+        weft_index_bind(h->index, dot, weft_index_round(h->index, dot->type.dtype, sums_at(h, c, reg)));
         weft_epilogue_row line = weft_epilogue_place_row(&c->epilogue, place.batch, row);
         for (int result = 0; result < h->request->fusion->result_count; result++) {
             weft_lane_index index[WEFT_MAX_RANK];
@@ -591,19 +534,19 @@ static void send_directly(weft_hopper *h, consumer *c, weft_tile_place place, we
 }
 
 /* Sums of one part of k, pairs of columns, to the temporary. */
-static void send_part(weft_hopper *h, consumer *c, weft_tile_place place, weft_kval m0, weft_kval of) {
+static void send_part(weft_hopper *h, consumer *c, weft_tile_place place, weft_kval m0, weft_kval part) {
     weft_kernel *k = h->k;
     weft_kval n = weft_k_extent(k, h->product.n), m = weft_k_extent(k, h->product.m);
-    weft_kval first = weft_k_mul(k, plus(h, weft_k_mul(k, of, weft_k_extent(k, h->product.batch)), place.batch), m);
+    weft_kval first = weft_k_mul(k, plus(h, weft_k_mul(k, part, weft_k_extent(k, h->product.batch)), place.batch), m);
     bool even = weft_dim_divisor(k->dims, h->product.n) % 2 == 0;
-    for (int part = 0; part < h->bn / 4; part++) { /* of a row, then of the row 8 below */
-        weft_kval row = plus(h, m0, row_of(h, c, 8 * (part % 2)));
-        weft_kval column =
-            plus(h, plus(h, place.n, c->column_lane), index_of(h, weft_hopper_pair_of(h, part / 2).column));
+    for (int reg = 0; reg < h->bn / 2; reg += 2) {
+        weft_place_pair constant = weft_layout_at(&c->layout, reg, 0, 0);
+        weft_kval row = plus(h, plus(h, m0, c->row_lane), index_of(h, constant.row));
+        weft_kval column = plus(h, plus(h, place.n, c->column_lane), index_of(h, constant.column));
         weft_k_if(k, weft_k_and(k, weft_k_lt(k, row, m), weft_k_lt(k, column, n)));
         weft_kval mask = even ? WEFT_KNONE : weft_index_below(h->index, weft_lane_range(column, 2), 2, n);
         weft_k_store(k, h->parts_buffer, plus(h, weft_k_mul(k, plus(h, first, row), n), column), mask,
-                     sums_at(h, c, part / 2, part % 2));
+                     sums_at(h, c, reg));
         if (!k->failed) k->instrs[k->instr_count - 1].align_bytes = even ? 8 : 4;
         weft_k_end(k);
     }
@@ -612,7 +555,7 @@ static void send_part(weft_hopper *h, consumer *c, weft_tile_place place, weft_k
 /* The consumer's part of one tile, h->bn columns of it. */
 static void emit_tile(weft_hopper *h, consumer *c, weft_kval tile, weft_tile_place place) {
     size_t mark = weft_index_mark(h->index);
-    weft_kval m0 = plus(h, place.m, times(h, h->rank, h->bm));
+    weft_kval m0 = plus(h, plus(h, place.m, times(h, h->rank, h->bm)), times(h, c->number, 64));
     tile_places places;
     if (weft_hopper_staged(h)) {
         place_rows(h, c, place, m0, &places);
@@ -643,8 +586,7 @@ static void emit_consumer(weft_hopper *h, weft_kval thread) {
     c.lane = weft_k_rem(k, thread, index_of(h, 32));
     c.warp = weft_k_rem(k, weft_k_div(k, thread, index_of(h, 32)), index_of(h, 4));
     c.row_lane = weft_layout_lane_row(k, &c.layout, c.lane, c.warp);
-    c.column_lane =
-        times(h, weft_layout_lane_column(k, &c.layout, c.lane, c.warp), weft_hopper_columns_dealt(h) ? h->sets_b : 1);
+    c.column_lane = weft_layout_lane_column(k, &c.layout, c.lane, c.warp);
     weft_kval row = plus(h, times(h, c.warp, 16), weft_k_rem(k, c.lane, index_of(h, 16)));
     c.row_at = plus(h, times(h, c.number, (int64_t)h->outs * HOPPER_CHUNK_BYTES), times(h, row, 128));
     c.swizzle = weft_k_and(k, c.lane, index_of(h, 7));
@@ -694,8 +636,8 @@ static void emit_barriers(weft_hopper *h, weft_kval thread) {
     weft_kernel *k = h->k;
     if (h->a_loaded < h->a_bytes) clear_rest(h, thread);
     weft_k_if(k, weft_k_eq(k, thread, index_of(h, 0)));
-    for (int set = 0; set < h->sets_a; set++) weft_k_effect(k, WEFT_K_map_prefetch, 1, &h->map_a[set], 0, 0);
-    for (int set = 0; set < h->sets_b; set++) weft_k_effect(k, WEFT_K_map_prefetch, 1, &h->map_b[set], 0, 0);
+    weft_k_effect(k, WEFT_K_map_prefetch, 1, &h->map_a, 0, 0);
+    weft_k_effect(k, WEFT_K_map_prefetch, 1, &h->map_b, 0, 0);
     weft_ring_init(k, &h->ring, 1, h->cluster * h->consumers * 4);
     for (int i = 0; weft_hopper_staged(h) && i < h->consumers * h->outs; i++) {
         weft_mbarrier_emit(k, WEFT_K_mbarrier_init, h->staged, index_of(h, i), 1);

@@ -145,6 +145,11 @@ static bool divides(const weft_graph *graph, weft_dim extent, int64_t divisor) {
     return known == 0 || known % divisor == 0;
 }
 
+bool weft_hopper_is_constant(const weft_hopper *h, const weft_product_side *side) {
+    const weft_node *producer = h->request->fusion->operands[side->operand]->node;
+    return producer && producer->op == WEFT_OP_constant;
+}
+
 /* Can the copy of both be one launch? Not when one of them is done at load, the other at each call. */
 static bool join(const weft_hopper *h, const copy *copies) {
     return !copies[0].turn && !copies[1].turn &&
@@ -159,8 +164,7 @@ weft_status weft_hopper_plan_packing(weft_hopper *h, weft_kernel_plan *plan) {
     copy copies[2];
     for (int i = 0; i < 2; i++) {
         bool turn = !sides[i]->k_contiguous && h->element_bytes != 2,
-             odd = (i ? h->sets_b : h->sets_a) == 1 &&
-                   !divides(h->request->graph, sides[i]->pitch, 16 / h->element_bytes);
+             odd = !divides(h->request->graph, sides[i]->pitch, 16 / h->element_bytes);
         *temps[i] = -1;
         if (!turn && !odd) continue;
         weft_dim free = i ? p->n : p->m, lines = sides[i]->k_contiguous || turn ? free : p->k;

@@ -214,7 +214,7 @@ static bool move_box(weft_sim *sim, const transfer *t) {
         if (n && !weft_dim_evaluate(sim->kernel->dims, t->map->stride_bytes[n], sim->symbols, &stride[n])) return false;
     }
     for (int64_t e = 0; e < total; e++) {
-        int64_t rest = e, offset = t->map->offset_bytes;
+        int64_t rest = e, offset = 0;
         bool inside = true;
         for (int n = 0; n < t->map->rank; n++) {
             int64_t x = t->at[n] + rest % t->map->box[n];
@@ -295,7 +295,7 @@ static bool describe(weft_sim *sim, weft_sim_thread *thread, const weft_kinstr *
         return weft_sim_fault(sim, thread, "misaligned: a tensor copy at byte %lld, no multiple of %lld",
                               (long long)offset, (long long)align);
     t->offset = (size_t)offset;
-    int64_t start = t->at[0] * (weft_dtype_bits(t->map->dtype) / 8) + t->map->offset_bytes;
+    int64_t start = t->at[0] * (weft_dtype_bits(t->map->dtype) / 8);
     if (start % 16) /* an illegal instruction on cards */
         return weft_sim_fault(sim, thread, "misaligned: a tensor copy from byte %lld of a row, no multiple of 16",
                               (long long)start);
@@ -336,7 +336,7 @@ static void count_box(weft_sim *sim, const transfer *t) {
     int64_t first = t->at[0] > 0 ? t->at[0] : 0, end = t->at[0] + t->map->box[0];
     if (end > extent[0]) end = extent[0];
     for (int64_t row = 0; row < rows && first < end; row++) {
-        int64_t rest = row, offset = t->map->offset_bytes + first * (int64_t)element;
+        int64_t rest = row, offset = first * (int64_t)element;
         bool inside = true;
         for (int n = 1; n < t->map->rank; n++) {
             int64_t x = t->at[n] + rest % t->map->box[n];

@@ -22,7 +22,6 @@ typedef struct weft_schedule {
     int accumulator_sets; /* CPU matmul: hides FMA latency */
     int pack_a;           /* CPU matmul: copy A */
     int tail;             /* matmul-hopper: columns of narrow tiles at the right edge */
-    int in_place;         /* matmul-hopper: 1 = rows at odd addresses are read where they lie, not copied first */
     int promote;          /* elements of k that the matrix unit sums before they are added in f32; 0 = all */
     int way;              /* attention_backward: bits of attention_backward_hopper.h */
     int numerics;         /* key: instruction family, order over K, split */

@@ -304,7 +304,7 @@ static const small_row small_rows[] = {
     {"sm_90a", {"matmul", 6, {70, 67, 141, 0, 2, 5}}, 0.02, 0, 2}, /* gradients times weights; both are turned */
     {"sm_90a", {"matmul", 6, {67, 264, 272, 1, 2, 14}}, 0.02, 2, 2},
     {"sm_80", {"matmul", 6, {33, 35, 41, 2, 2, 5}}, 0.02, 0, 1},
-    /* rows at odd addresses, read where they lie in 2, 4 and 8 sets of rows, and copied */
+    /* rows at odd addresses: copied */
     {"sm_90a", {"matmul", 6, {300, 268, 140, 1, 0, 0}}, 0.01, 4, 4},
     {"sm_90a", {"matmul", 6, {200, 577, 74, 1, 1, 1}}, 0.02, 3, 4},
     {"sm_90a", {"matmul", 6, {261, 131, 73, 1, 1, 0}}, 0.02, 2, 4},

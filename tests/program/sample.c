@@ -39,7 +39,6 @@ static void fill_buffers(sample *s, weft_dim B, weft_dim U, weft_dim T) {
 static void fill_steps(sample *s, weft_dim B, weft_dim U) {
     s->conditions[0] = (weft_condition){B, 1, WEFT_RELATION_EQ};
     s->maps[0] = (weft_tensor_map){.buffer = 6,
-                                   .offset_bytes = 32,
                                    .dtype = WEFT_BF16,
                                    .rank = 2,
                                    .extent = {16, B},

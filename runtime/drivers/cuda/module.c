@@ -154,8 +154,7 @@ static int map_type(weft_dtype dtype) {
 }
 
 static bool same_map(const weft_launch_map *a, const weft_launch_map *b) {
-    if (a->memory != b->memory || a->offset_bytes != b->offset_bytes || a->dtype != b->dtype || a->rank != b->rank ||
-        a->swizzle_bytes != b->swizzle_bytes)
+    if (a->memory != b->memory || a->dtype != b->dtype || a->rank != b->rank || a->swizzle_bytes != b->swizzle_bytes)
         return false;
     for (int i = 0; i < a->rank; i++)
         if (a->extent[i] != b->extent[i] || a->box[i] != b->box[i] ||
@@ -177,9 +176,9 @@ static weft_status encode_map(cuda_device *device, const weft_launch_map *from, 
     for (int i = 1; i < from->rank; i++)
         if (from->stride_bytes[i] % 256) promotion = 2;
     int swizzle = from->swizzle_bytes == 128 ? 3 : from->swizzle_bytes == 64 ? 2 : from->swizzle_bytes == 32 ? 1 : 0;
-    cu_result result = device->api.cuTensorMapEncodeTiled(out, map_type(from->dtype), (uint32_t)from->rank,
-                                                          (char *)from->memory + from->offset_bytes, extents, strides,
-                                                          box, steps, 0, swizzle, promotion, 0);
+    cu_result result =
+        device->api.cuTensorMapEncodeTiled(out, map_type(from->dtype), (uint32_t)from->rank, from->memory, extents,
+                                           strides, box, steps, 0, swizzle, promotion, 0);
     if (result == CU_SUCCESS) return NULL;
     return weft_status_annotate(
         weft_cuda_status(&device->api, result, "cuTensorMapEncodeTiled"), __FILE__, __LINE__,
@@ -193,12 +192,12 @@ static weft_status encode_map(cuda_device *device, const weft_launch_map *from, 
 static weft_status find_map(cuda_device *device, const weft_launch_map *from, cu_tensor_map *out) {
     struct {
         const void *memory;
-        int64_t offset, extent[2];
+        int64_t extent[2];
         int box;
     } key;
     memset(&key, 0, sizeof key);
-    key.memory = from->memory, key.offset = from->offset_bytes, key.extent[0] = from->extent[0],
-    key.extent[1] = from->rank > 1 ? from->extent[1] : 0, key.box = from->box[from->rank > 1];
+    key.memory = from->memory, key.extent[0] = from->extent[0], key.extent[1] = from->rank > 1 ? from->extent[1] : 0,
+    key.box = from->box[from->rank > 1];
     cuda_map_entry *entry = &device->maps[weft_hash(&key, sizeof key, 1) % CUDA_MAP_CACHE];
     (void)pthread_mutex_lock(&device->lock);
     weft_status status = NULL;
