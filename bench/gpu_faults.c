@@ -1,14 +1,14 @@
 /* What every driver must do (tests/support/conformance.h), on a card; and what can go wrong there, provoked: a device
    that is not there, a full card (the status names the largest tensors, memory comes back, the next call works), code
-   for an older architecture (PTX), one program called by several threads. One line per check; last line "faults: N of M
-   as expected". Read next: runtime/drivers/cuda/README.md. */
+   for an older architecture (PTX), one program called by several threads, a kernel that faults. One line per check;
+   last line "faults: N of M as expected". Read next: runtime/drivers/cuda/README.md. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "compile/unit.h"
-#include "runtime/driver.h"
+#include "runtime/session.h"
 #include "tests/support/conformance.h"
 #include "weft/npy.h"
 #include "weft/ops.h"
@@ -181,6 +181,57 @@ static void check_recording(checks *c) {
     weft_session_release(session);
 }
 
+static void observe(void *self, int step) { (void)self, (void)step; }
+
+/* A launch of the main region that reads or writes a temporary gets an address that is nobody's. */
+static bool misdirect(weft_session *session) {
+    const weft_resolved_region *steps = &session->frame.regions[WEFT_REGION_MAIN];
+    for (int i = 0; i < steps->count; i++) {
+        weft_resolved_step *step = &steps->steps[i];
+        for (int b = 0; step->variant && b < step->variant->buffer_count; b++)
+            if (session->frame.data->buffers[step->variant->buffers[b]].kind == WEFT_BUFFER_TEMP)
+                return step->buffers[b] = (void *)(uintptr_t)4096, true;
+    }
+    return false;
+}
+
+/* A kernel that faults leaves a context in which nothing works any more: the call says so; with steps that are waited
+   for it says which; everything is given back, and a device opened anew works. Last: programs are gone. */
+static void check_fault(checks *c, weft_device **device) {
+    weft_session *session = NULL;
+    weft_tensor *y = NULL;
+    bool right = false;
+    for (int waits = 0; waits < 2; waits++) {
+        weft_status status = weft_session_create(c->program, &session);
+        if (!status) status = call_small(c, session, &right);
+        if (!status && !misdirect(session)) status = WEFT_STATUS(WEFT_INTERNAL, "no temporary to misdirect");
+        if (status) {
+            check_status(c, "before a fault", WEFT_OK, NULL, status);
+        } else {
+            if (waits) session->frame.observe = observe;
+            check_status(c, waits ? "a kernel that faults, waited for, is named" : "a kernel that faults is a status",
+                         WEFT_INTERNAL, waits ? "kernel " : "illegal", weft_session_call(session, 1, &c->small, 1, &y));
+        }
+        weft_tensor_release(y), y = NULL;
+        weft_session_release(session);
+        weft_program_release(c->program);
+        weft_device_release(*device);
+        session = NULL, c->program = NULL, *device = NULL;
+        status = weft_device_open(c->context, "cuda:0", device);
+        if (!status) {
+            weft_compile_options options = WEFT_COMPILE_OPTIONS_INIT;
+            options.targets = "cuda";
+            status = weft_compile(c->graph, &options, &c->program);
+        }
+        if (!status) status = weft_session_create(c->program, &session);
+        if (status)
+            check_status(c, "a device opened anew", WEFT_OK, NULL, status);
+        else
+            check_small(c, "a device opened anew", session);
+        weft_session_release(session), session = NULL;
+    }
+}
+
 static weft_status prepare(checks *c) {
     weft_compile_options options = WEFT_COMPILE_OPTIONS_INIT;
     options.targets = "cuda";
@@ -209,6 +260,7 @@ int main(void) {
         check_older(&c, device);
         check_threads(&c);
         check_full_card(&c, device);
+        check_fault(&c, &device);
     }
     printf("faults: %d of %d as expected\n", c.good, c.done);
     weft_program_release(c.program);

@@ -3,7 +3,7 @@
 # against the interpreter (`weft selftest cuda`), the real models that bench/prepare_gpu_models.py packed into packed-models,
 # running out of memory, and vision transformers beside torch.compile. Ends with a short table.
 # usage: bench/gpu_models.sh [--out FOLDER] [--models FOLDER] [--seconds N of selftest] [--part NAME]...
-#        parts: selftest models small faults vit
+#        parts: selftest models small faults vit vit-large
 set -u
 cd "$(dirname "$0")/.."
 out=${OUT:-build/gpu-models}; models=packed-models; seconds=120; parts=""
@@ -16,7 +16,7 @@ while [ $# -gt 0 ]; do
     *) echo "usage: bench/gpu_models.sh [--out FOLDER] [--models FOLDER] [--seconds N] [--part NAME]..."; exit 2 ;;
   esac
 done
-parts=${parts:-selftest models small faults vit}
+parts=${parts:-selftest models small faults vit vit-large}
 mkdir -p "$out"
 { nvidia-smi --query-gpu=name,driver_version,clocks.sm,power.limit --format=csv,noheader; cmake --version | head -1; cc --version | head -1; git log -1 --format=%h; } > "$out/machine.txt" 2>&1
 cat "$out/machine.txt"
@@ -41,10 +41,12 @@ if has faults; then
   timeout 60 build/gpu/bench/weft_gpu_faults > "$out/faults.log" 2>&1 || code=1
   cat "$out/faults.log"; grep -E "^faults:" "$out/faults.log" >> "$table"
 fi
-if has vit; then
-  PYTHONUNBUFFERED=1 timeout 400 python3 bench/gpu_vit.py build/gpu/bench/weft_gpu_vit "$out/vit.json" > "$out/vit.log" 2>&1 || code=1
-  cat "$out/vit.log"; grep -E "^vit" "$out/vit.log" | cut -c1-330 >> "$table"
-fi
+for size in vit vit-large; do
+  has $size || continue
+  [ $size = vit ] && size_option="" || size_option=--large
+  PYTHONUNBUFFERED=1 timeout 200 python3 bench/gpu_vit.py build/gpu/bench/weft_gpu_vit "$out/$size.json" $size_option > "$out/$size.log" 2>&1 || code=1
+  cat "$out/$size.log"; grep -E "^vit" "$out/$size.log" | cut -c1-330 >> "$table"
+done
 if has selftest; then
   WEFT_CACHE= timeout $((seconds + 60)) $weft selftest cuda --seconds "$seconds" > "$out/selftest.log" 2>&1 || code=1
   grep -ac FAILED "$out/selftest.log" | sed 's/^/selftest, failures listed: /' >> "$table"

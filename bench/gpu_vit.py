@@ -1,6 +1,7 @@
 """Vision transformers on a card, Weft beside torch.compile: results against float32, device time, memory, compile time.
 
-usage: gpu_vit.py WEFT_GPU_VIT OUT.json [--all]     without --all: ViT-B only, without max-autotune
+usage: gpu_vit.py WEFT_GPU_VIT OUT.json [--large | --all]     ViT-B; --large: ViT-L; --all: both, with max-autotune too,
+which takes PyTorch five minutes
 Both sides get the same random weights and images. Correct: logits against PyTorch's in float32 (no tf32), largest
 difference over the largest value: f32 1e-4, bf16 within 1.5 times of what PyTorch's own bf16 loses (and at most 5e-2).
 Time: medians of 20 calls by CUDA events; Weft's runs before and after PyTorch's, so that clocks are seen to be equal. Cold compile: empty
@@ -150,7 +151,7 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     rows, failed = [], 0
     with tempfile.TemporaryDirectory() as folder:
-        for name, width, layers, heads, batch in CASES if "--all" in sys.argv else CASES[:1]:
+        for name, width, layers, heads, batch in CASES if "--all" in sys.argv else CASES[1:] if "--large" in sys.argv else CASES[:1]:
             for step, arguments in ((check, ()), (measure, (batch,))):
                 try:
                     step(name, sys.argv[1], width, layers, heads, *arguments, folder, rows)

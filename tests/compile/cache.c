@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -126,6 +127,26 @@ START_TEST(test_damaged) {
 }
 END_TEST
 
+/* Several processes fill one folder at once: each gets right code, one file is left. */
+START_TEST(test_processes) {
+    enum { PROCESSES = 4 };
+    pid_t children[PROCESSES];
+    for (int i = 0; i < PROCESSES; i++) {
+        children[i] = fork();
+        if (children[i]) continue;
+        const char *log = compile_with(folder);
+        _exit(strstr(log, "cache") ? 0 : 3);
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        int code = 0;
+        ck_assert_int_eq(waitpid(children[i], &code, 0), children[i]);
+        ck_assert_msg(WIFEXITED(code) && WEXITSTATUS(code) == 0, "process %d ended with %d", i, code);
+    }
+    ck_assert_int_eq(test_folder_count(folder), 1);
+    assert_log(compile_with(folder), "taken from the cache");
+}
+END_TEST
+
 /* 4 KiB: less than one image. */
 START_TEST(test_full_disk) {
     if (mount("tmpfs", folder, "tmpfs", 0, "size=4k")) {
@@ -152,6 +173,7 @@ Suite *cache_suite(void) {
     tcase_add_test(tests, test_compiler_is_in_the_key);
     tcase_add_test(tests, test_folder_in_place_of_file);
     tcase_add_test(tests, test_damaged);
+    tcase_add_test(tests, test_processes);
     tcase_add_test(tests, test_full_disk);
     suite_add_tcase(suite, tests);
     return suite;
