@@ -118,7 +118,8 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
         if (rows[i].width != weft_attention_width(q) || (rows[i].consumers == 1) != decodes) continue;
         int stages = 4, bn = rows[i].bn ? rows[i].bn : fitted, width = rows[i].width;
         if (!bn || (bn == 176 && (causal || !suits_176(keys)))) continue;
-        if (!plain && (bn == 176 || (width == 192 && bn == 112))) continue; /* registers of the mask's addresses */
+        if (!plain && bn == 176) continue;
+        if (forms.mask && (rows[i].consumers == 3 || (width == 192 && bn > 64))) continue; /* registers */
         int64_t room = request->capability->shared_bytes;
         if (width == 64) room -= (int64_t)rows[i].consumers * 64 * width * 2; /* for the next tile's queries */
         while (stages > 2 && shared_bytes(rows[i].consumers, width, bn, stages) > room) stages--;
