@@ -62,6 +62,8 @@ weft_value *weft_diff_sum(weft_graph *graph, weft_value *x, weft_value *y);
 static inline weft_value *weft_diff_zeros(weft_graph *graph, const weft_value *like) {
     return weft_emit_splat_like(graph, 0, like);
 }
+/* For each update of a scatter the product of all others that go to the same element (scatter_product.c). */
+weft_value *weft_diff_product_of_other_updates(weft_graph *graph, const weft_node *scatter);
 /* Elements of x along axis at i64 indices of the result's shape (torch.gather). */
 weft_value *weft_diff_take_along(weft_graph *graph, weft_value *x, weft_value *indices, int axis);
 /* The node's attributes with operands replaced, at the insertion point: result 0. */

@@ -153,19 +153,29 @@ static weft_value *scatter_extremum(weft_graph *g, const weft_node *node, weft_v
     return weft_emit_binary(g, WEFT_OP_div, sum, count);
 }
 
+/* x times the product of its updates: each factor's tangent times the others. */
+static weft_value *scatter_product(weft_graph *g, const weft_node *node, weft_value *const *tangents) {
+    weft_value *x = node->operands[0],
+               *operands[3] = {weft_emit_splat_like(g, 1, x), node->operands[1], node->operands[2]};
+    weft_value *of_updates = weft_diff_same_op(g, node, operands);
+    weft_value *others =
+        weft_emit_binary(g, WEFT_OP_mul, weft_diff_product_of_other_updates(g, node), read_back(g, node, x, 0));
+    return scatter_sum(g, node, weft_emit_binary(g, WEFT_OP_mul, tangents[0], of_updates),
+                       weft_emit_binary(g, WEFT_OP_mul, tangents[1], others));
+}
+
 /* sum is linear in x and updates; so is set, whose last update of an element is the one that counts. */
 void weft_jvp_scatter(weft_jvp_rule *rule) {
     weft_graph *g = rule->graph;
     weft_value *const *x = rule->node->operands, *const *t = rule->tangents;
-    if (is_kind(rule->node, "product")) {
-        weft_graph_problem(g, "scatter product cannot be differentiated");
-        return;
-    }
     weft_value *tangents[2] = {t[0] ? t[0] : weft_diff_zeros(g, x[0]), t[2] ? t[2] : weft_diff_zeros(g, x[2])};
     weft_value *operands[3] = {tangents[0], x[1], tangents[1]};
-    rule->out_tangents[0] = is_kind(rule->node, "sum") || is_kind(rule->node, "set")
-                                ? weft_diff_same_op(g, rule->node, operands)
-                                : scatter_extremum(g, rule->node, tangents);
+    if (is_kind(rule->node, "sum") || is_kind(rule->node, "set"))
+        rule->out_tangents[0] = weft_diff_same_op(g, rule->node, operands);
+    else if (is_kind(rule->node, "product"))
+        rule->out_tangents[0] = scatter_product(g, rule->node, tangents);
+    else
+        rule->out_tangents[0] = scatter_extremum(g, rule->node, tangents);
 }
 
 /* Which updates are still there after a scatter that sets: their numbers are set likewise and read back. */

@@ -147,6 +147,26 @@ static weft_value *d_scatter_extrema(weft_graph *g, weft_value **x) {
     return weft_add(g, weft_square(g, weft_scatter_nd(g, WEFT_MAX, x[0], indices, x[1])),
                     weft_scatter_nd(g, WEFT_MIN, x[0], indices, x[1]));
 }
+/* [6, 1]: 1, but 0 for two of the three updates that meet. */
+static weft_value *column_with_zeros(weft_graph *g) {
+    int64_t shape[2] = {6, 1};
+    return weft_reshape(g, weft_convert(g, weft_integers(g, 6, (int64_t[]){0, 1, 0, 1, 1, 1}), WEFT_F64), 2, shape);
+}
+/* Three updates meet in one element; one is dropped. */
+static weft_value *d_scatter_product(weft_graph *g, weft_value **x) {
+    int64_t shape[2] = {6, 1};
+    weft_value *indices = weft_reshape(g, weft_integers(g, 6, (int64_t[]){1, 0, 1, 7, 1, 2}), 2, shape);
+    return weft_scatter_nd(g, WEFT_PRODUCT, x[0], indices, x[1]);
+}
+static weft_value *d_scatter_product_zeros(weft_graph *g, weft_value **x) {
+    weft_value *low = column_with_zeros(g);
+    return d_scatter_product(g, (weft_value *[]){x[0], weft_mul(g, x[1], low)});
+}
+static weft_value *d_scatter_product_second(weft_graph *g, weft_value **x) {
+    weft_value *gradient, *y = d_scatter_product_zeros(g, x);
+    weft_gradient(g, weft_square(g, y), NULL, 1, &x[1], &gradient);
+    return gradient;
+}
 /* Windows of 2 by 2 of an operand of 4 by 5, two components an index: inside, over a corner on either side, far away.
  */
 static weft_gather_options windows_outside(void) {
@@ -173,6 +193,9 @@ static weft_value *scatter_windows(weft_graph *g, weft_reduction kind, weft_valu
 static weft_value *d_scatter_windows(weft_graph *g, weft_value **x) { return scatter_windows(g, WEFT_SUM, x); }
 static weft_value *d_scatter_windows_set(weft_graph *g, weft_value **x) { return scatter_windows(g, WEFT_SET, x); }
 static weft_value *d_scatter_windows_min(weft_graph *g, weft_value **x) { return scatter_windows(g, WEFT_MIN, x); }
+static weft_value *d_scatter_windows_product(weft_graph *g, weft_value **x) {
+    return scatter_windows(g, WEFT_PRODUCT, x);
+}
 static weft_value *d_dynamic(weft_graph *g, weft_value **x) {
     weft_value *starts[2] = {weft_scalar_integer(g, WEFT_I64, 1), weft_scalar_integer(g, WEFT_I64, 2)};
     weft_dim sizes[2] = {2, 2};
@@ -440,6 +463,10 @@ static const test_case cases[] = {
     {"scatter set outside", d_scatter_set_outside, 2, {2, 2}, {{5, 3}, {5, 3}}, -1, 1},
     {"scatter max outside", d_scatter_max_outside, 2, {2, 2}, {{5, 3}, {5, 3}}, -1, 1},
     {"scatter max and min", d_scatter_extrema, 2, {2, 2}, {{3, 2}, {4, 2}}, -1, 1},
+    {"scatter product", d_scatter_product, 2, {2, 2}, {{5, 3}, {6, 3}}, -1, 1},
+    {"scatter product, zeros", d_scatter_product_zeros, 2, {2, 2}, {{5, 3}, {6, 3}}, -1, 1},
+    {"scatter product, second order", d_scatter_product_second, 2, {2, 2}, {{5, 3}, {6, 3}}, -1, 1},
+    {"scatter product of windows outside", d_scatter_windows_product, 2, {2, 3}, {{4, 5}, {6, 2, 2}}, -1, 1},
     {"scatter of windows outside", d_scatter_windows, 2, {2, 3}, {{4, 5}, {6, 2, 2}}, -1, 1},
     {"scatter set of windows outside", d_scatter_windows_set, 2, {2, 3}, {{4, 5}, {6, 2, 2}}, -1, 1},
     {"scatter min of windows outside", d_scatter_windows_min, 2, {2, 3}, {{4, 5}, {6, 2, 2}}, -1, 1},

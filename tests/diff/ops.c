@@ -53,10 +53,6 @@ typedef struct trial {
 static bool says_no(trial *t) {
     const weft_node *node = t->y[0]->node;
     bool refused = t->op == WEFT_OP_fusion || (t->op == WEFT_OP_while && weft_node_int(node, WEFT_ATTR_bound, -1) < 0);
-    if (t->op == WEFT_OP_scatter) {
-        const char *kind = weft_node_string(node, WEFT_ATTR_kind, "");
-        refused = !strcmp(kind, "product");
-    }
     if (t->op == WEFT_OP_qr) { /* more columns than rows */
         const weft_type *type = &t->x[0]->type;
         refused = extent(t->g, type->dims[type->rank - 2]) < extent(t->g, type->dims[type->rank - 1]);
