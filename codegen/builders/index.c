@@ -175,12 +175,12 @@ static weft_parts zero_parts(weft_index_context *c, weft_dtype dtype) {
 
 bool weft_index_has_value(weft_op op) {
     if (weft_op_get(op)->flags & WEFT_FLAG_ELEMENTWISE) return true;
-    static const weft_op ops[] = {WEFT_OP_constant,   WEFT_OP_iota,          WEFT_OP_dim,
-                                  WEFT_OP_reshape,    WEFT_OP_transpose,     WEFT_OP_broadcast,
-                                  WEFT_OP_slice,      WEFT_OP_reverse,       WEFT_OP_pad,
-                                  WEFT_OP_concat,     WEFT_OP_dynamic_slice, WEFT_OP_dynamic_update_slice,
-                                  WEFT_OP_gather,     WEFT_OP_reduce,        WEFT_OP_reduce_window,
-                                  WEFT_OP_arg_reduce, WEFT_OP_rng_bits,      WEFT_OP_yield};
+    static const weft_op ops[] = {
+        WEFT_OP_constant,  WEFT_OP_iota,          WEFT_OP_dim,           WEFT_OP_reshape,
+        WEFT_OP_transpose, WEFT_OP_broadcast,     WEFT_OP_slice,         WEFT_OP_reverse,
+        WEFT_OP_pad,       WEFT_OP_concat,        WEFT_OP_dynamic_slice, WEFT_OP_dynamic_update_slice,
+        WEFT_OP_gather,    WEFT_OP_reduce,        WEFT_OP_reduce_window, WEFT_OP_arg_reduce,
+        WEFT_OP_rng_bits,  WEFT_OP_stop_gradient, WEFT_OP_yield};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         if (ops[i] == op) return true;
     return false;
@@ -206,6 +206,7 @@ static weft_parts evaluate_node(weft_index_context *c, const weft_node *node, we
     case WEFT_OP_reduce_window: return weft_index_reduce_window(c, node, point);
     case WEFT_OP_arg_reduce: return weft_index_arg_reduce(c, node, point);
     case WEFT_OP_rng_bits: return weft_index_rng_bits(c, node, point);
+    case WEFT_OP_stop_gradient: return weft_index_evaluate(c, node->operands[0], *point);
     default:
         weft_index_problem(c, WEFT_UNSUPPORTED, "op %s has no value at an index", weft_op_get(node->op)->name);
         return zero_parts(c, node->results[0].type.dtype);
