@@ -161,12 +161,16 @@ END_TEST
 typedef struct decode {
     weft_dim batch, heads, key_heads, keys;
     bool symbolic, several; /* is it cut? */
+    int mask;               /* 1: added, of each head; 2: bool, of each batch, also a row that sees no key */
+    double cap;
 } decode;
 
 static const decode decodes[] = {
-    {1, 8, 8, 4096, false, true},    {1, 4, 2, 2048, true, true},       {64, 32, 32, 1024, false, false},
-    {1, 2, 1, 1000, false, false},   {1, 8, 8, 600, false, false},      {8, 32, 8, 32768, false, true},
-    {1, 32, 8, 131072, false, true}, {128, 16, 16, 2048, false, false},
+    {1, 8, 8, 4096, false, true, 0, 0},     {1, 4, 2, 2048, true, true, 0, 0},
+    {64, 32, 32, 1024, false, false, 0, 0}, {1, 2, 1, 1000, false, false, 0, 0},
+    {1, 8, 8, 600, false, false, 0, 0},     {8, 32, 8, 32768, false, true, 0, 0},
+    {1, 32, 8, 131072, false, true, 0, 0},  {128, 16, 16, 2048, false, false, 0, 0},
+    {1, 4, 2, 4096, false, true, 1, 2},     {2, 2, 1, 4096, false, true, 2, 0},
 };
 
 START_TEST(pieces_of_keys) {
@@ -177,10 +181,16 @@ START_TEST(pieces_of_keys) {
                *v = weft_graph_input(g, "v", WEFT_F32, 4, kv);
     weft_attention_options options = WEFT_ATTENTION_OPTIONS_INIT;
     options.causal = true;
-    weft_graph_output(g, "o", weft_attention(g, x, k, v, NULL, &options));
+    options.soft_cap = d->cap;
+    weft_dim added[4] = {1, d->heads, 1, d->keys}, seen[4] = {b, 1, 1, d->keys};
+    weft_value *mask = d->mask == 1   ? weft_graph_input(g, "mask", WEFT_F32, 4, added)
+                       : d->mask == 2 ? weft_graph_input(g, "mask", WEFT_BOOL, 4, seen)
+                                      : NULL;
+    weft_graph_output(g, "o", weft_attention(g, x, k, v, mask, &options));
     ok(weft_graph_verify(g));
+    int count_in = mask ? 4 : 3;
     bool small = d->batch * d->heads * d->keys <= 8 * 4096;
-    weft_tensor *inputs[3], *before = NULL, *after = NULL;
+    weft_tensor *inputs[4], *before = NULL, *after = NULL;
     for (int i = 0; small && i < 3; i++) {
         int64_t shape[4] = {d->batch, i ? d->key_heads : d->heads, i ? d->keys : 1, width};
         ok(weft_tensor_create(context, WEFT_F32, 4, shape, &inputs[i]));
@@ -188,19 +198,30 @@ START_TEST(pieces_of_keys) {
         for (int64_t e = 0; e < weft_tensor_element_count(inputs[i]); e++)
             data[e] = (float)((e * 7919 + 31 * i) % 2001 - 1000) / 500;
     }
-    if (small) ok(weft_graph_interpret(g, 3, inputs, 1, &before));
+    if (small && mask) {
+        int64_t shape[4] = {d->mask == 2 ? d->batch : 1, d->mask == 1 ? d->heads : 1, 1, d->keys};
+        ok(weft_tensor_create(context, weft_value_dtype(mask), 4, shape, &inputs[3]));
+        int64_t elements = weft_tensor_element_count(inputs[3]);
+        for (int64_t e = 0; e < elements; e++)
+            if (d->mask == 1)
+                ((float *)weft_tensor_data(inputs[3]))[e] = e % 3 ? (float)(e % 17) / 8 : -INFINITY;
+            else
+                ((uint8_t *)weft_tensor_data(inputs[3]))[e] =
+                    (uint8_t)(e < elements / 2 ? 0 : e % 2); /* batch 0 sees nothing */
+    }
+    if (small) ok(weft_graph_interpret(g, count_in, inputs, 1, &before));
     weft_pass_context pass = {.graph = g, .options = "", .claims = claims_attention};
     pass.capability = weft_capability_find("cuda", "sm_90a");
     ok(weft_pipeline_run(&pass, "decompose"));
     ck_assert_int_eq(count(WEFT_OP_attention), 1);
     ck_assert_int_eq(count(WEFT_OP_reduce), d->several ? 3 : 0);
     if (small) {
-        ok(weft_graph_interpret(g, 3, inputs, 1, &after));
+        ok(weft_graph_interpret(g, count_in, inputs, 1, &after));
         const float *want = weft_tensor_data(before), *got = weft_tensor_data(after);
         for (int64_t e = 0; e < weft_tensor_element_count(before); e++)
             ck_assert_msg(fabsf(want[e] - got[e]) <= 2e-5f, "element %lld: %g, %g", (long long)e, (double)want[e],
                           (double)got[e]);
-        for (int i = 0; i < 3; i++) weft_tensor_release(inputs[i]);
+        for (int i = 0; i < count_in; i++) weft_tensor_release(inputs[i]);
         weft_tensor_release(before), weft_tensor_release(after);
     }
 }
