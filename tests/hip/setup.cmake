@@ -14,6 +14,6 @@ if(WEFT_HAVE_LLVM)
   foreach(arch gfx942 gfx1100) # random graphs against the interpreter
     add_test(NAME fuzz-${arch} COMMAND weft-command fuzz --count 20 --seed 500 --device amdgcn)
     set_tests_properties(fuzz-${arch} PROPERTIES TIMEOUT 600
-      ENVIRONMENT "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/hip;WEFT_FAKE_HIP_ARCH=${arch}")
+      ENVIRONMENT "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/hip;WEFT_CACHE=;WEFT_FAKE_HIP_ARCH=${arch}")
   endforeach()
 endif()
