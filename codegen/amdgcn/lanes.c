@@ -17,6 +17,10 @@ static bool has_row_xor(const weft_llvm_printer *printer) {
     return strncmp(printer->kernel->capability->arch, "gfx9", 4) != 0;
 }
 
+int weft_amdgcn_pin(weft_llvm_printer *printer, const char *type, int id) {
+    return weft_llvm_define(printer, "call %s asm \"\", \"=v,0\"(%s %%t%d) convergent", type, type, id);
+}
+
 static int move_lanes(weft_llvm_printer *printer, int word, int control) {
     return weft_llvm_define(
         printer, "call i32 @llvm.amdgcn.update.dpp.i32(i32 poison, i32 %%t%d, i32 %d, i32 15, i32 15, i1 true)", word,
@@ -37,10 +41,12 @@ static int shuffle_in_row(weft_llvm_printer *printer, int word, int distance) {
 static int shuffle_word(weft_llvm_printer *printer, int word, int distance) {
     if (distance < 16) return shuffle_in_row(printer, word, distance);
     if (distance == 16 && has_row_xor(printer)) /* the lane of the same number in the other row of the pair */
-        return weft_llvm_define(printer,
-                                "call i32 @llvm.amdgcn.permlanex16.i32(i32 poison, i32 %%t%d, i32 1985229328, i32 "
-                                "-19088744, i1 false, i1 false)",
-                                word);
+        return weft_amdgcn_pin(
+            printer, "i32",
+            weft_llvm_define(printer,
+                             "call i32 @llvm.amdgcn.permlanex16.i32(i32 poison, i32 %%t%d, i32 1985229328, i32 "
+                             "-19088744, i1 false, i1 false)",
+                             word));
     if (distance < 32) /* and-mask 31, or-mask 0, xor-mask distance */
         return weft_llvm_define(printer, "call i32 @llvm.amdgcn.ds.swizzle(i32 %%t%d, i32 %d)", word,
                                 distance << 10 | 31);

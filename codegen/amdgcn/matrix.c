@@ -90,10 +90,7 @@ bool weft_amdgcn_print_matrix(weft_llvm_printer *printer, int32_t at) {
                              : integers ? ", i1 false"
                                         : "");
     }
-    /* LLVM 19 takes gfx12's product for an instruction of single lanes and moves it into branches; what is convergent
-       and uses its result keeps it where it stands. */
-    if (printer->kernel->capability->cores == WEFT_CORES_WMMA12)
-        d = weft_llvm_define(printer, "call %s asm \"\", \"=v,0\"(%s %%t%d) convergent", type.text, type.text, d);
+    if (!wide) d = weft_amdgcn_pin(printer, type.text, d);
     weft_llvm_line(printer, "store %s %%t%d, %s %%v%d", type.text, d, printer->dialect->stack, sums);
     return true;
 }

@@ -11,6 +11,9 @@
 
 extern const weft_llvm_dialect weft_amdgcn_dialect;
 
+/* LLVM 19 takes a few instructions of whole wavefronts (WMMA, permlanex16) for ones of single lanes and moves
+   them into branches; something convergent that uses the result keeps them where they stand. lanes.c */
+int weft_amdgcn_pin(weft_llvm_printer *printer, const char *type, int id);
 /* memory.c: loads, stores, atomics, barriers; lanes.c: shuffles, fast functions; matrix.c: mma. True = printed. */
 bool weft_amdgcn_print_memory(weft_llvm_printer *printer, int32_t at);
 bool weft_amdgcn_print_lanes(weft_llvm_printer *printer, int32_t at);

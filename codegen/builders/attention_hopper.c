@@ -11,6 +11,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "codegen/builders/attention_wave.h"
 #include "codegen/builders/plan.h"
 #include "codegen/kernel/matrix.h"
 #include "passes/fuse/heads.h"
@@ -44,9 +45,7 @@ bool weft_attention_claims(const weft_graph *graph, const weft_node *node, const
     return true;
 }
 
-/* The argument of the fusion that holds an operand, as it is (out_view->base = the operand) or heads in tokens; NULL:
-   computed in the group. */
-static const weft_value *memory_of(const weft_graph *graph, const weft_value *operand, weft_head_view *out_view) {
+const weft_value *weft_attention_memory(const weft_graph *graph, const weft_value *operand, weft_head_view *out_view) {
     *out_view = (weft_head_view){.base = operand};
     if (!operand->node) return operand;
     if (operand->type.dims[2] == 1 || !weft_head_view_find(graph, operand, out_view)) return NULL;
@@ -55,29 +54,33 @@ static const weft_value *memory_of(const weft_graph *graph, const weft_value *op
     return base->node ? NULL : base;
 }
 
-/* The result leaves as [B, T, H, D]. */
-static bool stores_tokens_first(const weft_node *fusion, const weft_node *node) {
+bool weft_attention_tokens_first(const weft_node *fusion, const weft_node *node) {
     const weft_node *last = weft_fusion_yield(fusion, 0)->node;
     return last && weft_is_head_transpose(last) && last->operands[0] == &node->results[0] &&
            node->results[0].type.dims[2] != 1;
+}
+
+bool weft_attention_in_memory(const weft_graph *graph, const weft_node *fusion, const weft_node *node,
+                              const char **out_reason) {
+    *out_reason = "operands are computed in the group";
+    weft_head_view view;
+    for (int i = 0; i < 3; i++)
+        if (!weft_attention_memory(graph, node->operands[i], &view)) return false;
+    *out_reason = "the result is used in the group";
+    if (fusion->result_count != node->result_count) return false;
+    for (int i = 0; i < node->result_count; i++)
+        if (weft_fusion_yield(fusion, i) != &node->results[i] && !(i == 0 && weft_attention_tokens_first(fusion, node)))
+            return false;
+    *out_reason = NULL;
+    return true;
 }
 
 static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability,
                     const char **out_reason) {
     const weft_node *node = find_node(fusion);
     *out_reason = "no attention in the group";
-    if (!node || !weft_attention_claims(graph, node, capability, out_reason)) return false;
-    *out_reason = "operands are computed in the group";
-    weft_head_view view;
-    for (int i = 0; i < 3; i++)
-        if (!memory_of(graph, node->operands[i], &view)) return false;
-    *out_reason = "the result is used in the group";
-    if (fusion->result_count != node->result_count) return false;
-    for (int i = 0; i < node->result_count; i++)
-        if (weft_fusion_yield(fusion, i) != &node->results[i] && !(i == 0 && stores_tokens_first(fusion, node)))
-            return false;
-    *out_reason = NULL;
-    return true;
+    return node && weft_attention_claims(graph, node, capability, out_reason) &&
+           weft_attention_in_memory(graph, fusion, node, out_reason);
 }
 
 /* Rows of D columns are multiples of 16 bytes in memory; tensor copies read zeros and write nothing past D. */
@@ -178,7 +181,7 @@ static weft_status make_arguments(weft_attention *a, const weft_node *node, weft
     plan->maps = weft_arena_allocate_array(a->request->arena, 4, sizeof *plan->maps);
     if (!plan->maps) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "attention-hopper");
     for (int i = 0; i < 3; i++) {
-        const weft_value *memory = memory_of(graph, node->operands[i], &views[i]);
+        const weft_value *memory = weft_attention_memory(graph, node->operands[i], &views[i]);
         if (!memory) return WEFT_STATUS(WEFT_INTERNAL, "attention-hopper: operand %d is computed in the group", i);
         viewed[i] = node->operands[i]->node != NULL;
         (void)weft_kernel_buffer(a->k, WEFT_ARGUMENT_OPERAND, memory->index, a->dtype, false, names[i]);
@@ -191,7 +194,7 @@ static weft_status make_arguments(weft_attention *a, const weft_node *node, weft
     if (!weft_dim_divide_exact(graph->dims, a->heads, batches, &heads))
         return WEFT_STATUS(WEFT_INTERNAL, "attention-hopper: heads of a batch");
     weft_head_view tokens = {.heads = heads};
-    bool tokens_first = stores_tokens_first(a->request->fusion, node);
+    bool tokens_first = weft_attention_tokens_first(a->request->fusion, node);
     a->q = make_side(a, plan, 0, a->queries, batches, heads, viewed[0] ? &views[0] : NULL, 64, "map_q");
     a->k_side = make_side(a, plan, 1, a->keys, batches, key_heads, viewed[1] ? &views[1] : NULL, a->bn, "map_k");
     a->v = make_side(a, plan, 2, a->keys, batches, key_heads, viewed[2] ? &views[2] : NULL, a->bn, "map_v");

@@ -5,11 +5,13 @@
 #include <string.h>
 
 #include "codegen/builders/attention_hopper.h"
+#include "codegen/builders/attention_wave.h"
 
 extern const weft_builder weft_builder_convolution_direct, weft_builder_convolution_simt;
 extern const weft_builder weft_builder_attention_backward_hopper;
 extern const weft_builder weft_builder_matmul_mma, weft_builder_convolution_mma;
-extern const weft_builder weft_builder_attention_hopper, weft_builder_matmul_hopper, weft_builder_matmul_simt;
+extern const weft_builder weft_builder_attention_wave, weft_builder_attention_hopper, weft_builder_matmul_hopper,
+    weft_builder_matmul_simt;
 extern const weft_builder weft_builder_chain;
 extern const weft_builder weft_builder_pointwise, weft_builder_reduce, weft_builder_arg_reduce,
     weft_builder_reduce_window, weft_builder_dynamic_update_slice, weft_builder_rng_bits, weft_builder_gather,
@@ -20,6 +22,7 @@ extern const weft_builder weft_builder_matmul_cpu, weft_builder_convolution_cpu;
 
 static const weft_builder *const builders[] = {
     &weft_builder_attention_hopper,
+    &weft_builder_attention_wave,
     &weft_builder_attention_backward_hopper,
     &weft_builder_matmul_hopper,
     &weft_builder_matmul_mma,
@@ -53,7 +56,8 @@ static const weft_builder *const builders[] = {
 bool weft_builder_claims(const weft_graph *graph, const weft_node *node, const weft_capability *capability) {
     const char *reason;
     return (node->op == WEFT_OP_attention || node->op == WEFT_OP_attention_backward) &&
-           weft_attention_claims(graph, node, capability, &reason);
+           (weft_attention_claims(graph, node, capability, &reason) ||
+            weft_attention_wave_claims(graph, node, capability, &reason));
 }
 
 const weft_builder *weft_builder_find(const char *anchor, const weft_graph *graph, const weft_node *fusion,

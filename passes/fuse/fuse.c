@@ -6,10 +6,14 @@
 
 #include <string.h>
 
+/* Has the target kernels of whole attention? */
+static bool attends(const weft_fuse *fuse) {
+    return fuse->capability && (fuse->capability->hopper || fuse->capability->cores != WEFT_CORES_NONE);
+}
+
 /* Does attention read this operand as heads in the features of tokens? What lies under the view is in memory then. */
 static bool reads_heads(const weft_fuse *fuse, const weft_use *use) {
-    if (!fuse->capability || !fuse->capability->hopper || use->user->op != WEFT_OP_attention || use->index > 2)
-        return false;
+    if (!attends(fuse) || use->user->op != WEFT_OP_attention || use->index > 2) return false;
     const weft_value *value = use->user->operands[use->index];
     weft_head_view view;
     if (value->type.dims[2] == 1 || !weft_head_view_find(fuse->graph, value, &view)) return false;
@@ -20,7 +24,7 @@ static bool reads_heads(const weft_fuse *fuse, const weft_use *use) {
 
 /* Does attention evaluate this operand, its mask, at every score? Attention that is still whole has a builder. */
 static bool evaluates(const weft_fuse *fuse, const weft_use *use) {
-    if (!fuse->capability || !fuse->capability->hopper) return false;
+    if (!attends(fuse)) return false;
     return (use->user->op == WEFT_OP_attention && use->index == 3) ||
            (use->user->op == WEFT_OP_attention_backward && use->index == 6);
 }
@@ -54,7 +58,7 @@ static void copy_masks(weft_fuse *fuse) {
 
 /* Attention may leave its result as tokens: the transpose that makes them becomes part of it. */
 static void join_heads(weft_fuse *fuse) {
-    if (!fuse->capability || !fuse->capability->hopper) return;
+    if (!attends(fuse)) return;
     for (int i = 0; i < fuse->count; i++) {
         const weft_node *node = fuse->items[i].node;
         if (node->op != WEFT_OP_attention || node->result_count != 1) continue;

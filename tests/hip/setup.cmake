@@ -11,6 +11,15 @@ if(WEFT_HAVE_LLVM)
   target_link_options(weft-fake-hip PRIVATE LINKER:--exclude-libs,ALL)
   add_dependencies(test-hip weft-fake-hip)
   target_compile_definitions(test-hip PRIVATE WEFT_FAKE_HIP="$<TARGET_FILE:weft-fake-hip>")
+  file(GLOB graphs CONFIGURE_DEPENDS ${folder}/graphs/*.wir)
+  foreach(graph ${graphs}) # what matrix units are for, group by group against the interpreter
+    get_filename_component(graph_name ${graph} NAME_WE)
+    foreach(arch gfx90a gfx942 gfx1100 gfx1200)
+      add_test(NAME ${graph_name}-${arch} COMMAND weft-command bisect ${graph} --target amdgcn)
+      set_tests_properties(${graph_name}-${arch} PROPERTIES TIMEOUT 300
+        ENVIRONMENT "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/hip;WEFT_CACHE=;WEFT_FAKE_HIP_ARCH=${arch}")
+    endforeach()
+  endforeach()
   foreach(arch gfx942 gfx1100) # random graphs against the interpreter
     add_test(NAME fuzz-${arch} COMMAND weft-command fuzz --count 20 --seed 500 --device amdgcn)
     set_tests_properties(fuzz-${arch} PROPERTIES TIMEOUT 600
