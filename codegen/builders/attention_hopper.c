@@ -102,6 +102,11 @@ static bool suits_176(weft_dim keys) {
     return weft_dim_is_number(keys) && (keys + 175) / 176 * 176 * 50 <= (keys + 127) / 128 * 128 * 51;
 }
 
+/* Tiles of 192 queries reach past the end no more than a twentieth further than tiles of 128. */
+static bool suits_192(weft_dim queries) {
+    return !weft_dim_is_number(queries) || (queries + 191) / 192 * 192 * 20 <= (queries + 127) / 128 * 128 * 21;
+}
+
 static int propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {
     /* blocks of 176 keys: 2 % faster where every block is whole, none where half of them are masked */
     static const struct {
@@ -133,6 +138,10 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
                                                  .stages = stages,
                                                  .consumers = rows[i].consumers,
                                                  .cluster = 1};
+    }
+    if (count > 1 && out_schedules[0].consumers == 3 && !suits_192(q->dims[2])) {
+        weft_schedule tall = out_schedules[0];
+        out_schedules[0] = out_schedules[1], out_schedules[1] = tall;
     }
     return count;
 }
@@ -190,6 +199,11 @@ static weft_status make_arguments(weft_attention *a, const weft_node *node, weft
     a->lse =
         node->result_count > 1 ? weft_kernel_buffer(a->k, WEFT_ARGUMENT_RESULT, 1, WEFT_F32, true, "lse") : WEFT_KNONE;
     WEFT_TRY(weft_attention_forms_declare(&a->forms, a->k), "attention-hopper");
+    a->lists = a->counts = WEFT_KNONE;
+    if (weft_attention_lists(&a->forms)) {
+        a->lists = weft_kernel_buffer(a->k, WEFT_ARGUMENT_TEMP, WEFT_ATTENTION_LISTS, WEFT_I32, false, "lists");
+        a->counts = weft_kernel_buffer(a->k, WEFT_ARGUMENT_TEMP, WEFT_ATTENTION_COUNTS, WEFT_I32, false, "counts");
+    }
     weft_dim batches = weft_operand_type(node, 0)->dims[0], key_heads = weft_operand_type(node, 1)->dims[1], heads;
     if (!weft_dim_divide_exact(graph->dims, a->heads, batches, &heads))
         return WEFT_STATUS(WEFT_INTERNAL, "attention-hopper: heads of a batch");
@@ -234,7 +248,13 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
         a.forms.packed = true, a.forms.rows = a.queries, a.forms.heads = keys->dims[1], a.forms.right = -1;
     }
     a.causal = a.forms.right >= 0;
-    WEFT_TRY(weft_plan_init(request, 1, 0, out_plan), "building %s", request->name);
+    bool lists = weft_attention_lists(&a.forms);
+    WEFT_TRY(weft_plan_init(request, lists ? 3 : 1, lists ? WEFT_ATTENTION_TEMPS : 0, out_plan), "building %s",
+             request->name);
+    if (lists) {
+        weft_attention_list_temps(&a, out_plan);
+        WEFT_TRY(weft_attention_add_lists(&a, out_plan), "building %s", request->name);
+    }
     a.k = weft_plan_kernel(request, "");
     if (!a.k) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "building %s", request->name);
     a.k->threads = 128 * (1 + a.consumers);
@@ -244,7 +264,7 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
     WEFT_TRY(make_arguments(&a, node, out_plan), "building %s", request->name);
     weft_attention_emit(&a);
     WEFT_TRY(weft_index_finish(&a.forms.index), "building %s", request->name);
-    return weft_plan_set(request, out_plan, 0, a.k);
+    return weft_plan_set(request, out_plan, lists ? 2 : 0, a.k);
 }
 
 extern const weft_builder weft_builder_attention_hopper;
@@ -255,6 +275,13 @@ const weft_builder weft_builder_attention_hopper = {
 
 static weft_kval ceil_divide(weft_attention *a, weft_kval x, int divisor) {
     return weft_k_div(a->k, weft_k_add(a->k, x, weft_k_index(a->k, divisor - 1)), weft_k_index(a->k, divisor));
+}
+
+weft_kval weft_attention_block(const weft_attention *a, const weft_attention_work *work, weft_kval i) {
+    weft_kernel *k = a->k;
+    if (a->lists == WEFT_KNONE) return weft_k_sub(k, work->last, i);
+    weft_kval block = weft_k_load(k, a->lists, weft_k_add(k, work->list, i), 1, WEFT_KNONE, WEFT_KNONE);
+    return weft_k_convert(k, block, k->capability->index_dtype);
 }
 
 weft_attention_work weft_attention_place(weft_attention *a, weft_kval tile) {
@@ -274,6 +301,16 @@ weft_attention_work weft_attention_place(weft_attention *a, weft_kval tile) {
     work.key_head = weft_k_div(k, work.head, weft_k_extent(k, a->group)); /* (b H + h) / G = b Hkv + h / G */
     weft_kval row = weft_k_sub(k, weft_k_sub(k, a->tiles_q, weft_k_index(a->k, 1)), weft_k_div(k, tile, heads));
     work.q0 = weft_k_mul(k, row, weft_k_index(a->k, bm));
+    work.list = WEFT_KNONE;
+    if (a->lists != WEFT_KNONE) {
+        weft_kval list = weft_attention_list_of(a, work.head, row),
+                  length = weft_k_extent(k, weft_dim_divide_ceil(k->dims, a->keys, a->bn)),
+                  count = weft_k_load(k, a->counts, list, 1, WEFT_KNONE, WEFT_KNONE);
+        work.list = weft_k_mul(k, list, length);
+        work.blocks = weft_k_convert(k, count, k->capability->index_dtype);
+        work.last = weft_attention_block(a, &work, weft_k_index(k, 0));
+        return work;
+    }
     weft_kval end = weft_attention_end_key(&a->forms, weft_k_add(k, work.q0, weft_k_index(a->k, bm - 1)));
     work.blocks = weft_k_max(k, one, ceil_divide(a, end, a->bn));
     work.last = weft_k_sub(k, work.blocks, one);
@@ -323,12 +360,11 @@ static void emit_producer(weft_attention *a) {
         load_boxes(a, a->q_memory, weft_k_add(k, q_at, weft_k_index(a->k, (int64_t)w * weft_attention_q_bytes(a))),
                    64 * 128, &a->q, q_ring.full, slot, weft_k_add(k, work.q0, weft_k_index(a->k, 64 * w)), work.head);
     weft_ring_advance(k, &q_ring);
-    weft_kval i = weft_k_for(k, weft_k_index(a->k, 1), work.blocks, weft_k_index(a->k, 1), 0),
-              block = weft_k_sub(k, work.last, i);
-    load_block(a, &k_ring, a->k_memory, &a->k_side, block, work.key_head);
-    load_block(a, &v_ring, a->v_memory, &a->v, weft_k_add(k, block, weft_k_index(a->k, 1)), work.key_head);
+    weft_kval one = weft_k_index(k, 1), i = weft_k_for(k, one, work.blocks, one, 0);
+    load_block(a, &k_ring, a->k_memory, &a->k_side, weft_attention_block(a, &work, i), work.key_head);
+    load_block(a, &v_ring, a->v_memory, &a->v, weft_attention_block(a, &work, weft_k_plus(k, i, -1)), work.key_head);
     weft_k_end(k);
-    weft_kval first = weft_k_add(k, weft_k_sub(k, work.last, work.blocks), weft_k_index(a->k, 1));
+    weft_kval first = weft_attention_block(a, &work, weft_k_plus(k, work.blocks, -1));
     load_block(a, &v_ring, a->v_memory, &a->v, first, work.key_head);
     weft_k_end(k);
 }

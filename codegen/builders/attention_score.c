@@ -89,8 +89,7 @@ static weft_kval capped(const weft_attention_forms *f, weft_kval product, weft_k
     return weft_k_mul(k, tanh, weft_k_float(k, WEFT_F32, f->cap));
 }
 
-/* The mask as a number to add. */
-static weft_kval bias(weft_attention_forms *f, weft_kval head, weft_kval row, weft_kval key) {
+static weft_kval mask_value(weft_attention_forms *f, weft_kval head, weft_kval row, weft_kval key) {
     weft_kernel *k = f->k;
     weft_kval heads = weft_k_extent(k, f->heads), at[4];
     row = weft_k_min(k, row, weft_k_extent(k, weft_dim_subtract(k->dims, f->rows, 1)));
@@ -104,8 +103,18 @@ static weft_kval bias(weft_attention_forms *f, weft_kval head, weft_kval row, we
     weft_lane_index index[4];
     for (int a = 0; a < type->rank; a++)
         index[a] = weft_lane_scalar(type->dims[a] == 1 ? weft_k_index(f->k, 0) : at[4 - type->rank + a]);
-    weft_kval value = weft_index_value(&f->index, f->mask, index, 1, WEFT_KNONE);
-    if (type->dtype == WEFT_BOOL)
+    return weft_index_value(&f->index, f->mask, index, 1, WEFT_KNONE);
+}
+
+weft_kval weft_attention_mask_sees(weft_attention_forms *f, weft_kval head, weft_kval row, weft_kval key) {
+    return mask_value(f, head, row, key);
+}
+
+/* The mask as a number to add. */
+static weft_kval bias(weft_attention_forms *f, weft_kval head, weft_kval row, weft_kval key) {
+    weft_kernel *k = f->k;
+    weft_kval value = mask_value(f, head, row, key);
+    if (f->mask->type.dtype == WEFT_BOOL)
         return weft_k_select(k, value, weft_k_float(k, WEFT_F32, 0), weft_k_float(k, WEFT_F32, -INFINITY));
     return weft_k_convert(k, value, WEFT_F32);
 }

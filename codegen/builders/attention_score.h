@@ -44,6 +44,8 @@ static inline bool weft_attention_windowed(const weft_attention_forms *f) { retu
 weft_kval weft_attention_first_key(const weft_attention_forms *f, weft_kval row);
 weft_kval weft_attention_end_key(const weft_attention_forms *f, weft_kval row);
 
+/* A bool mask, head, row and key as below. */
+weft_kval weft_attention_mask_sees(weft_attention_forms *f, weft_kval head, weft_kval row, weft_kval key);
 /* The score of a product. head: of all batches; row: of the head, clamped to the last; slope: NULL, or receives the
    derivative of the cap (WEFT_KNONE: 1). Hides nothing by position. */
 weft_kval weft_attention_form_score(weft_attention_forms *f, weft_kval product, weft_kval head, weft_kval row,

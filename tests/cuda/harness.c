@@ -65,7 +65,10 @@ weft_tensor *cuda_random_tensor(weft_context *context, const weft_value *value, 
     cuda_check(weft_tensor_create(context, weft_value_dtype(value), weft_value_rank(value), shape, &tensor));
     for (int64_t i = 0; i < weft_tensor_element_count(tensor); i++) {
         *state = *state * 6364136223846793005u + 1442695040888963407u;
-        weft_element_set_double(weft_value_dtype(value), tensor->data, i, (double)(*state >> 40) / 8388608.0 - 1.0);
+        double x = (double)(*state >> 40) / 8388608.0 - 1.0;
+        if (tensor->dtype == WEFT_BOOL) x = i / 37 % 3 != 0 && x > -0.8; /* runs with holes */
+        if (tensor->dtype == WEFT_I32) x = (double)(i / 45);             /* numbers of sequences side by side */
+        weft_element_set_double(tensor->dtype, tensor->data, i, x);
     }
     return tensor;
 }
