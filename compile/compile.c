@@ -7,6 +7,7 @@
 #include "codegen/target.h"
 #include "compile/relower.h"
 #include "compile/unit.h"
+#include "runtime/driver.h"
 #include "runtime/jit.h"
 
 #include <string.h>
@@ -18,11 +19,18 @@ static weft_compile_options with_defaults(const weft_compile_options *options) {
     return o;
 }
 
-/* The record for what a device runs. */
+/* The record for what a device runs: its own, or of those whose code it runs too the one that fits best (a card that is
+   newer than the records takes the portable code of an older one). */
 static weft_status capability_of(const weft_device *device, const weft_capability **out_capability) {
     weft_device_info info;
     weft_device_get_info(device, &info);
     *out_capability = weft_capability_find(info.driver, info.arch);
+    const weft_capability *record;
+    int best = 0;
+    for (int i = 0; !weft_capability_find(info.driver, info.arch) && (record = weft_capability_get(i)); i++) {
+        int fits = strcmp(record->target, info.driver) ? 0 : device->driver->match(device, record->arch);
+        if (fits > best) best = fits, *out_capability = record;
+    }
     if (!*out_capability)
         return WEFT_STATUS(WEFT_UNSUPPORTED, "no capability record for %s %s", info.driver, info.arch);
     return NULL;

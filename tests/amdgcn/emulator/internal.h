@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "tests/amdgcn/emulator/emulator.h"
+#include "tests/support/ranges.h"
 
 enum {
     LANES = 64,
@@ -113,16 +114,10 @@ struct amdgcn_wave {
     amdgcn_code *code;
 };
 
-typedef struct amdgcn_range {
-    uint64_t first, end;
-    bool writable;
-} amdgcn_range;
-
 struct amdgcn_machine {
     char arch[16];
-    int generation;       /* 9, 10, 11, 12 */
-    amdgcn_range *ranges; /* sorted */
-    int range_count, range_capacity, range_last;
+    int generation; /* 9, 10, 11, 12 */
+    memory_ranges ranges;
     amdgcn_counts counts;
     weft_status failure; /* the first of a launch */
     const amdgcn_launch *launch;

@@ -45,7 +45,7 @@ weft_status amdgcn_machine_create(const char *arch, amdgcn_machine **out_machine
 void amdgcn_machine_release(amdgcn_machine *machine) {
     if (!machine) return;
     weft_status_release(machine->failure);
-    free(machine->ranges);
+    free(machine->ranges.list);
     free(machine->waves);
     free(machine);
 }
@@ -57,65 +57,20 @@ void amdgcn_machine_set_limit(amdgcn_machine *machine, uint64_t instructions) { 
 /* -- memory */
 
 weft_status amdgcn_machine_map(amdgcn_machine *machine, void *memory, size_t bytes, bool writable) {
-    uint64_t first = (uint64_t)(uintptr_t)memory, end = first + bytes;
-    int at = 0;
-    while (at < machine->range_count && machine->ranges[at].first < first) at++;
-    if ((at > 0 && machine->ranges[at - 1].end > first) ||
-        (at < machine->range_count && machine->ranges[at].first < end))
-        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%zu bytes at %p are mapped already", bytes, memory);
-    if (machine->range_count == machine->range_capacity) {
-        int capacity = machine->range_capacity * 2 + 16;
-        amdgcn_range *grown = realloc(machine->ranges, (size_t)capacity * sizeof *grown);
-        if (!grown) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for a range");
-        machine->ranges = grown, machine->range_capacity = capacity;
-    }
-    memmove(&machine->ranges[at + 1], &machine->ranges[at],
-            (size_t)(machine->range_count - at) * sizeof *machine->ranges);
-    machine->ranges[at] = (amdgcn_range){first, end, writable};
-    machine->range_count++;
-    machine->range_last = 0;
-    return NULL;
+    return ranges_add(&machine->ranges, memory, bytes, writable);
 }
 
-void amdgcn_machine_unmap(amdgcn_machine *machine, void *memory) {
-    uint64_t first = (uint64_t)(uintptr_t)memory;
-    int at = 0;
-    while (at < machine->range_count && machine->ranges[at].first != first) at++;
-    if (at == machine->range_count) return;
-    machine->range_count--;
-    memmove(&machine->ranges[at], &machine->ranges[at + 1],
-            (size_t)(machine->range_count - at) * sizeof *machine->ranges);
-    machine->range_last = 0;
-}
-
-static const amdgcn_range *find_range(amdgcn_machine *machine, uint64_t address) {
-    int low = 0, high = machine->range_count; /* the last that starts at or below the address */
-    while (low < high) {
-        int middle = (low + high) / 2;
-        if (machine->ranges[middle].first <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (!low) return NULL;
-    machine->range_last = low - 1;
-    return &machine->ranges[low - 1];
-}
+void amdgcn_machine_unmap(amdgcn_machine *machine, void *memory) { ranges_remove(&machine->ranges, memory); }
 
 uint8_t *amdgcn_global(amdgcn_wave *wave, int lane, uint64_t address, unsigned bytes, bool writes) {
-    amdgcn_machine *machine = wave->machine;
-    const amdgcn_range *range = machine->range_count ? &machine->ranges[machine->range_last] : NULL;
-    if (!range || address < range->first || address >= range->end) range = find_range(machine, address);
-    if (!range || address < range->first || address > range->end || bytes > range->end - address) {
+    const memory_range *range = ranges_find(&wave->machine->ranges, address, bytes);
+    if (range && (range->writable || !writes)) return (uint8_t *)(uintptr_t)address; /* NOLINT: the host's addresses */
+    if (range)
+        amdgcn_fail(wave, lane, "a store at %#llx, which is read only", (unsigned long long)address);
+    else
         amdgcn_fail(wave, lane, "%s of %u bytes at %#llx, outside of every buffer", writes ? "a store" : "a load",
                     bytes, (unsigned long long)address);
-        return NULL;
-    }
-    if (writes && !range->writable) {
-        amdgcn_fail(wave, lane, "a store at %#llx, which is read only", (unsigned long long)address);
-        return NULL;
-    }
-    return (uint8_t *)(uintptr_t)address; /* NOLINT: addresses of the machine are the host's */
+    return NULL;
 }
 
 void amdgcn_fail(amdgcn_wave *wave, int lane, const char *format, ...) {

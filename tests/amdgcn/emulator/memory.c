@@ -22,14 +22,6 @@ static uint8_t *shared_at(amdgcn_wave *w, int lane, uint64_t address, unsigned b
     return w->block->shared + address;
 }
 
-static inline uint8_t *global_at(amdgcn_wave *w, int lane, uint64_t address, unsigned bytes, bool writes) {
-    const amdgcn_machine *machine = w->machine;
-    const amdgcn_range *range = machine->ranges ? &machine->ranges[machine->range_last] : NULL;
-    if (range && address >= range->first && address + bytes <= range->end && (range->writable || !writes))
-        return (uint8_t *)(uintptr_t)address; /* NOLINT */
-    return amdgcn_global(w, lane, address, bytes, writes);
-}
-
 /* The three operands of an address, by the order of each kind's text. */
 typedef struct place {
     const amdgcn_operand *vector, *scalar, *offset, *data;
@@ -75,12 +67,12 @@ static bool known_buffer(amdgcn_wave *w, const place *p) {
 }
 
 static inline uint8_t *resolve(amdgcn_wave *w, int space, int lane, uint64_t address, unsigned bytes, bool writes) {
-    if (space == GLOBAL) return global_at(w, lane, address, bytes, writes);
+    if (space == GLOBAL) return amdgcn_global(w, lane, address, bytes, writes);
     if (space >= PRIVATE) return scratch_at(w, lane, address, bytes);
     uint64_t aperture = address & UINT64_C(0xffffffff00000000);
     if (aperture == SHARED_APERTURE) return shared_at(w, lane, address - aperture, bytes);
     if (aperture == PRIVATE_APERTURE) return scratch_at(w, lane, address - aperture, bytes);
-    return global_at(w, lane, address, bytes, writes);
+    return amdgcn_global(w, lane, address, bytes, writes);
 }
 
 static void load(amdgcn_wave *w, const amdgcn_instruction *i) {

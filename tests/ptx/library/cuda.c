@@ -1,0 +1,304 @@
+/* A libcuda.so.1 whose card is the interpreter: one device, everything done when its call returns. Code is taken as
+   PTX; the device says that it is of a generation for which no machine code is made (11.0), so that drivers come with
+   that. A launch that fails leaves the device lost, as a card does; its reason is the error's text. No graphs, no
+   tensor maps: their functions are missing. Prototypes: runtime/drivers/cuda/api.h, from NVIDIA's "CUDA Driver API". */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/drivers/cuda/api.h"
+#include "tests/ptx/interpreter/ptx.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum {
+    INVALID_VALUE = 1,
+    INVALID_IMAGE = 200,
+    NOT_FOUND = 500,
+    LAUNCH_FAILED = 719,
+    MAJOR = 11,
+    MINOR = 0,
+    NAME_BYTES = 128,
+    SIZES = 4096
+};
+
+typedef struct card_function {
+    ptx_module *module;
+    char name[NAME_BYTES];
+    struct card_function *next;
+} card_function;
+
+typedef struct card_event {
+    struct timespec time;
+} card_event;
+
+/* One process is one test; the library's state is the card's. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static ptx_machine *machine;
+static card_function *functions;
+static int lost;
+static char message[600];
+
+static int enter(void) {
+    (void)pthread_mutex_lock(&lock);
+    return lost;
+}
+static int leave(int result) {
+    (void)pthread_mutex_unlock(&lock);
+    return result;
+}
+static int refuse(weft_status status, int result) {
+    if (!status) return CU_SUCCESS;
+    (void)weft_status_format(status, message, sizeof message);
+    weft_status_release(status);
+    return result;
+}
+
+/* -- devices */
+
+EXPORT int cuInit(unsigned flags) {
+    (void)enter();
+    if (!machine && ptx_machine_create(&machine)) return leave(CU_ERROR_OUT_OF_MEMORY);
+    return leave(flags ? INVALID_VALUE : CU_SUCCESS);
+}
+/* The run-time compiler asks for it when it finds a driver. */
+EXPORT int cuGetExportTable(const void **table, const void *id) {
+    (void)id;
+    *table = NULL;
+    return NOT_FOUND;
+}
+EXPORT int cuDriverGetVersion(int *version) {
+    *version = 13000;
+    return CU_SUCCESS;
+}
+EXPORT int cuGetErrorName(int error, const char **out) {
+    *out = error == LAUNCH_FAILED            ? "CUDA_ERROR_LAUNCH_FAILED"
+           : error == INVALID_IMAGE          ? "CUDA_ERROR_INVALID_IMAGE"
+           : error == NOT_FOUND              ? "CUDA_ERROR_NOT_FOUND"
+           : error == CU_ERROR_OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY"
+                                             : "CUDA_ERROR_INVALID_VALUE";
+    return CU_SUCCESS;
+}
+EXPORT int cuGetErrorString(int error, const char **out) {
+    *out = (error == LAUNCH_FAILED || error == INVALID_IMAGE) && message[0] ? message : "no more is known";
+    return CU_SUCCESS;
+}
+EXPORT int cuDeviceGetCount(int *count) {
+    *count = 1;
+    return CU_SUCCESS;
+}
+EXPORT int cuDeviceGet(int *device, int ordinal) {
+    *device = ordinal;
+    return ordinal ? INVALID_VALUE : CU_SUCCESS;
+}
+EXPORT int cuDeviceGetName(char *name, int length, int device) {
+    (void)device;
+    (void)snprintf(name, (size_t)length, "PTX interpreter");
+    return CU_SUCCESS;
+}
+EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device) {
+    (void)device;
+    switch (attribute) {
+    case CU_ATTRIBUTE_MAJOR: *value = MAJOR; break;
+    case CU_ATTRIBUTE_MINOR: *value = MINOR; break;
+    case CU_ATTRIBUTE_MULTIPROCESSORS: *value = 4; break;
+    case CU_ATTRIBUTE_THREADS_PER_MULTIPROCESSOR: *value = 2048; break;
+    case CU_ATTRIBUTE_SHARED_PER_MULTIPROCESSOR: *value = 167936; break;
+    case CU_ATTRIBUTE_REGISTERS_PER_MULTIPROCESSOR: *value = 65536; break;
+    default: return INVALID_VALUE;
+    }
+    return CU_SUCCESS;
+}
+EXPORT int cuDeviceTotalMem_v2(size_t *bytes, int device) {
+    (void)device;
+    *bytes = (size_t)1 << 32;
+    return CU_SUCCESS;
+}
+EXPORT int cuDevicePrimaryCtxRetain(void **context, int device) {
+    (void)device;
+    *context = &lock;
+    return CU_SUCCESS;
+}
+EXPORT int cuDevicePrimaryCtxRelease_v2(int device) {
+    (void)device;
+    return CU_SUCCESS;
+}
+EXPORT int cuCtxSetCurrent(void *context) {
+    (void)context;
+    return CU_SUCCESS;
+}
+
+/* -- code */
+
+EXPORT int cuModuleLoadData(ptx_module **out, const void *image) {
+    int result = enter();
+    if (result) return leave(result);
+    if (!memcmp(image, "\177ELF", 4)) return leave(INVALID_IMAGE);
+    return leave(refuse(ptx_module_load(machine, image, out), INVALID_IMAGE));
+}
+EXPORT int cuModuleUnload(ptx_module *module) {
+    (void)enter();
+    for (card_function **at = &functions; *at;) {
+        card_function *f = *at;
+        if (f->module != module) {
+            at = &f->next;
+            continue;
+        }
+        *at = f->next;
+        free(f);
+    }
+    ptx_module_unload(module);
+    return leave(CU_SUCCESS);
+}
+EXPORT int cuModuleGetFunction(card_function **out, ptx_module *module, const char *name) {
+    int result = enter();
+    if (result) return leave(result);
+    if (!ptx_module_has(module, name) || strlen(name) >= NAME_BYTES) return leave(NOT_FOUND);
+    card_function *f = calloc(1, sizeof *f);
+    if (!f) return leave(CU_ERROR_OUT_OF_MEMORY);
+    f->module = module, f->next = functions, functions = f;
+    (void)snprintf(f->name, sizeof f->name, "%s", name);
+    *out = f;
+    return leave(CU_SUCCESS);
+}
+EXPORT int cuFuncSetAttribute(card_function *f, int attribute, int value) {
+    (void)f, (void)attribute, (void)value;
+    return CU_SUCCESS;
+}
+EXPORT int cuFuncGetAttribute(int *value, int attribute, card_function *f) {
+    (void)attribute, (void)f;
+    *value = 0;
+    return CU_SUCCESS;
+}
+EXPORT int cuLaunchKernel(card_function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                          unsigned bz, unsigned shared_bytes, void *stream, void **parameters, void **extra) {
+    (void)stream;
+    int result = enter();
+    if (result) return leave(result);
+    if (gx == 0 || gy != 1 || gz != 1 || by != 1 || bz != 1 || extra) return leave(INVALID_VALUE);
+    ptx_launch launch = {
+        .kernel = f->name, .blocks = gx, .threads = bx, .shared_bytes = shared_bytes, .parameters = parameters};
+    lost = refuse(ptx_machine_launch(f->module, &launch), LAUNCH_FAILED);
+    return leave(lost);
+}
+
+/* -- memory */
+
+static struct {
+    void *memory;
+    size_t bytes;
+} blocks[SIZES];
+
+EXPORT int cuMemAlloc_v2(cu_pointer *out, size_t bytes) {
+    int result = enter(), at = 0;
+    void *memory = NULL;
+    if (result) return leave(result);
+    while (at < SIZES && blocks[at].memory) at++;
+    if (at == SIZES || !bytes || bytes > (size_t)1 << 32 || posix_memalign(&memory, 256, bytes))
+        return leave(CU_ERROR_OUT_OF_MEMORY);
+    memset(memory, 0xa5, bytes);
+    blocks[at].memory = memory, blocks[at].bytes = bytes;
+    *out = (cu_pointer)(uintptr_t)memory;
+    return leave(refuse(ptx_machine_map(machine, memory, bytes, true), CU_ERROR_OUT_OF_MEMORY));
+}
+EXPORT int cuMemFree_v2(cu_pointer pointer) {
+    (void)enter();
+    void *memory = (void *)(uintptr_t)pointer; /* NOLINT: the card's addresses are the host's */
+    for (int i = 0; i < SIZES; i++) {
+        if (blocks[i].memory != memory) continue;
+        ptx_machine_unmap(machine, memory);
+        free(memory);
+        blocks[i].memory = NULL;
+        return leave(CU_SUCCESS);
+    }
+    return leave(INVALID_VALUE);
+}
+EXPORT int cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
+    (void)flags;
+    *out = malloc(bytes);
+    return *out ? CU_SUCCESS : CU_ERROR_OUT_OF_MEMORY;
+}
+EXPORT int cuMemFreeHost(void *memory) {
+    free(memory);
+    return CU_SUCCESS;
+}
+
+static bool holds(cu_pointer pointer, size_t bytes) {
+    for (int i = 0; i < SIZES; i++) {
+        uint64_t first = (uint64_t)(uintptr_t)blocks[i].memory;
+        if (blocks[i].memory && pointer >= first && pointer - first <= blocks[i].bytes &&
+            bytes <= blocks[i].bytes - (pointer - first))
+            return true;
+    }
+    return false;
+}
+
+EXPORT int cuMemsetD8Async(cu_pointer to, unsigned char value, size_t bytes, void *stream) {
+    (void)stream;
+    int result = enter();
+    if (!result && !holds(to, bytes)) result = INVALID_VALUE;
+    if (!result) memset((void *)(uintptr_t)to, value, bytes); /* NOLINT */
+    return leave(result);
+}
+EXPORT int cuMemcpyHtoDAsync_v2(cu_pointer to, const void *from, size_t bytes, void *stream) {
+    (void)stream;
+    int result = enter();
+    if (!result && !holds(to, bytes)) result = INVALID_VALUE;
+    if (!result) memcpy((void *)(uintptr_t)to, from, bytes); /* NOLINT */
+    return leave(result);
+}
+EXPORT int cuMemcpyDtoHAsync_v2(void *to, cu_pointer from, size_t bytes, void *stream) {
+    (void)stream;
+    int result = enter();
+    if (!result && !holds(from, bytes)) result = INVALID_VALUE;
+    if (!result) memcpy(to, (const void *)(uintptr_t)from, bytes); /* NOLINT */
+    return leave(result);
+}
+EXPORT int cuMemcpyDtoDAsync_v2(cu_pointer to, cu_pointer from, size_t bytes, void *stream) {
+    (void)stream;
+    int result = enter();
+    if (!result && (!holds(from, bytes) || !holds(to, bytes))) result = INVALID_VALUE;
+    if (!result) memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes); /* NOLINT */
+    return leave(result);
+}
+
+/* -- streams, events */
+
+EXPORT int cuStreamCreate(void **out, unsigned flags) {
+    (void)flags;
+    *out = &machine;
+    return CU_SUCCESS;
+}
+EXPORT int cuStreamDestroy_v2(void *stream) {
+    (void)stream;
+    return CU_SUCCESS;
+}
+EXPORT int cuStreamSynchronize(void *stream) {
+    (void)stream;
+    return leave(enter());
+}
+EXPORT int cuEventCreate(card_event **out, unsigned flags) {
+    (void)flags;
+    *out = calloc(1, sizeof **out);
+    return *out ? CU_SUCCESS : CU_ERROR_OUT_OF_MEMORY;
+}
+EXPORT int cuEventDestroy_v2(card_event *event) {
+    free(event);
+    return CU_SUCCESS;
+}
+EXPORT int cuEventRecord(card_event *event, void *stream) {
+    (void)stream;
+    (void)clock_gettime(CLOCK_MONOTONIC, &event->time);
+    return leave(enter());
+}
+EXPORT int cuEventSynchronize(card_event *event) {
+    (void)event;
+    return leave(enter());
+}
+EXPORT int cuEventElapsedTime(float *ms, card_event *from, card_event *to) {
+    double ns = (double)(to->time.tv_sec - from->time.tv_sec) * 1e9 + (double)(to->time.tv_nsec - from->time.tv_nsec);
+    *ms = (float)(ns * 1e-6);
+    return CU_SUCCESS;
+}
