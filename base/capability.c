@@ -26,7 +26,7 @@
 #define METAL                                                                                                          \
     .target = "metal", .index_dtype = WEFT_I32, .vector_bytes = 16, .warp = 32, .threads_max = 1024,                   \
     .shared_bytes = 32 << 10, .bindings_max = 30, .i64 = true, .i16 = true, .i8 = true, .f16 = true, .bf16 = true,     \
-    .subgroups = true, .atomics = true
+    .subgroups = true, .atomics = true, .simdgroup_matrix = true
 
 static const weft_capability records[] = {
     {CPU, .arch = "x86-64-v3", .vector_bytes = 32, .vector_registers = 16},

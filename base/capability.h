@@ -39,6 +39,7 @@ typedef struct weft_capability {
     bool masked_memory;                  /* masked vector loads and stores */
     bool mma_sync, ldmatrix, copy_async; /* sm_80 */
     weft_cores cores;                    /* AMD */
+    bool simdgroup_matrix;               /* Metal: products of 8 x 8 f32 by a simdgroup */
     bool hopper;                         /* wgmma, tensor maps, mbarrier, clusters, setmaxnreg */
 
     /* What one compile permits (weft_relax in compile.h); false in the built-in records. */

@@ -18,6 +18,8 @@ int weft_simt_propose(const weft_build_request *request, const char *name, weft_
     if (weft_simt_has_small(request->capability, sum) && weft_dim_is_number(small.lhs) && small.lhs <= small.rhs &&
         count < capacity)
         out_schedules[count++] = weft_simt_small_schedule(name);
+    if (count < capacity && weft_simt_simdgroup_schedule(request->capability, sum, name, &out_schedules[count]))
+        count++;
     for (int i = 0; i < 4 && count < capacity && (i < 2 || count == 0); i++) {
         int tile = tiles[large || i > 1 ? i : 1 - i], bytes = weft_dtype_bits(sum) / 8, bk = tile == 128 ? 8 : 16,
             threads = side_of(tile) * side_of(tile);
@@ -76,7 +78,9 @@ static void fetch(weft_simt *s, int side, weft_kval k0) {
     }
 }
 
-static weft_kval shared_at(weft_simt *s, int side, weft_kval buffer, weft_kval kk, weft_kval row) {
+weft_kval weft_simt_shared_at(weft_simt *s, int side, weft_kval buffer, weft_kval kk, weft_kval row) {
+    if (s->turned && side == 0)
+        return plus(s, times(s, buffer, (int64_t)s->bm * s->pitch[0]), plus(s, times(s, row, s->pitch[0]), kk));
     if (s->mixed[side]) row = weft_k_xor(s->k, row, times(s, weft_k_and(s->k, kk, index_of(s, 7)), 4));
     return plus(s, times(s, buffer, (int64_t)s->bk * s->pitch[side]), plus(s, times(s, kk, s->pitch[side]), row));
 }
@@ -85,7 +89,7 @@ static void keep(weft_simt *s, int side, weft_kval buffer) {
     for (int i = 0; i < fetches(s, side); i++) {
         weft_kval row, kk;
         place_fetch(s, side, i, &row, &kk);
-        weft_k_store(s->k, s->shared[side], shared_at(s, side, buffer, kk, row), WEFT_KNONE,
+        weft_k_store(s->k, s->shared[side], weft_simt_shared_at(s, side, buffer, kk, row), WEFT_KNONE,
                      weft_k_get_at(s->k, s->fetched[side], index_of(s, i)));
     }
 }
@@ -94,7 +98,7 @@ static void keep(weft_simt *s, int side, weft_kval buffer) {
 static weft_kval load_four(weft_simt *s, int side, weft_kval buffer, weft_kval kk, int group, weft_kval lane) {
     weft_kval row = plus(s, times(s, lane, 4), index_of(s, 4 * side_of(tile_of(s, side)) * group));
     weft_kval value =
-        weft_k_load(s->k, s->shared[side], shared_at(s, side, buffer, kk, row), 4, WEFT_KNONE, WEFT_KNONE);
+        weft_k_load(s->k, s->shared[side], weft_simt_shared_at(s, side, buffer, kk, row), 4, WEFT_KNONE, WEFT_KNONE);
     if (!s->k->failed) s->k->instrs[value].align_bytes = weft_dtype_bits(s->sum) / 2;
     return value;
 }
@@ -150,7 +154,10 @@ static void emit_loop(weft_simt *s, weft_kval tx, weft_kval ty) {
     for (int side = 0; side < 2; side++)
         fetch(s, side, times(s, step, s->bk)); /* past the end: zeros, not multiplied */
     weft_k_if(k, weft_k_lt(k, zero, step));
-    multiply(s, now, tx, ty);
+    if (s->turned)
+        weft_simt_simdgroup_multiply(s, now);
+    else
+        multiply(s, now, tx, ty);
     weft_k_end(k);
     for (int side = 0; side < 2; side++) keep(s, side, other);
     weft_k_barrier(k);
@@ -162,6 +169,11 @@ static void emit_loop(weft_simt *s, weft_kval tx, weft_kval ty) {
 /* Threads that run along k store to one row after another: four elements between the rows spread them over the banks;
    where there is no room for that, places are exchanged, which costs an instruction an access. */
 static void choose_pitch(weft_simt *s) {
+    if (s->turned) { /* four elements more: rows of a matrix lie in other banks */
+        s->pitch[0] = s->bk + 4;
+        s->pitch[1] = s->bn + 4;
+        return;
+    }
     int64_t element = 2LL * s->bk * weft_dtype_bits(s->sum) / 8, bytes = element * (s->bm + s->bn + 8);
     for (int side = 0; side < 2; side++) {
         bool room = bytes <= s->k->capability->shared_bytes;
@@ -181,18 +193,26 @@ static weft_status emit(weft_simt *s) {
     bool good = s->bm == 16 || s->bm == 32 || s->bm == 64 || s->bm == 128;
     if (!good || s->bn != s->bm || s->bk < 4 || s->bk > 32 || s->bk % 4)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%s: schedule %dx%dx%d", s->request->name, s->bm, s->bn, s->bk);
-    k->threads = side_of(s->bm) * side_of(s->bn);
+    s->turned = schedule->vector == 2;
+    k->threads = s->turned ? schedule->threads : side_of(s->bm) * side_of(s->bn);
     k->grid = weft_raster_count(k->dims, s->m, s->n, s->batch, s->bm, s->bn);
     choose_pitch(s);
-    for (int side = 0; side < 2; side++) s->shared[side] = weft_k_shared(k, s->sum, 2LL * s->bk * s->pitch[side]);
+    for (int side = 0; side < 2; side++)
+        s->shared[side] = weft_k_shared(k, s->sum, 2LL * (s->turned && side == 0 ? s->bm : s->bk) * s->pitch[side]);
     s->thread = weft_k_thread(k);
     weft_raster raster =
         weft_raster_create(k, s->m, s->n, s->batch, s->bm, s->bn, schedule->raster > 0 ? schedule->raster : 8);
     weft_tile_place place = weft_raster_place(k, &raster, weft_k_block(k));
     s->batch_index = place.batch, s->m0 = place.m, s->n0 = place.n;
+    for (int side = 0; side < 2; side++) s->fetched[side] = weft_k_regs(k, s->sum, 1, fetches(s, side));
+    if (s->turned) {
+        weft_simt_simdgroup_begin(s);
+        emit_loop(s, WEFT_KNONE, WEFT_KNONE);
+        weft_simt_simdgroup_store(s);
+        return NULL;
+    }
     int sums = s->bm / side_of(s->bm) * (s->bn / (4 * side_of(s->bn)));
     s->sums = weft_k_regs(k, s->sum, 4, sums);
-    for (int side = 0; side < 2; side++) s->fetched[side] = weft_k_regs(k, s->sum, 1, fetches(s, side));
     for (int i = 0; i < sums; i++) weft_k_set_at(k, s->sums, index_of(s, i), weft_k_constant_lanes(k, s->sum, 0, 4));
     weft_kval tx = weft_k_rem(k, s->thread, index_of(s, side_of(s->bn))),
               ty = weft_k_div(k, s->thread, index_of(s, side_of(s->bn)));

@@ -35,6 +35,7 @@ struct weft_simt {
     weft_kval thread, batch_index, m0, n0, sums;
     int pitch[2];  /* elements from one k to the next in shared memory */
     bool mixed[2]; /* groups of four rows change places with k there */
+    bool turned;   /* side 0 lies with k innermost: what simdgroup matrices read */
     weft_kval shared[2], fetched[2];
     weft_kval readable; /* BOOL, of the element being fetched; WEFT_KNONE = always */
 };
@@ -51,6 +52,15 @@ weft_condition weft_simt_is_small(weft_dim_table *dims, const weft_capability *c
                                   weft_dim batch);
 weft_schedule weft_simt_small_schedule(const char *name);
 void weft_simt_emit_small(weft_simt *s);
+/* Sums in f32 by simdgroup matrices: simt_simdgroup.c. Its schedule (vector 2); false: the target or the sum has none.
+ */
+bool weft_simt_simdgroup_schedule(const weft_capability *capability, weft_dtype sum, const char *name,
+                                  weft_schedule *out_schedule);
+void weft_simt_simdgroup_begin(weft_simt *s);
+void weft_simt_simdgroup_multiply(weft_simt *s, weft_kval buffer);
+void weft_simt_simdgroup_store(weft_simt *s);
+/* Element of a side's shared memory. */
+weft_kval weft_simt_shared_at(weft_simt *s, int side, weft_kval buffer, weft_kval kk, weft_kval row);
 
 /* A plan of one launch: the kernel of the request's schedule, and beside it, where extents decide at launch, the one
    for few outputs. build makes a kernel by the schedule of the request that it is given. */

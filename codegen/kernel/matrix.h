@@ -28,8 +28,15 @@ typedef enum weft_matrix_unit {
     WEFT_WMMA_11_I8,
     WEFT_WMMA_12_BF16, /* gfx12 */
     WEFT_WMMA_12_F16,
-    WEFT_WMMA_12_I8
+    WEFT_WMMA_12_I8,
+    WEFT_SIMDGROUP_F32 = 64 /* Metal */
 } weft_matrix_unit;
+
+/* mma by a simdgroup (Metal): 8 x 8 += 8 x 8 . 8 x 8 of f32; a, b and d are one register vec<f32, 2> a lane each, two
+   neighbours of a row: lane l holds columns weft_simdgroup_column(l), + 1 of row weft_simdgroup_row(l). That is where
+   Apple's GPUs keep a matrix; no text of Apple's states it. */
+static inline int weft_simdgroup_row(int lane) { return (lane >> 4 & 1) * 4 + (lane >> 1 & 3); }
+static inline int weft_simdgroup_column(int lane) { return (lane >> 3 & 1) * 4 + (lane & 1) * 2; }
 
 /* Which D rows a lane holds: groups of four and every 4 n-th; every other; eight neighbours. */
 typedef enum weft_wave_spread { WEFT_SPREAD_FOURS, WEFT_SPREAD_TURNS, WEFT_SPREAD_EIGHTS } weft_wave_spread;

@@ -148,10 +148,35 @@ static bool wave_mma(weft_sim *sim, weft_sim_thread *const *lanes, int count, co
     return true;
 }
 
+/* 8 x 8 matrices of a simdgroup: sums over k in order. */
+static bool simdgroup_mma(weft_sim *sim, weft_sim_thread *const *lanes, int count, const weft_kinstr *instr) {
+    float a[8][8], b[8][8];
+    uint64_t *d[32];
+    if (count != 32) return weft_sim_fault(sim, lanes[0], "mma needs a whole simdgroup");
+    for (int l = 0; l < count; l++) {
+        const uint64_t *from_a = fragment(sim, lanes[l], instr, 2, 1, true, false),
+                       *from_b = fragment(sim, lanes[l], instr, 4, 1, true, false);
+        d[l] = fragment(sim, lanes[l], instr, 0, 1, true, true);
+        if (!from_a || !from_b || !d[l]) return false;
+        for (int e = 0; e < 2; e++) {
+            a[weft_simdgroup_row(l)][weft_simdgroup_column(l) + e] = weft_kscalar_f32(from_a[e]);
+            b[weft_simdgroup_row(l)][weft_simdgroup_column(l) + e] = weft_kscalar_f32(from_b[e]);
+        }
+    }
+    for (int l = 0; l < count; l++)
+        for (int e = 0; e < 2; e++) {
+            float total = weft_kscalar_f32(d[l][e]);
+            for (int k = 0; k < 8; k++) total += a[weft_simdgroup_row(l)][k] * b[k][weft_simdgroup_column(l) + e];
+            d[l][e] = weft_kscalar_of_f32(total);
+        }
+    return true;
+}
+
 static bool mma(weft_sim *sim, weft_sim_thread *const *lanes, int count, const weft_kinstr *instr) {
     const weft_wave_unit *wave = weft_wave_unit_get(instr->i);
     if (wave) return wave_mma(sim, lanes, count, instr, wave);
     weft_matrix_unit unit = (weft_matrix_unit)instr->i;
+    if (unit == WEFT_SIMDGROUP_F32) return simdgroup_mma(sim, lanes, count, instr);
     if (count != 32) return weft_sim_fault(sim, lanes[0], "mma needs a whole warp");
     uint64_t *a[32], *b[32], *d[32];
     for (int l = 0; l < 32; l++) {

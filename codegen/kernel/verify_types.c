@@ -338,6 +338,10 @@ static void check_matrix(weft_kverify *v, weft_kval at, const weft_kinstr *instr
         const weft_wave_unit *unit = weft_wave_unit_get(instr->i);
         if (unit) {
             check_wave_unit(v, at, instr, unit);
+        } else if (instr->i == WEFT_SIMDGROUP_F32) {
+            for (int n = 0; n < 6; n += 2)
+                expect(v, at, is_vectors(type_of(v, instr, n), WEFT_F32, 2), "registers of two f32");
+            expect(v, at, v->kernel->capability->simdgroup_matrix, "the target has no such matrix unit");
         } else {
             expect(v, at,
                    is_regs(type_of(v, instr, 0), WEFT_F32) && is_regs(type_of(v, instr, 2), WEFT_U32) &&

@@ -71,6 +71,12 @@ const char *const weft_metal_prelude[] = {
     "template <class T> DEV T shuffle_xor(T x, int m) {\n", "  if (sizeof(T) < 8) return (T)shuffle_word((u32)x, m);\n",
     "  return (T)((u64)shuffle_word((u32)x, m) | (u64)shuffle_word((u32)((u64)x >> 32), m) << 32);\n", "}\n",
     "template <> float shuffle_xor(float x, int m) { return f32_of_bits(shuffle_word(bits_of_f32(x), m)); }\n",
+    /* d += a b, two neighbours of a row in each lane; matrix.h says of which */
+    "DEV void simdgroup_mma(thread float *d, const thread float *a, const thread float *b) {\n",
+    "  metal::simdgroup_float8x8 x, y, z;\n",
+    "  for (int i = 0; i < 2; i++) x.thread_elements()[i] = a[i], y.thread_elements()[i] = b[i], z.thread_elements()[i] = d[i];\n",
+    "  metal::simdgroup_multiply_accumulate(z, x, y, z);\n",
+    "  for (int i = 0; i < 2; i++) d[i] = z.thread_elements()[i];\n", "}\n",
     "#define ATOMIC(type, object, name, call) \\\n",
     "  DEV type name(device type *p, type x) { return metal::call((device metal::object *)p, x, metal::memory_order_relaxed); }\n",
     "ATOMIC(int, atomic_int, atomic_add, atomic_fetch_add_explicit)\n",

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "codegen/kernel/matrix.h"
 #include "codegen/kernel/narrow.h"
 
 static void print_atomic(weft_cxx_printer *p, weft_kval id, const weft_kinstr *instr) {
@@ -26,12 +27,25 @@ static void print_atomic(weft_cxx_printer *p, weft_kval id, const weft_kinstr *i
                   weft_cxx_value(p, value, 0).text);
 }
 
+/* "&r12[2 * (v3)]": where a matrix starts. */
+static weft_cxx_name matrix_at(const weft_cxx_printer *p, const weft_kinstr *instr, int index) {
+    return weft_cxx_format("&r%d[2 * (%s)]", weft_koperand(p->kernel, instr, index),
+                           weft_cxx_value(p, weft_koperand(p->kernel, instr, index + 1), 0).text);
+}
+
+static void print_mma(weft_cxx_printer *p, const weft_kinstr *instr) {
+    if (instr->i != WEFT_SIMDGROUP_F32) weft_cxx_fail(p, WEFT_UNSUPPORTED, "a matrix unit of other GPUs");
+    weft_cxx_line(p, "simdgroup_mma(%s, %s, %s);", matrix_at(p, instr, 0).text, matrix_at(p, instr, 2).text,
+                  matrix_at(p, instr, 4).text);
+}
+
 static bool print_row(weft_cxx_printer *p, weft_kval id) {
     const weft_kinstr *instr = weft_kernel_get(p->kernel, id);
     switch ((int)instr->op) {
     case WEFT_K_shared:                /* declared at the kernel's head */
     case WEFT_K_prefetch: return true; /* has no spelling, changes nothing */
     case WEFT_K_atomic: print_atomic(p, id, instr); return true;
+    case WEFT_K_mma: print_mma(p, instr); return true;
     default: return false;
     }
 }

@@ -256,6 +256,7 @@ int main(int count, char **arguments) {
     tcase_add_test(driver, room_is_made);
     suite_add_tcase(suite, driver);
     suite_add_tcase(suite, case_artifact());
+    suite_add_tcase(suite, case_products());
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);

@@ -9,5 +9,6 @@
 #include "weft/ops.h"
 
 TCase *case_artifact(void);
+TCase *case_products(void);
 
 #endif
