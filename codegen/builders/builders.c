@@ -12,6 +12,7 @@ extern const weft_builder weft_builder_attention_backward_hopper;
 extern const weft_builder weft_builder_matmul_mma, weft_builder_convolution_mma;
 extern const weft_builder weft_builder_attention_wave, weft_builder_attention_hopper, weft_builder_matmul_hopper,
     weft_builder_matmul_simt;
+extern const weft_builder weft_builder_convolution_hopper;
 extern const weft_builder weft_builder_chain;
 extern const weft_builder weft_builder_pointwise, weft_builder_reduce, weft_builder_arg_reduce,
     weft_builder_reduce_window, weft_builder_dynamic_update_slice, weft_builder_rng_bits, weft_builder_gather,
@@ -28,6 +29,7 @@ static const weft_builder *const builders[] = {
     &weft_builder_matmul_mma,
     &weft_builder_matmul_simt,
     &weft_builder_convolution_direct,
+    &weft_builder_convolution_hopper,
     &weft_builder_convolution_mma,
     &weft_builder_convolution_simt,
     &weft_builder_chain,

@@ -85,6 +85,10 @@ weft_status weft_hopper_emit(weft_hopper *h);
 /* The launches that copy operands which tensor copies or the unit cannot take as they lie; sets h->packed_* and, where
    a copy turned it, h->product. The plan has one more launch: the product. */
 weft_status weft_hopper_plan_packing(weft_hopper *h, weft_kernel_plan *plan) WEFT_MUST_USE;
+/* The body of a kernel that turns tiles of 64 x 64 through shared memory: [batch, depth, free] to [batch, free,
+   padded], the first `depth` of each row; sets threads and grid. */
+void weft_hopper_turn(weft_kernel *k, weft_kval from, weft_kval to, weft_dim batches, weft_dim depth, weft_dim free,
+                      weft_dim padded);
 /* The launch behind the product that adds the parts in their order and computes the results. */
 weft_status weft_hopper_plan_sum(const weft_hopper *h, weft_kernel_plan *plan) WEFT_MUST_USE;
 static inline bool weft_hopper_staged(const weft_hopper *h) {

@@ -56,40 +56,70 @@ static void emit_rows(const weft_hopper *h, weft_kernel *k, const weft_product_s
     }
 }
 
-/* A block turns a tile of 64 x 64 through shared memory: [batch, k, free] -> [batch, free, padded k]. */
-static void emit_turn(const weft_hopper *h, weft_kernel *k, weft_kval from, weft_kval to, weft_dim free) {
-    enum { TILE = TURN_TILE, PER_THREAD = TURN_TILE * TURN_TILE / PACK_THREADS };
+/* Thread `thread`'s places in a tile of 64 lines by 64 / lanes groups: groups run fastest. */
+enum { TURN_MOST = TURN_TILE * TURN_TILE / PACK_THREADS };
+typedef struct turn_places {
+    int count, lanes;
+    weft_kval group; /* first element of it in a line */
+    weft_kval line[TURN_MOST];
+} turn_places;
+
+static turn_places place_turn(weft_kernel *k, int lanes) {
+    turn_places out = {.count = TURN_MOST / lanes, .lanes = lanes};
+    weft_kval groups = weft_k_index(k, TURN_TILE / lanes), thread = weft_k_thread(k);
+    out.group = weft_k_mul(k, weft_k_rem(k, thread, groups), weft_k_index(k, lanes));
+    for (int i = 0; i < out.count; i++)
+        out.line[i] = weft_k_add(k, weft_k_div(k, thread, groups),
+                                 weft_k_index(k, (int64_t)i * PACK_THREADS * lanes / TURN_TILE));
+    return out;
+}
+
+/* Pairs where every line has an even number of them: all loads of a thread are under way before the first is used. */
+void weft_hopper_turn(weft_kernel *k, weft_kval from, weft_kval to, weft_dim batches, weft_dim depth, weft_dim free,
+                      weft_dim padded) {
     weft_dim_table *dims = k->dims;
-    weft_dim depth = h->product.k, across = weft_dim_divide_ceil(dims, free, TILE),
-             along = weft_dim_divide_ceil(dims, depth, TILE);
-    k->grid = weft_dim_multiply(dims, h->product.batch, weft_dim_multiply(dims, across, along));
-    weft_kval tile = weft_k_shared(k, weft_ktype_of(k, from).elem, TILE * (TILE + 1)), size = weft_k_index(k, TILE),
-              pitch = weft_k_index(k, TILE + 1);
-    weft_kval thread = weft_k_thread(k), fast = weft_k_rem(k, thread, size), slow = weft_k_div(k, thread, size);
+    int bytes = weft_dtype_bits((weft_dtype)weft_ktype_of(k, from).elem) / 8;
+    bool pairs = bytes <= 2;
+    weft_dim across = weft_dim_divide_ceil(dims, free, TURN_TILE), along = weft_dim_divide_ceil(dims, depth, TURN_TILE);
+    k->threads = PACK_THREADS;
+    k->grid = weft_dim_multiply(dims, batches, weft_dim_multiply(dims, across, along));
+    weft_kval tile = weft_k_shared(k, (weft_dtype)weft_ktype_of(k, from).elem, TURN_TILE * (TURN_TILE + 1)),
+              size = weft_k_index(k, TURN_TILE), pitch = weft_k_index(k, TURN_TILE + 1), one = weft_k_index(k, 1);
     weft_kval block = weft_k_block(k), line = weft_k_div(k, block, weft_k_extent(k, across));
     weft_kval f0 = weft_k_mul(k, weft_k_rem(k, block, weft_k_extent(k, across)), size),
               k0 = weft_k_mul(k, weft_k_rem(k, line, weft_k_extent(k, along)), size),
               batch = weft_k_div(k, line, weft_k_extent(k, along));
-    weft_kval frees = weft_k_extent(k, free), depths = weft_k_extent(k, depth);
-    for (int i = 0; i < PER_THREAD; i++) {
-        weft_kval q = weft_k_add(k, slow, weft_k_index(k, (int64_t)i * PACK_THREADS / TILE)),
-                  at_k = weft_k_add(k, k0, q), at_f = weft_k_add(k, f0, fast);
-        weft_k_if(k, weft_k_and(k, weft_k_lt(k, at_k, depths), weft_k_lt(k, at_f, frees)));
-        weft_kval row = weft_k_add(k, weft_k_mul(k, batch, depths), at_k);
-        weft_kval value =
-            weft_k_load(k, from, weft_k_add(k, weft_k_mul(k, row, frees), at_f), 1, WEFT_KNONE, WEFT_KNONE);
-        weft_k_store(k, tile, weft_k_add(k, weft_k_mul(k, q, pitch), fast), WEFT_KNONE, value);
-        weft_k_end(k);
+    weft_kval frees = weft_k_extent(k, free), depths = weft_k_extent(k, depth), value[TURN_MOST], inside[TURN_MOST];
+    turn_places in = place_turn(k, pairs && weft_dim_divisor(dims, free) % 2 == 0 ? 2 : 1);
+    for (int i = 0; i < in.count; i++) {
+        weft_kval at_k = weft_k_add(k, k0, in.line[i]), at_f = weft_k_add(k, f0, in.group);
+        inside[i] = weft_k_and(k, weft_k_lt(k, at_k, depths), weft_k_lt(k, at_f, frees));
+        weft_kval row = weft_k_add(k, weft_k_mul(k, batch, depths), at_k),
+                  at = weft_k_add(k, weft_k_mul(k, row, frees), at_f);
+        value[i] = weft_k_load(k, from, at, in.lanes, weft_k_splat(k, inside[i], in.lanes), WEFT_KNONE);
+        if (!k->failed) k->instrs[value[i]].align_bytes = in.lanes * bytes;
+    }
+    for (int i = 0; i < in.count; i++) {
+        weft_kval at = weft_k_add(k, weft_k_mul(k, in.line[i], pitch), in.group);
+        for (int lane = 0; lane < in.lanes; lane++)
+            weft_k_store(k, tile, weft_k_add(k, at, weft_k_index(k, lane)), WEFT_KNONE,
+                         in.lanes == 1 ? value[i] : weft_k_extract(k, value[i], lane));
     }
     weft_k_barrier(k);
-    for (int i = 0; i < PER_THREAD; i++) {
-        weft_kval f = weft_k_add(k, slow, weft_k_index(k, (int64_t)i * PACK_THREADS / TILE)),
-                  at_f = weft_k_add(k, f0, f), at_k = weft_k_add(k, k0, fast);
+    turn_places out = place_turn(k, pairs && weft_dim_divisor(dims, depth) % 2 == 0 ? 2 : 1);
+    for (int i = 0; i < out.count; i++) {
+        weft_kval at_f = weft_k_add(k, f0, out.line[i]), at_k = weft_k_add(k, k0, out.group);
+        weft_kval at = weft_k_add(k, weft_k_mul(k, out.group, pitch), out.line[i]);
+        weft_kval first = weft_k_load(k, tile, at, 1, WEFT_KNONE, WEFT_KNONE), turned = first;
+        if (out.lanes == 2) {
+            at = weft_k_add(k, weft_k_mul(k, weft_k_add(k, out.group, one), pitch), out.line[i]);
+            weft_kval second = weft_k_load(k, tile, at, 1, WEFT_KNONE, WEFT_KNONE);
+            turned = weft_k_insert(k, weft_k_splat(k, first, 2), 1, second);
+        }
         weft_k_if(k, weft_k_and(k, weft_k_lt(k, at_k, depths), weft_k_lt(k, at_f, frees)));
-        weft_kval value = weft_k_load(k, tile, weft_k_add(k, weft_k_mul(k, fast, pitch), f), 1, WEFT_KNONE, WEFT_KNONE);
         weft_kval row = weft_k_add(k, weft_k_mul(k, batch, frees), at_f);
-        weft_k_store(k, to, weft_k_add(k, weft_k_mul(k, row, weft_k_extent(k, weft_hopper_padded(h, depth))), at_k),
-                     WEFT_KNONE, value);
+        weft_k_store(k, to, weft_k_add(k, weft_k_mul(k, row, weft_k_extent(k, padded)), at_k), WEFT_KNONE, turned);
+        if (!k->failed) k->instrs[k->instr_count - 1].align_bytes = out.lanes * bytes;
         weft_k_end(k);
     }
 }
@@ -118,7 +148,8 @@ static weft_status plan_copies(weft_hopper *h, weft_kernel_plan *plan, copy *cop
     for (int i = 0; i < count; i++) add_buffers(h, k, &copies[i]);
     weft_kval block = weft_k_block(k);
     if (copies->turn) {
-        emit_turn(h, k, copies->from, copies->to, copies->free);
+        weft_hopper_turn(k, copies->from, copies->to, h->product.batch, h->product.k, copies->free,
+                         weft_hopper_padded(h, h->product.k));
     } else {
         weft_dim first = row_blocks(h, copies->side, copies->rows);
         k->grid = first;

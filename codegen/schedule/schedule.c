@@ -20,7 +20,7 @@
     X(raster)                                                                                                          \
     X(split)                                                                                                           \
     X(block_elements)                                                                                                  \
-    X(panels_per_block) X(accumulator_sets) X(pack_a) X(tail) X(promote) X(way) X(numerics)
+    X(panels_per_block) X(accumulator_sets) X(pack_a) X(tail) X(box_w) X(box_h) X(promote) X(way) X(numerics)
 
 typedef struct field {
     const char *name;

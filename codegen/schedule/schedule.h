@@ -21,6 +21,7 @@ typedef struct weft_schedule {
     int panels_per_block; /* CPU matmul: NC in panels */
     int accumulator_sets; /* CPU matmul: hides FMA latency */
     int pack_a;           /* CPU matmul: copy A */
+    int box_w, box_h;     /* convolution-hopper: positions of a tile along the last axis and the one before */
     int tail;             /* matmul-hopper: columns of narrow tiles at the right edge */
     int promote;          /* elements of k that the matrix unit sums before they are added in f32; 0 = all */
     int way;              /* attention_backward: bits of attention_backward_hopper.h */

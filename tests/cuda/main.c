@@ -100,6 +100,8 @@ static const case_row rows[] = {
     {"convolution_half", 8, {8, 64, 128, 56, 3, 1, 1, 1}},
     {"convolution_half", 8, {8, 64, 256, 56, 1, 1, 0, 1}},
     {"convolution_tf32", 8, {8, 64, 128, 56, 3, 2, 1, 1}},
+    {"convolution_tf32", 8, {8, 64, 64, 56, 3, 1, 1, 1}},
+    {"convolution_half", 8, {32, 512, 2048, 7, 1, 1, 0, 1}},
     {"mlp", 4, {200, 2, 64, 5}},
     {"mlp", 4, {100000, 3, 128, 3}},
     {"attention", 8, {2, 16, 16, 8192, 8192, 128, 1, 0}},
@@ -308,6 +310,10 @@ static const small_row small_rows[] = {
     {"sm_90a", {"matmul", 6, {70, 67, 141, 0, 2, 5}}, 0.02, 0, 2}, /* gradients times weights; both are turned */
     {"sm_90a", {"matmul", 6, {67, 264, 272, 1, 2, 14}}, 0.02, 2, 2},
     {"sm_80", {"matmul", 6, {33, 35, 41, 2, 2, 5}}, 0.02, 0, 1},
+    {"sm_90a", {"convolution_half", 8, {2, 24, 40, 7, 3, 1, 1, 1}}, 0.02, 4, 4},
+    {"sm_90a", {"convolution_half", 8, {3, 72, 70, 6, 1, 1, 0, 1}}, 0.02, 4, 4},
+    {"sm_90a", {"convolution_half", 8, {1, 16, 33, 20, 3, 1, 0, 1}}, 0.02, 2, 4},
+    {"sm_90a", {"convolution_tf32", 8, {1, 40, 130, 9, 5, 1, 2, 1}}, 0.02, 2, 4},
     /* rows at odd addresses: copied */
     {"sm_90a", {"matmul", 6, {300, 268, 140, 1, 0, 0}}, 0.01, 4, 4},
     {"sm_90a", {"matmul", 6, {200, 577, 74, 1, 1, 1}}, 0.02, 3, 4},
