@@ -6,16 +6,6 @@
 #include "tests/builders/harness.h"
 #include "tests/ir/sample.h"
 
-/* As simplify does: builders see no stop_gradient. */
-static void pass_gradients(weft_graph *g) {
-    for (weft_node *node = g->body->block->first, *next; node; node = next) {
-        next = node->next;
-        if (node->op != WEFT_OP_stop_gradient) continue;
-        weft_value_replace(&node->results[0], node->operands[0]);
-        weft_node_remove(node);
-    }
-}
-
 START_TEST(samples) {
     static const int64_t values[2] = {4, 7};
     for (int d = 1; d < WEFT_DTYPE_COUNT; d++) {
@@ -118,7 +108,6 @@ static void derived(weft_op op, weft_dtype dtype, int64_t rows, int64_t columns,
     weft_value *whole = weft_build(g, op, operands, x, is_softmax ? 1 : 2, is_softmax ? softmax : norm);
     weft_value *y;
     weft_decompose(g, whole->node, x, &y);
-    pass_gradients(g);
     weft_node_remove(whole->node);
     weft_graph_output(g, "y", y);
     if (prologue) weft_graph_output(g, "t", x[0]);
@@ -209,7 +198,6 @@ static void check_pick(weft_dtype dtype, weft_dtype label, int64_t rows, int64_t
         weft_value *whole = weft_build(g, WEFT_OP_cross_entropy, 2, operands, 0, NULL);
         weft_value *y;
         weft_decompose(g, whole->node, operands, &y);
-        pass_gradients(g);
         weft_node_remove(whole->node);
         weft_graph_output(g, "y", y);
     }
