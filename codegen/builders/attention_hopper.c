@@ -199,11 +199,7 @@ static weft_status make_arguments(weft_attention *a, const weft_node *node, weft
     a->lse =
         node->result_count > 1 ? weft_kernel_buffer(a->k, WEFT_ARGUMENT_RESULT, 1, WEFT_F32, true, "lse") : WEFT_KNONE;
     WEFT_TRY(weft_attention_forms_declare(&a->forms, a->k), "attention-hopper");
-    a->lists = a->counts = WEFT_KNONE;
-    if (weft_attention_lists(&a->forms)) {
-        a->lists = weft_kernel_buffer(a->k, WEFT_ARGUMENT_TEMP, WEFT_ATTENTION_LISTS, WEFT_I32, false, "lists");
-        a->counts = weft_kernel_buffer(a->k, WEFT_ARGUMENT_TEMP, WEFT_ATTENTION_COUNTS, WEFT_I32, false, "counts");
-    }
+    if (a->listed) weft_attention_lists_declare(&a->pairs, a->k);
     weft_dim batches = weft_operand_type(node, 0)->dims[0], key_heads = weft_operand_type(node, 1)->dims[1], heads;
     if (!weft_dim_divide_exact(graph->dims, a->heads, batches, &heads))
         return WEFT_STATUS(WEFT_INTERNAL, "attention-hopper: heads of a batch");
@@ -248,12 +244,14 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
         a.forms.packed = true, a.forms.rows = a.queries, a.forms.heads = keys->dims[1], a.forms.right = -1;
     }
     a.causal = a.forms.right >= 0;
-    bool lists = weft_attention_lists(&a.forms);
-    WEFT_TRY(weft_plan_init(request, lists ? 3 : 1, lists ? WEFT_ATTENTION_TEMPS : 0, out_plan), "building %s",
+    a.listed = weft_attention_lists(&a.forms);
+    a.pairs = (weft_attention_pairs){
+        .request = request, .forms = a.forms, .queries = a.queries, .keys = a.keys, .bm = 64 * a.consumers, .bn = a.bn};
+    WEFT_TRY(weft_plan_init(request, a.listed ? 3 : 1, a.listed ? WEFT_ATTENTION_TEMPS : 0, out_plan), "building %s",
              request->name);
-    if (lists) {
-        weft_attention_list_temps(&a, out_plan);
-        WEFT_TRY(weft_attention_add_lists(&a, out_plan), "building %s", request->name);
+    if (a.listed) {
+        weft_attention_list_temps(&a.pairs, out_plan);
+        WEFT_TRY(weft_attention_add_lists(&a.pairs, out_plan, 0), "building %s", request->name);
     }
     a.k = weft_plan_kernel(request, "");
     if (!a.k) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "building %s", request->name);
@@ -264,7 +262,7 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
     WEFT_TRY(make_arguments(&a, node, out_plan), "building %s", request->name);
     weft_attention_emit(&a);
     WEFT_TRY(weft_index_finish(&a.forms.index), "building %s", request->name);
-    return weft_plan_set(request, out_plan, lists ? 2 : 0, a.k);
+    return weft_plan_set(request, out_plan, a.listed ? 2 : 0, a.k);
 }
 
 extern const weft_builder weft_builder_attention_hopper;
@@ -279,9 +277,7 @@ static weft_kval ceil_divide(weft_attention *a, weft_kval x, int divisor) {
 
 weft_kval weft_attention_block(const weft_attention *a, const weft_attention_work *work, weft_kval i) {
     weft_kernel *k = a->k;
-    if (a->lists == WEFT_KNONE) return weft_k_sub(k, work->last, i);
-    weft_kval block = weft_k_load(k, a->lists, weft_k_add(k, work->list, i), 1, WEFT_KNONE, WEFT_KNONE);
-    return weft_k_convert(k, block, k->capability->index_dtype);
+    return a->listed ? weft_attention_listed(&a->pairs, work->list, i) : weft_k_sub(k, work->last, i);
 }
 
 weft_attention_work weft_attention_place(weft_attention *a, weft_kval tile) {
@@ -302,12 +298,8 @@ weft_attention_work weft_attention_place(weft_attention *a, weft_kval tile) {
     weft_kval row = weft_k_sub(k, weft_k_sub(k, a->tiles_q, weft_k_index(a->k, 1)), weft_k_div(k, tile, heads));
     work.q0 = weft_k_mul(k, row, weft_k_index(a->k, bm));
     work.list = WEFT_KNONE;
-    if (a->lists != WEFT_KNONE) {
-        weft_kval list = weft_attention_list_of(a, work.head, row),
-                  length = weft_k_extent(k, weft_dim_divide_ceil(k->dims, a->keys, a->bn)),
-                  count = weft_k_load(k, a->counts, list, 1, WEFT_KNONE, WEFT_KNONE);
-        work.list = weft_k_mul(k, list, length);
-        work.blocks = weft_k_convert(k, count, k->capability->index_dtype);
+    if (a->listed) {
+        work.list = weft_attention_list(&a->pairs, work.head, a->forms.heads, row, &work.blocks);
         work.last = weft_attention_block(a, &work, weft_k_index(k, 0));
         return work;
     }

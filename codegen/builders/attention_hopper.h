@@ -3,7 +3,7 @@
 #ifndef WEFT_CODEGEN_BUILDERS_ATTENTION_HOPPER_H
 #define WEFT_CODEGEN_BUILDERS_ATTENTION_HOPPER_H
 
-#include "codegen/builders/attention_score.h"
+#include "codegen/builders/attention_blocks.h"
 #include "codegen/tile/layout.h"
 #include "codegen/tile/spell.h"
 
@@ -31,7 +31,8 @@ typedef struct weft_attention {
     weft_kval lse; /* WEFT_KNONE where nobody asks for it */
     weft_kval q_memory, k_memory, v_memory;
     weft_ring q_ring, k_ring, v_ring;
-    weft_kval lists, counts; /* buffers: blocks that tiles see; WEFT_KNONE: all within the window */
+    bool listed; /* tiles visit the blocks of their lists; else all within the window */
+    weft_attention_pairs pairs;
     weft_kval tiles, tiles_q, first, stride, t, s; /* t, s: T and S as values */
 } weft_attention;
 
@@ -40,19 +41,9 @@ typedef struct weft_attention {
 typedef struct weft_attention_work {
     weft_kval head, key_head, q0, last, blocks, list;
 } weft_attention_work;
-/* Temporaries of a plan with lists. */
-enum { WEFT_ATTENTION_FLAGS, WEFT_ATTENTION_LISTS, WEFT_ATTENTION_COUNTS, WEFT_ATTENTION_TEMPS };
-
 /* Does a builder take this node, attention or attention_backward? When not, *out_reason says why. */
 bool weft_attention_claims(const weft_graph *graph, const weft_node *node, const weft_capability *capability,
                            const char **out_reason);
-/* attention_hopper_blocks.c: does a mask get lists; their temporaries; launches 0 and 1, which make them; the number of
-   a tile's list, in the kernel of attention. */
-bool weft_attention_lists(const weft_attention_forms *f);
-void weft_attention_list_temps(const weft_attention *a, weft_kernel_plan *plan);
-weft_status weft_attention_add_lists(const weft_attention *a, weft_kernel_plan *plan) WEFT_MUST_USE;
-weft_kval weft_attention_list_of(const weft_attention *a, weft_kval head, weft_kval tile);
-
 /* The block of step i of a tile. */
 weft_kval weft_attention_block(const weft_attention *a, const weft_attention_work *work, weft_kval i);
 weft_attention_work weft_attention_place(weft_attention *a, weft_kval tile);

@@ -199,7 +199,7 @@ static void emit_steps(consumer *c, const weft_attention_work *work, weft_kval q
     weft_kernel *k = c->k;
     weft_kval one = weft_k_index(c->k, 1), zero = weft_k_index(c->k, 0), bn = weft_k_index(c->k, a->bn);
     weft_kval before = weft_k_sub(k, work->last, one), count = weft_k_sub(k, work->blocks, one);
-    if (a->lists != WEFT_KNONE) {
+    if (a->listed) {
         weft_kval i = weft_k_for(k, one, work->blocks, one, 0);
         emit_step(c, has_masks(a), weft_attention_block(a, work, i));
         weft_k_end(k);
