@@ -211,6 +211,32 @@ static void make_temps(weft_backward *b) {
     if (b->sums) b->plan->temps[WEFT_BACKWARD_SUMS].bytes = weft_dim_multiply(dims, rows, 4 * b->width);
 }
 
+/* Without sums: lists where a mask has them, statistics where they are separate, dQ, then dK and dV. */
+static weft_status build_two(weft_backward *b) {
+    int launch = 0;
+    if (b->listed) {
+        b->query_pairs = (weft_attention_pairs){.request = b->request,
+                                                .forms = b->forms,
+                                                .queries = b->queries,
+                                                .keys = b->keys,
+                                                .bm = WEFT_BACKWARD_QUERY_TILE,
+                                                .bn = weft_backward_query_block(b),
+                                                .temp = WEFT_BACKWARD_SUMS};
+        b->key_pairs = b->query_pairs;
+        b->key_pairs.bm = b->bm, b->key_pairs.bn = WEFT_BACKWARD_KEYS, b->key_pairs.by_keys = true;
+        b->key_pairs.temp += WEFT_ATTENTION_TEMPS;
+        weft_attention_list_temps(&b->query_pairs, b->plan);
+        weft_attention_list_temps(&b->key_pairs, b->plan);
+        WEFT_TRY(weft_attention_add_lists(&b->query_pairs, b->plan, launch), "building %s", b->request->name);
+        WEFT_TRY(weft_attention_add_lists(&b->key_pairs, b->plan, launch + 2), "building %s", b->request->name);
+        launch += 4;
+    }
+    if (b->way & WEFT_BACKWARD_SEPARATE)
+        WEFT_TRY(add_kernel(b, launch++, "_prepare", false, weft_backward_prepare), "building %s", b->request->name);
+    WEFT_TRY(add_kernel(b, launch++, "_queries", true, weft_backward_queries), "building %s", b->request->name);
+    return add_kernel(b, launch, "_keys", true, weft_backward_keys);
+}
+
 static weft_status build(const weft_build_request *request, weft_kernel_plan *out_plan) {
     enum { MAPS_MAX = 16 };
     const weft_node *node = find_node(request->fusion);
@@ -247,18 +273,16 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
     if (!weft_dim_divide_exact(dims, q->dims[1], keys->dims[1], &b.group))
         return WEFT_STATUS(WEFT_INTERNAL, "attention-backward-hopper: heads");
     bool separate = b.way & WEFT_BACKWARD_SEPARATE;
-    WEFT_TRY(weft_plan_init(request, (b.sums && !b.owned) || separate ? 3 : 2,
-                            b.sums ? WEFT_BACKWARD_TEMPS : WEFT_BACKWARD_SUMS, out_plan),
-             "building %s", request->name);
+    b.listed = !b.sums && weft_attention_lists(&b.forms);
+    WEFT_TRY(
+        weft_plan_init(request, ((b.sums && !b.owned) || separate ? 3 : 2) + (b.listed ? 4 : 0),
+                       (b.sums ? WEFT_BACKWARD_TEMPS : WEFT_BACKWARD_SUMS) + (b.listed ? 2 * WEFT_ATTENTION_TEMPS : 0),
+                       out_plan),
+        "building %s", request->name);
     out_plan->maps = weft_arena_allocate_array(request->arena, MAPS_MAX, sizeof *out_plan->maps);
     if (!out_plan->maps) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "building %s", request->name);
     make_temps(&b);
-    if (!b.sums) {
-        if (separate)
-            WEFT_TRY(add_kernel(&b, 0, "_prepare", false, weft_backward_prepare), "building %s", request->name);
-        WEFT_TRY(add_kernel(&b, separate, "_queries", true, weft_backward_queries), "building %s", request->name);
-        return add_kernel(&b, separate + 1, "_keys", true, weft_backward_keys);
-    }
+    if (!b.sums) return build_two(&b);
     WEFT_TRY(add_kernel(&b, 0, "_prepare", false, weft_backward_prepare), "building %s", request->name);
     WEFT_TRY(add_kernel(&b, 1, "_keys", true, weft_backward_keys), "building %s", request->name);
     return b.owned ? NULL : add_kernel(&b, 2, "_finish", false, weft_backward_finish);

@@ -7,7 +7,7 @@
 #ifndef WEFT_CODEGEN_BUILDERS_ATTENTION_BACKWARD_HOPPER_H
 #define WEFT_CODEGEN_BUILDERS_ATTENTION_BACKWARD_HOPPER_H
 
-#include "codegen/builders/attention_score.h"
+#include "codegen/builders/attention_blocks.h"
 #include "codegen/builders/plan.h"
 #include "codegen/kernel/matrix.h"
 #include "codegen/tile/spell.h"
@@ -58,6 +58,8 @@ typedef struct weft_backward {
     bool owned;   /* by one block for each key head, so in a fixed order; its last addition is the result */
     double scale; /* of scores */
     weft_attention_forms forms;
+    bool listed; /* two kernels walk lists of what the mask shows: of blocks of keys for tiles of queries, and back */
+    weft_attention_pairs query_pairs, key_pairs;
 } weft_backward;
 
 /* -- arguments of the kernel under construction. Maps name their memory by its number among the buffers. */
@@ -105,5 +107,11 @@ static inline int weft_backward_give(bool less) { return less ? WEFT_BACKWARD_GI
 static inline int weft_backward_take(bool less) { return less ? WEFT_BACKWARD_TAKE_64 : WEFT_BACKWARD_TAKE; }
 /* Key or query blocks whose heads share the L2 cache: as many heads side by side as fit. */
 weft_kval weft_backward_together(weft_backward *b, weft_dim heads, weft_dim bytes_each);
+
+/* Queries of a tile and keys of a block of the kernel of queries. */
+enum { WEFT_BACKWARD_QUERY_TILE = 128 };
+static inline int weft_backward_query_block(const weft_backward *b) { /* fewer where masks need registers */
+    return weft_attention_plain(&b->forms) ? WEFT_BACKWARD_KEYS : WEFT_BACKWARD_KEYS / 2;
+}
 
 #endif

@@ -32,8 +32,9 @@ typedef struct key_kernel {
     weft_kval t, s, key_heads, group, tiles_q, together; /* lengths */
     weft_kval last_block;                                /* of keys; the producer's */
     int kv_bytes, kv_box, kv_buffers, q_bytes, q_box, ds_bytes, out_bytes;
-    int words;      /* of a step or tile record: 4, or 8 where masks need the head */
-    int statistics; /* f32 of a stage: bm, and what keeps stages at multiples of 128 bytes */
+    weft_dim list_heads; /* key heads of a batch */
+    int words;           /* of a step or tile record: 4, or 8 where masks need the head */
+    int statistics;      /* f32 of a stage: bm, and what keeps stages at multiples of 128 bytes */
 } key_kernel;
 
 static void named(const key_kernel *e, weft_kop op, weft_kval id, int threads) {
@@ -69,6 +70,7 @@ typedef struct key_tile {
     weft_kval block, key, head;  /* first key; key head */
     weft_kval first, end, count; /* tiles of queries */
     weft_kval shift;             /* start among them */
+    weft_kval list;
 } key_tile;
 
 static key_tile of_block(const key_kernel *e, weft_kval block, weft_kval head, weft_kval blocks) {
@@ -94,8 +96,12 @@ static key_tile of_block(const key_kernel *e, weft_kval block, weft_kval head, w
         tile.end = weft_k_min(k, tile.end, query);
         if (b->owned) tile.end = weft_k_select(k, all, e->tiles_q, tile.end);
     }
-    tile.count = weft_k_sub(k, tile.end, tile.first);
-    if (!weft_attention_windowed(&b->forms) && !b->owned)
+    tile.count = weft_k_sub(k, tile.end, tile.first), tile.list = WEFT_KNONE;
+    if (b->listed) { /* first and end: of the list */
+        tile.list = weft_attention_list(&b->key_pairs, head, e->list_heads, block, &tile.count);
+        tile.first = zero, tile.end = tile.count;
+    }
+    if (!weft_attention_windowed(&b->forms) && !b->owned && !b->listed)
         tile.shift = weft_k_div(k, weft_k_mul(k, block, tile.count), blocks);
     return tile;
 }
@@ -215,7 +221,9 @@ static void emit_producer(key_kernel *e) {
     weft_k_set(k, head, weft_k_mul(k, tile.head, e->group));
     weft_k_set(k, query_tile, start);
     weft_kval from = weft_k_get(k, steps), n = weft_k_for(k, from, weft_k_add(k, from, count), one, 0);
-    produce_step(e, &tile, n, weft_k_get(k, query_tile), weft_k_get(k, head));
+    weft_kval queries = weft_k_get(k, query_tile);
+    if (e->b->listed) queries = weft_attention_listed(&e->b->key_pairs, tile.list, queries);
+    produce_step(e, &tile, n, queries, weft_k_get(k, head));
     weft_kval next = weft_k_add(k, weft_k_get(k, query_tile), one);
     next = weft_k_select(k, weft_k_eq(k, next, tile.end), tile.first, next);
     weft_k_set(k, query_tile, next);
@@ -749,6 +757,8 @@ void weft_backward_keys(weft_backward *b) {
     e.tiles_q = weft_backward_length(b, b->tiles);
     weft_dim each = weft_dim_multiply(dims, weft_dim_multiply(dims, b->group, b->rows), b->width * (b->sums ? 8 : 4));
     e.together = weft_backward_together(b, b->key_heads, each);
+    if (b->listed) weft_attention_lists_declare(&b->key_pairs, k);
+    e.list_heads = weft_operand_type(b->node, WEFT_BACKWARD_K)->dims[1];
     b->forms.s = e.s, b->forms.offset = weft_k_sub(k, e.s, e.t);
     init_barriers(&e, thread);
     bool less = weft_backward_gives_less(b) || (b->forms.left >= 0 && !b->sums); /* the producer knows windows */

@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-enum { STAGES = 2, TILE = 128, DQ_STAGED = 1, TURN = 3 /* named barriers, plus the consumer */ };
+enum { STAGES = 2, TILE = WEFT_BACKWARD_QUERY_TILE, DQ_STAGED = 1, TURN = 3 /* named barriers, plus the consumer */ };
 
 typedef struct query_kernel {
     weft_backward *b;
@@ -29,9 +29,16 @@ typedef struct query_kernel {
 static weft_kval as_parity(const query_kernel *e, weft_kval phase) { return weft_k_convert(e->k, phase, WEFT_U32); }
 
 typedef struct query_tile {
-    weft_kval query, head;  /* first query; head of all batches */
-    weft_kval last, blocks; /* of keys that some query sees: the last one, and how many down from there */
+    weft_kval query, head; /* first query; head of all batches */
+    weft_kval last,
+        blocks; /* of keys that some query sees: the last one, and how many down from there or of the list */
+    weft_kval list;
 } query_tile;
+
+/* The block of step i. */
+static weft_kval block_of(const query_kernel *e, const query_tile *tile, weft_kval i) {
+    return e->b->listed ? weft_attention_listed(&e->b->query_pairs, tile->list, i) : weft_k_sub(e->k, tile->last, i);
+}
 
 static query_tile place(const query_kernel *e, weft_kval t) {
     weft_kernel *k = e->k;
@@ -49,6 +56,12 @@ static query_tile place(const query_kernel *e, weft_kval t) {
     weft_kval tile = weft_k_sub(k, weft_k_plus(e->k, e->tiles, -1), weft_k_div(k, rest, width));
     query_tile place = {.query = weft_k_times(e->k, tile, TILE),
                         .head = weft_k_add(k, from, weft_k_rem(k, rest, width))};
+    place.list = WEFT_KNONE;
+    if (e->b->listed) {
+        place.list = weft_attention_list(&e->b->query_pairs, place.head, e->b->forms.heads, tile, &place.blocks);
+        place.last = block_of(e, &place, weft_k_index(k, 0));
+        return place;
+    }
     weft_kval end = weft_attention_end_key(&e->b->forms, weft_k_plus(k, place.query, TILE - 1));
     weft_kval blocks = weft_k_div(k, weft_k_plus(k, end, e->block - 1), weft_k_index(k, e->block));
     place.last = weft_k_plus(k, blocks, -1), place.blocks = blocks;
@@ -92,7 +105,7 @@ static void emit_producer(const query_kernel *e) {
             weft_backward_load(e->b, e->o_memory, at, e->q_box, e->map_o, e->q_full, zero, row, tile.head);
     }
     weft_kval i = weft_k_for(k, zero, tile.blocks, one, 0);
-    weft_kval key = weft_k_times(e->k, weft_k_sub(k, tile.last, i), e->block);
+    weft_kval key = weft_k_times(k, block_of(e, &tile, i), e->block);
     load_block(e, &k_ring, e->k_memory, e->map_k, key, key_head);
     load_block(e, &v_ring, e->v_memory, e->map_v, key, key_head);
     weft_k_end(k);
@@ -293,18 +306,15 @@ static void emit_blocks(const consumer *c, weft_kval from, weft_kval count, bool
     weft_k_end(k);
 }
 
-/* The first step writes dQ; then blocks that need a mask at their end, whole ones, and with a window those that need a
-   mask at their start. */
-static void emit_steps(const consumer *c, const query_tile *tile) {
+/* Blocks after the first: those that need a mask at their end, whole ones, and with a window those that need a mask at
+   their start. */
+static void emit_windows(const consumer *c, const query_tile *tile, weft_kval q0) {
     const query_kernel *e = c->e;
     weft_attention_forms *forms = &e->b->forms;
     weft_kernel *k = c->k;
     weft_kval zero = weft_k_index(k, 0), keys = weft_k_index(k, e->block);
-    weft_kval q0 = weft_k_add(k, tile->query, weft_k_times(k, c->at.number, WEFT_BACKWARD_ROWS));
     weft_kval open =
         weft_k_div(k, weft_attention_end_key(forms, q0), keys); /* blocks below: every row sees their end */
-    weft_k_if(k, weft_k_lt(k, zero, tile->blocks));
-    emit_step(c, true, true, weft_k_times(k, tile->last, e->block));
     weft_kval before = weft_k_plus(k, tile->last, -1), count = weft_k_plus(k, tile->blocks, -1);
     weft_kval masked = weft_k_min(k, count, weft_k_max(k, zero, weft_k_sub(k, tile->last, open)));
     emit_blocks(c, before, masked, true);
@@ -317,6 +327,22 @@ static void emit_steps(const consumer *c, const query_tile *tile) {
     }
     emit_blocks(c, before, whole, false);
     if (forms->left >= 0) emit_blocks(c, weft_k_sub(k, before, whole), weft_k_sub(k, count, whole), true);
+}
+
+/* The first step writes dQ. */
+static void emit_steps(const consumer *c, const query_tile *tile) {
+    const query_kernel *e = c->e;
+    weft_kernel *k = c->k;
+    weft_kval q0 = weft_k_add(k, tile->query, weft_k_times(k, c->at.number, WEFT_BACKWARD_ROWS));
+    weft_k_if(k, weft_k_lt(k, weft_k_index(k, 0), tile->blocks));
+    emit_step(c, true, true, weft_k_times(k, tile->last, e->block));
+    if (e->b->listed) {
+        weft_kval one = weft_k_index(k, 1), i = weft_k_for(k, one, tile->blocks, one, 0);
+        emit_step(c, false, true, weft_k_times(k, block_of(e, tile, i), e->block));
+        weft_k_end(k);
+    } else {
+        emit_windows(c, tile, q0);
+    }
     pass_turn(c);
     weft_k_else(k);
     for (int r = 0; r < e->b->width / 2; r++) weft_k_set_reg(k, c->dq, r, weft_k_f32(k, 0));
@@ -417,7 +443,7 @@ void weft_backward_queries(weft_backward *b) {
     weft_dim_table *dims = k->dims;
     int halves = weft_backward_halves(b);
     query_kernel e = {.b = b, .k = k, .separate = b->way & WEFT_BACKWARD_SEPARATE};
-    e.block = weft_attention_plain(&b->forms) ? WEFT_BACKWARD_KEYS : WEFT_BACKWARD_KEYS / 2;
+    e.block = weft_backward_query_block(b);
     e.kv_box = e.block * 128, e.kv_bytes = halves * e.kv_box;
     e.q_box = WEFT_BACKWARD_ROWS * 128, e.q_bytes = halves * e.q_box;
     weft_dim tiles = weft_dim_divide_ceil(dims, b->queries, TILE);
@@ -431,6 +457,7 @@ void weft_backward_queries(weft_backward *b) {
     e.heads = weft_backward_length(b, b->heads), e.group = weft_backward_length(b, b->group);
     e.rows = weft_backward_length(b, b->rows), e.tiles = weft_backward_length(b, tiles);
     e.together = weft_backward_together(b, b->heads, weft_dim_multiply(dims, b->keys, 4 * b->width));
+    if (b->listed) weft_attention_lists_declare(&b->query_pairs, k);
     b->forms.s = e.s, b->forms.offset = weft_k_sub(k, e.s, e.t);
     init_barriers(&e, thread);
     bool less = weft_backward_gives_less(b);

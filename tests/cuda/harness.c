@@ -105,8 +105,8 @@ static void simulate_kernel(const compiled *c, const weft_kernel *kernel, weft_t
 
 void cuda_simulate_plan(const compiled *c, weft_tensor *const *inputs, int input_count, weft_tensor *const *results,
                         uint64_t seed, weft_context *context, weft_sim_counts *counts) {
-    weft_sim_buffer temps[8] = {{0}};
-    ck_assert_int_le(c->plan.temp_count, 8);
+    weft_sim_buffer temps[16] = {{0}};
+    ck_assert_int_le(c->plan.temp_count, 16);
     for (int i = 0; i < c->plan.temp_count; i++) {
         ck_assert(weft_dim_is_number(c->plan.temps[i].bytes));
         temps[i].bytes = (size_t)c->plan.temps[i].bytes;

@@ -357,6 +357,7 @@ static const small_row backward_form_rows[] = {
     {"sm_90a", {"attention_backward_form", 12, {2, 2, 2, 67, 91, 32, 1, 0, -1, -1, 2, 2}}, 0.08, 1, 5},
     {"sm_90a", {"attention_backward_form", 12, {1, 2, 1, 130, 130, 128, 1, 0, -1, -1, 0, 3}}, 0.08, 1, 2},
     {"sm_90a", {"attention_backward_form", 12, {2, 1, 1, 70, 140, 64, 0, 1, -1, -1, 0, 4}}, 0.08, 2, 2},
+    {"sm_90a", {"attention_backward_form", 12, {1, 2, 1, 300, 300, 64, 1, 0, -1, -1, 0, 4}}, 0.08, 2, 1},
     {"sm_90a", {"attention_backward_form", 12, {2, 1, 1, 65, 128, 96, 0, 0, -1, -1, 3, 5}}, 0.08, 2, 2},
 };
 enum { BACKWARD_FORM_ROWS = sizeof backward_form_rows / sizeof *backward_form_rows };
