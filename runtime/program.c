@@ -22,7 +22,8 @@ static void destroy(weft_program *program) {
     if (program->persistent) driver->free(program->device, program->persistent, (size_t)program->persistent_bytes);
     if (program->uploaded) driver->free(program->device, program->uploaded, (size_t)program->data->weights_bytes);
     for (int i = 0; i < program->taken_count; i++)
-        if (program->constants[i]) weft_weight_pool_give_back(program->source.pool, program->source.constants[i]);
+        if (program->constants[i] && program->data->buffers[i].kind == WEFT_BUFFER_CONSTANT)
+            weft_weight_pool_give_back(program->source.pool, program->source.constants[i]);
     weft_weight_pool_release(program->source.pool);
     weft_free(context->allocator, program->constants, (size_t)program->data->buffer_count * sizeof *program->constants);
     weft_free(context->allocator, program->persistent_offsets, offsets_bytes);
@@ -88,7 +89,7 @@ static weft_status place_weights(weft_program *program) {
     for (int i = 0; i < data->buffer_count; i++) {
         size_t bytes = (size_t)data->buffers[i].bytes;
         if (lies_in_weights(&data->buffers[i]) && from[i]) {
-            if (host)
+            if (host || data->buffers[i].kind == WEFT_BUFFER_STATE) /* sessions upload initial values themselves */
                 program->constants[i] = borrow(from[i]);
             else if (bytes)
                 WEFT_TRY(weft_weight_pool_take(pool, from[i], bytes, &program->constants[i]), "buffer %d of %s", i,
@@ -228,6 +229,15 @@ static weft_status plan_for(const weft_program *program, weft_allocator allocato
     return weft_memory_plan(data, symbols, allocator, offsets, out_bytes);
 }
 
+/* On the device: initial values of states stay behind where weights did not come in one piece. */
+static int64_t weight_bytes(const weft_program *program) {
+    const weft_program_data *data = program->data;
+    int64_t bytes = data->weights_bytes;
+    for (int i = 0; program->source.constants && i < data->buffer_count; i++)
+        if (data->buffers[i].kind == WEFT_BUFFER_STATE && data->buffers[i].offset >= 0) bytes -= data->buffers[i].bytes;
+    return bytes > 0 ? bytes : 0;
+}
+
 weft_status weft_program_memory(const weft_program *program, int input_count, const int64_t *const *shapes,
                                 int64_t *out_temporary_bytes, int64_t *out_weight_bytes) {
     WEFT_NEED(out_temporary_bytes, "out_temporary_bytes");
@@ -235,7 +245,7 @@ weft_status weft_program_memory(const weft_program *program, int input_count, co
     *out_temporary_bytes = 0;
     WEFT_NEED(program, "the program");
     WEFT_NEED_LIST(shapes, input_count, "the list of shapes");
-    *out_weight_bytes = program->data->weights_bytes + program->persistent_bytes;
+    *out_weight_bytes = weight_bytes(program) + program->persistent_bytes;
     if (input_count != program->data->input_count)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%s takes %d inputs, not %d", program->data->name,
                            program->data->input_count, input_count);

@@ -28,7 +28,8 @@ struct weft_program {
     weft_program_source source;
     const weft_program_data *data; /* source.data */
     weft_module *module;
-    void **constants; /* by buffer: device address of what the source has; its own where memory is the host's */
+    void **constants; /* by buffer: device address of what the source has; its own where memory is the host's, and for
+                         initial values of states unless weights came in one piece */
     void *uploaded;   /* owned copy of source.weights, or NULL */
     int taken_count;  /* of the buffers from the front, those that the pool has given */
     void *persistent; /* all PERSISTENT buffers */

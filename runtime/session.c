@@ -63,8 +63,12 @@ static weft_status init_states(weft_session *session) {
         size_t bytes = (size_t)buffer->bytes;
         if (buffer->kind != WEFT_BUFFER_STATE || !bytes) continue;
         void *to = (char *)session->states + program->state_offsets[i];
-        status = buffer->offset >= 0 ? driver->copy(program->device, to, program->constants[i], bytes)
-                                     : driver->upload(program->device, to, zeros, bytes);
+        if (buffer->offset < 0)
+            status = driver->upload(program->device, to, zeros, bytes);
+        else if (program->source.constants) /* they lie on the host */
+            status = driver->upload(program->device, to, program->constants[i], bytes);
+        else
+            status = driver->copy(program->device, to, program->constants[i], bytes);
     }
     weft_status waited = driver->synchronise(program->device); /* uploads read zeros */
     weft_free(program->context->allocator, zeros, zero_bytes);
