@@ -3,7 +3,7 @@
    of reduce t: [pieces][results], carriers. */
 #include "codegen/builders/reduce.h"
 
-enum { PIECE_MIN = 8192, COLUMN_ROWS_MIN = 16, COLUMN_THREADS_MAX = 512 };
+enum { PIECE_MIN = 8192, COLUMN_ROWS_MIN = 16, COLUMN_THREADS_MAX = 512, COLUMN_VECTORS_MAX = 2048 };
 
 static int parallelism(const weft_build_request *request) {
     const weft_capability *capability = request->capability;
@@ -26,7 +26,7 @@ static bool split_columns(const weft_reduction *r, int *out_pieces) {
     int64_t low, rows, length, length_max, threads = column_vectors(r);
     weft_dim_bounds(table, r->kept.extent, &low, &rows);
     weft_dim_bounds(table, r->outer.extent, &length, &length_max);
-    if (!threads || rows <= 0 || rows > INT32_MAX) return false;
+    if (!threads || threads > COLUMN_VECTORS_MAX || rows <= 0 || rows > INT32_MAX) return false;
     int64_t wanted = (int64_t)capability->multiprocessors * 1024 / (rows * threads); /* half of what fits */
     if (wanted > length / COLUMN_ROWS_MIN) wanted = length / COLUMN_ROWS_MIN;
     *out_pieces = (int)(wanted < 1024 ? wanted : 1024);

@@ -68,8 +68,8 @@ typedef struct weft_loss_scale {
 #define WEFT_LOSS_SCALE_INIT {sizeof(weft_loss_scale), 65536.0, 2.0, 0.5, 2000, 0, 0, 0}
 WEFT_API void weft_parameters_gradient_scaled(weft_parameters *parameters, weft_value *loss, weft_loss_scale *scale);
 
-/* x [..., I] times weight [O, I] transposed, plus bias [O] (NULL = none). x and bias are converted to the weight's
-   dtype where they have another one: mixed precision. */
+/* x [..., I] times weight [O, I] transposed, plus bias [O] (NULL = none). Mixed precision: x is converted to the
+   weight's dtype; a bias of another dtype is added in its own, and the sum is converted to the weight's. */
 WEFT_API weft_value *weft_nn_linear(weft_graph *g, weft_value *x, weft_value *weight, weft_value *bias);
 
 /* The exact gelu (weft_gelu, approximate false) for training: its derivative is one factor that the forward pass keeps,

@@ -199,9 +199,24 @@ static bool any_dependent(weft_fuse *fuse, const weft_node *node, int root) {
     return false;
 }
 
+/* On GPUs: does this reduction leave most of the machine idle unless it is cut into pieces, which a group that also
+   writes values of the full shape is not? Rows take a block each, columns a thread for a few of them. */
+static bool starves(const weft_fuse *fuse, const weft_node *reduce) {
+    if (!fuse->capability || fuse->capability->threads_max == 1) return false;
+    const weft_type *full = weft_operand_type(reduce, 0);
+    int64_t results = 1, all = 1;
+    for (int i = 0; i < full->rank; i++) {
+        if (!weft_dim_is_number(full->dims[i]) || __builtin_mul_overflow(all, full->dims[i], &all)) return false;
+        if (!is_reduced_axis(reduce, i)) results *= full->dims[i];
+    }
+    int64_t blocks = full->rank && !is_reduced_axis(reduce, full->rank - 1) ? results / 256 : results;
+    return all >= 1 << 16 && blocks < fuse->capability->multiprocessors / 2;
+}
+
 /* Every value that others read can be written by the iteration space of the two groups together. */
 static bool outputs_fit(weft_fuse *fuse, int a, int b, const weft_node *anchor) {
     const weft_type *shape = NULL;
+    bool starving = anchor && weft_fuse_classify(anchor) == WEFT_FUSE_REDUCE && starves(fuse, anchor);
     int nodes[2] = {a, b};
     fuse->items[a].parent = b; /* see the outside of the union */
     bool fit = true;
@@ -212,7 +227,7 @@ static bool outputs_fit(weft_fuse *fuse, int a, int b, const weft_node *anchor) 
                 const weft_type *type = &node->results[r].type;
                 if (!weft_fuse_used_outside(fuse, &node->results[r], b)) continue;
                 if (anchor && weft_fuse_classify(anchor) == WEFT_FUSE_REDUCE)
-                    fit = form_of(anchor, type) != FORM_OTHER;
+                    fit = form_of(anchor, type) != FORM_OTHER && !(starving && form_of(anchor, type) == FORM_FULL);
                 else if (anchor)
                     fit = same_dims(type, &anchor->results[0].type);
                 else if (!shape)

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHAIN_MAX = 48, LEAVES_MAX = 8, READERS_MAX = 16, RESULTS_MAX = 48, OPERANDS_MAX = 48 };
+enum { CHAIN_MAX = 48, LEAVES_MAX = 8, READERS_MAX = 16, RESULTS_MAX = 256, OPERANDS_MAX = 512 };
 static const double bytes_min = 1 << 18;
 
 /* How a result is made: operations inside the group, in order, and what they start from. */

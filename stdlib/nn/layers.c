@@ -8,7 +8,10 @@ weft_value *weft_nn_linear(weft_graph *g, weft_value *x, weft_value *weight, wef
     int64_t swap[2] = {1, 0};
     weft_dtype dtype = weft_value_dtype(weight);
     weft_value *y = weft_matmul(g, weft_nn_as(g, x, dtype), weft_transpose(g, weight, swap));
-    return bias ? weft_add(g, y, weft_nn_as(g, bias, dtype)) : y;
+    if (!bias) return y;
+    /* where the bias is wider, the sum is made in its dtype and rounded once */
+    weft_dtype sum = weft_value_dtype(bias);
+    return weft_nn_as(g, weft_add(g, weft_nn_as(g, y, sum), bias), dtype);
 }
 
 /* 16-bit floats are widened: what follows rounds once, at its end. */

@@ -7,6 +7,7 @@
 #include "passes/attention.h"
 #include "passes/pass.h"
 #include "weft/ops.h"
+#include "weft/transform.h"
 
 static weft_context *context;
 static weft_graph *g;
@@ -94,6 +95,70 @@ START_TEST(updates_share_launches) {
         .graph = g, .options = "", .capability = weft_capability_find(rows[_i].target, rows[_i].arch)};
     ok(weft_pipeline_run(&pass, weft_pipeline_standard));
     ck_assert_int_eq(count(WEFT_OP_fusion), rows[_i].fusions);
+}
+END_TEST
+
+static void run_for(const char *target, const char *arch, const char *pipeline) {
+    weft_pass_context pass = {.graph = g, .options = "", .capability = weft_capability_find(target, arch)};
+    ok(weft_graph_verify(g));
+    ok(weft_pipeline_run(&pass, pipeline));
+}
+
+/* A sum of columns with few results must be cut into pieces on a GPU: it does not write values of the full shape. */
+START_TEST(sums_that_must_be_cut) {
+    int64_t rows = 0;
+    weft_value *x = weft_graph_input(g, "x", WEFT_F32, 2, (weft_dim[]){4096, 64});
+    weft_value *y = weft_exp(g, x);
+    weft_graph_output(g, "y", y);
+    weft_graph_output(g, "sum", weft_reduce_sum(g, y, 1, &rows, false));
+    run_for(_i ? "cuda" : "cpu", _i ? "sm_90a" : "x86-64-v4", "simplify,fuse");
+    ck_assert_int_eq(count(WEFT_OP_fusion), 1 + _i);
+}
+END_TEST
+
+/* Values of the full shape that one group writes and another reads. */
+static int exchanged(const weft_type *full) {
+    int found = 0;
+    for (const weft_node *node = g->body->block->first; node; node = node->next)
+        for (int i = 0; node->op == WEFT_OP_fusion && i < node->result_count; i++) {
+            bool read = false;
+            for (const weft_use *use = node->results[i].uses; use; use = use->next)
+                read |= use->user->op == WEFT_OP_fusion;
+            found += read && weft_type_equal(&node->results[i].type, full);
+        }
+    return found;
+}
+
+/* The derivative of a norm reads its input and two numbers a row, not the normalised input; the numbers are the same.
+ */
+START_TEST(recomputed_values) {
+    enum { ROWS = 512, WIDTH = 256 };
+    int64_t last = 1, width = WIDTH;
+    weft_value *x = weft_graph_input(g, "x", WEFT_F32, 2, (weft_dim[]){ROWS, WIDTH});
+    weft_value *scale = weft_graph_input(g, "scale", WEFT_F32, 1, &width), *gradients[2];
+    weft_value *mixed =
+        weft_cumulative(g, WEFT_SUM, weft_layer_norm(g, x, scale, NULL, 1, &last, 1e-5), 0, false, false);
+    weft_value *inputs[2] = {x, scale};
+    weft_gradient(g, weft_square(g, mixed), NULL, 2, inputs, gradients);
+    for (int i = 0; i < 2; i++) weft_graph_output(g, i ? "dscale" : "dx", gradients[i]);
+    ok(weft_graph_verify(g));
+    weft_tensor *in[2], *before[2] = {0}, *after[2] = {0};
+    for (int i = 0; i < 2; i++) {
+        ok(weft_tensor_create(context, WEFT_F32, 2 - i, (int64_t[]){i ? WIDTH : ROWS, WIDTH}, &in[i]));
+        float *data = weft_tensor_data(in[i]);
+        for (int64_t e = 0; e < weft_tensor_element_count(in[i]); e++) data[e] = (float)(e * 7919 % 251) / 64 - 2;
+    }
+    run_for("cuda", "sm_90a", "simplify,decompose,simplify,fuse");
+    int exchanges = exchanged(&x->type);
+    ok(weft_graph_interpret(g, 2, in, 2, before));
+    run_for("cuda", "sm_90a", "recompute");
+    ck_assert_int_lt(exchanged(&x->type), exchanges);
+    ok(weft_graph_interpret(g, 2, in, 2, after));
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(memcmp(weft_tensor_data(before[i]), weft_tensor_data(after[i]), weft_tensor_bytes(before[i])),
+                         0);
+        weft_tensor_release(before[i]), weft_tensor_release(after[i]), weft_tensor_release(in[i]);
+    }
 }
 END_TEST
 
@@ -232,6 +297,8 @@ Suite *groups_suite(void) {
     TCase *tests = tcase_create("groups");
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_loop_test(tests, sums_that_must_be_cut, 0, 2);
+    tcase_add_test(tests, recomputed_values);
     tcase_add_loop_test(tests, unit_axes, 0, 8);
     tcase_add_loop_test(tests, heads_in_tokens, 0, 2);
     tcase_add_loop_test(tests, scan_over_one_slice, 0, 2);
