@@ -96,13 +96,16 @@ static id binary_float(weft_spirv *p, int op, id a, id b) {
     }
 }
 
-/* Minimum / -1 wraps: division by -1 is a negation. */
+/* Minimum / -1 wraps: division by -1 is a negation. Vulkan leaves OpSRem of negative operands undefined (environment
+   for SPIR-V, "Precision and Operation of SPIR-V Instructions"), and drivers differ: the remainder comes from the
+   quotient. */
 static id divide_signed(weft_spirv *p, weft_spirv_type t, bool remainder, id a, id b) {
     bool wide = t == WEFT_SPIRV_U64;
     id minus = weft_spirv_constant(p, t, wide ? UINT64_MAX : UINT32_MAX), unit = weft_spirv_constant(p, t, 1);
     id is_minus = two(p, WEFT_SPIRV_BOOL, "OpIEqual", b, minus);
     id divisor = choose(p, t, is_minus, unit, b);
-    id result = two(p, t, remainder ? "OpSRem" : "OpSDiv", a, divisor);
+    id result = two(p, t, "OpSDiv", a, divisor);
+    if (remainder) result = two(p, t, "OpISub", a, two(p, t, "OpIMul", result, divisor));
     id other = remainder ? weft_spirv_constant(p, t, 0) : one(p, t, "OpSNegate", a);
     return choose(p, t, is_minus, other, result);
 }
