@@ -3,6 +3,7 @@
    element in row-major order that attains an extremum takes the derivative, as in select_and_scatter. */
 #include "passes/diff/diff.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct windows {
@@ -63,8 +64,7 @@ static weft_value *element(weft_graph *g, weft_value *padded, const windows *w, 
 
 /* Which element of each window attains the extremum first: i64, `window` where none does (NaN). */
 static weft_value *first_extremum(weft_graph *g, weft_value *x, weft_value *y, const windows *w, int axis) {
-    weft_value *fill = weft_emit_reduce(g, weft_emit_splat(g, x->type.dtype, 0, 1, (weft_dim[]){0}), w->kind, 1,
-                                        (int64_t[]){0}); /* the identity */
+    weft_value *fill = weft_emit_scalar(g, x->type.dtype, NAN); /* equals nothing: padding attains no extremum */
     weft_value *padded = pad_axis(g, x, w, axis, fill);
     weft_value *which = weft_emit_splat(g, WEFT_I64, (double)w->window[axis], y->type.rank, y->type.dims);
     for (int64_t k = w->window[axis] - 1; k >= 0; k--) {

@@ -584,6 +584,34 @@ START_TEST(ties) {
 }
 END_TEST
 
+/* The least number there is stands beside padding, which counts as that: the element takes the cotangent. */
+START_TEST(extremum_beside_padding) {
+    static const double values[4] = {-INFINITY, -INFINITY, 2, 1}, expected[4] = {7, 0, 22, 0};
+    weft_context *context;
+    weft_graph *g;
+    weft_tensor *in, *out;
+    expect(weft_context_create(NULL, &context), "padding");
+    expect(weft_graph_create(context, "padding", &g), "padding");
+    weft_value *x = weft_graph_input(g, "x", WEFT_F64, 1, (weft_dim[]){4}), *gradient;
+    weft_window_options o = WEFT_WINDOW_OPTIONS_INIT;
+    int64_t window = 2, stride = 1;
+    weft_dim low = 1, none = 0;
+    o.window = &window, o.stride = &stride, o.low = &low, o.high = &none;
+    weft_value *y = weft_reduce_window(g, WEFT_MAX, x, &o); /* windows -1 0, 0 1, 1 2, 2 3 */
+    weft_value *u = weft_convert(g, weft_integers(g, 4, (int64_t[]){2, 5, 9, 13}), WEFT_F64);
+    weft_gradient(g, y, u, 1, &x, &gradient);
+    weft_graph_output(g, "gradient", gradient);
+    expect(weft_tensor_create_copy(context, WEFT_F64, 1, (int64_t[]){4}, values, &in), "padding");
+    expect(weft_graph_interpret(g, 1, &in, 1, &out), "padding");
+    for (int i = 0; i < 4; i++) ck_assert_double_eq(elements(out)[i], expected[i]);
+    compare_compiled(g, 1, &in, 1, &out, 0, "padding");
+    weft_tensor_release(in);
+    weft_tensor_release(out);
+    weft_graph_release(g);
+    weft_context_release(context);
+}
+END_TEST
+
 START_TEST(derivatives) {
     const test_case *c = &cases[_i];
     weft_context *context;
@@ -649,6 +677,7 @@ int main(void) {
     TCase *all = tcase_create("derivatives");
     tcase_set_timeout(all, 60);
     tcase_add_test(all, ties);
+    tcase_add_test(all, extremum_beside_padding);
     tcase_add_loop_test(all, derivatives, 0, (int)(sizeof cases / sizeof *cases));
     suite_add_tcase(suite, all);
     suite_add_tcase(suite, case_transforms());
