@@ -14,7 +14,7 @@ if(WEFT_HAVE_LLVM)
   file(GLOB graphs CONFIGURE_DEPENDS ${folder}/graphs/*.wir)
   foreach(graph ${graphs}) # what matrix units are for, group by group against the interpreter
     get_filename_component(graph_name ${graph} NAME_WE)
-    foreach(arch gfx90a gfx942 gfx1100 gfx1200)
+    foreach(arch gfx942 gfx1100 gfx1200)
       add_test(NAME ${graph_name}-${arch} COMMAND weft-command bisect ${graph} --target amdgcn)
       set_tests_properties(${graph_name}-${arch} PROPERTIES TIMEOUT 300
         ENVIRONMENT "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/hip;WEFT_CACHE=;WEFT_FAKE_HIP_ARCH=${arch}")
