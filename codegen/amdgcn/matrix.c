@@ -25,6 +25,12 @@ static const spelling spellings[] = {
     [WEFT_WMMA_12_BF16] = {"wmma.f32.16x16x16.bf16.v8f32.v8i16", "<8 x i16>", 1},
     [WEFT_WMMA_12_F16] = {"wmma.f32.16x16x16.f16.v8f32.v8f16", "<8 x half>", 1},
     [WEFT_WMMA_12_I8] = {"wmma.i32.16x16x16.iu8.v8i32.v2i32", "<2 x i32>", 2},
+    [WEFT_MFMA_32_E4M3] = {"mfma.f32.32x32x16.fp8.fp8", "i64", 2},
+    [WEFT_MFMA_32_E5M2] = {"mfma.f32.32x32x16.bf8.bf8", "i64", 2},
+    [WEFT_MFMA_16_E4M3] = {"mfma.f32.16x16x32.fp8.fp8", "i64", 2},
+    [WEFT_MFMA_16_E5M2] = {"mfma.f32.16x16x32.bf8.bf8", "i64", 2},
+    [WEFT_WMMA_12_E4M3] = {"wmma.f32.16x16x16.fp8.fp8.v8f32.v2i32", "<2 x i32>", 2},
+    [WEFT_WMMA_12_E5M2] = {"wmma.f32.16x16x16.bf8.bf8.v8f32.v2i32", "<2 x i32>", 2},
 };
 
 /* CDNA 3 multiplies twice as many 8-bit integers at once and has no longer the older instruction. */

@@ -1,5 +1,5 @@
 /* matmul by matrix units: on NVIDIA GPUs from sm_80 on mma.sync (bf16, f16, and f32 as tf32 where the compile permits
-   it), on AMD GPUs MFMA or WMMA (bf16, f16, i8, on CDNA f32); every shape,
+   it), on AMD GPUs MFMA or WMMA (bf16, f16, i8, f8, on CDNA f32); every shape,
    alignment and view, as matmul_simt. Dense operands whose rows are multiples of 4 bytes arrive by asynchronous copies
    of up to 16. On sm_90 it takes what the Hopper builder does not. Sums in f32. Read next: mma.h. */
 #include "codegen/builders/mma.h"
@@ -13,7 +13,8 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
     if (weft_capability_is_cpu(capability)) return false;
     if (!weft_product_find(graph, fusion, &product, out_reason)) return false;
     *out_reason = "no matrix unit for operands of this type";
-    if (!weft_mma_takes(capability, product.dtype, weft_product_sum(product.dot))) return false;
+    if (!weft_mma_takes(capability, product.dtype, weft_product_sum(product.dot)) || product.dtype_b != product.dtype)
+        return false;
     *out_reason = "positions need more than 31 bits";
     if (!weft_fusion_fits_index(graph, fusion, capability)) return false;
     *out_reason = NULL;

@@ -4,9 +4,10 @@
 
 #include <stddef.h>
 
-#define MFMA(name, elem, total, edge, k, elements)                                                                     \
+#define MFMA(name, since, elem, total, edge, k, elements)                                                              \
     [WEFT_MFMA_##name] = {.dtype = (elem),                                                                             \
                           .sum = (total),                                                                              \
+                          .cores = (since),                                                                            \
                           .size = (edge),                                                                              \
                           .depth = (k),                                                                                \
                           .lanes = 64,                                                                                 \
@@ -14,9 +15,10 @@
                           .part_lanes = (elements),                                                                    \
                           .sums = (edge) * (edge) / 64,                                                                \
                           .spread = WEFT_SPREAD_FOURS}
-#define WMMA(name, elem, total, k, count, elements, kind)                                                              \
+#define WMMA(name, since, elem, total, k, count, elements, kind)                                                       \
     [WEFT_WMMA_##name] = {.dtype = (elem),                                                                             \
                           .sum = (total),                                                                              \
+                          .cores = (since),                                                                            \
                           .size = 16,                                                                                  \
                           .depth = (k),                                                                                \
                           .lanes = 32,                                                                                 \
@@ -26,35 +28,41 @@
                           .spread = (kind)}
 
 static const weft_wave_unit units[] = {
-    MFMA(32_BF16, WEFT_BF16, WEFT_F32, 32, 16, 8),
-    MFMA(32_F16, WEFT_F16, WEFT_F32, 32, 16, 8),
-    MFMA(32_F32, WEFT_F32, WEFT_F32, 32, 8, 4),
-    MFMA(32_I8, WEFT_I8, WEFT_I32, 32, 32, 16),
-    MFMA(16_BF16, WEFT_BF16, WEFT_F32, 16, 32, 8),
-    MFMA(16_F16, WEFT_F16, WEFT_F32, 16, 32, 8),
-    MFMA(16_F32, WEFT_F32, WEFT_F32, 16, 16, 4),
-    MFMA(16_I8, WEFT_I8, WEFT_I32, 16, 64, 16),
-    WMMA(11_BF16, WEFT_BF16, WEFT_F32, 16, 2, 8, WEFT_SPREAD_TURNS),
-    WMMA(11_F16, WEFT_F16, WEFT_F32, 16, 2, 8, WEFT_SPREAD_TURNS),
-    WMMA(11_I8, WEFT_I8, WEFT_I32, 16, 1, 16, WEFT_SPREAD_TURNS),
-    WMMA(12_BF16, WEFT_BF16, WEFT_F32, 16, 1, 8, WEFT_SPREAD_EIGHTS),
-    WMMA(12_F16, WEFT_F16, WEFT_F32, 16, 1, 8, WEFT_SPREAD_EIGHTS),
-    WMMA(12_I8, WEFT_I8, WEFT_I32, 32, 1, 16, WEFT_SPREAD_EIGHTS),
+    MFMA(32_BF16, WEFT_CORES_MFMA2, WEFT_BF16, WEFT_F32, 32, 16, 8),
+    MFMA(32_F16, WEFT_CORES_MFMA2, WEFT_F16, WEFT_F32, 32, 16, 8),
+    MFMA(32_F32, WEFT_CORES_MFMA2, WEFT_F32, WEFT_F32, 32, 8, 4),
+    MFMA(32_I8, WEFT_CORES_MFMA2, WEFT_I8, WEFT_I32, 32, 32, 16),
+    MFMA(16_BF16, WEFT_CORES_MFMA2, WEFT_BF16, WEFT_F32, 16, 32, 8),
+    MFMA(16_F16, WEFT_CORES_MFMA2, WEFT_F16, WEFT_F32, 16, 32, 8),
+    MFMA(16_F32, WEFT_CORES_MFMA2, WEFT_F32, WEFT_F32, 16, 16, 4),
+    MFMA(16_I8, WEFT_CORES_MFMA2, WEFT_I8, WEFT_I32, 16, 64, 16),
+    MFMA(32_E4M3, WEFT_CORES_MFMA3, WEFT_F8E4M3FNUZ, WEFT_F32, 32, 32, 16),
+    MFMA(32_E5M2, WEFT_CORES_MFMA3, WEFT_F8E5M2FNUZ, WEFT_F32, 32, 32, 16),
+    MFMA(16_E4M3, WEFT_CORES_MFMA3, WEFT_F8E4M3FNUZ, WEFT_F32, 16, 64, 16),
+    MFMA(16_E5M2, WEFT_CORES_MFMA3, WEFT_F8E5M2FNUZ, WEFT_F32, 16, 64, 16),
+    WMMA(11_BF16, WEFT_CORES_WMMA11, WEFT_BF16, WEFT_F32, 16, 2, 8, WEFT_SPREAD_TURNS),
+    WMMA(11_F16, WEFT_CORES_WMMA11, WEFT_F16, WEFT_F32, 16, 2, 8, WEFT_SPREAD_TURNS),
+    WMMA(11_I8, WEFT_CORES_WMMA11, WEFT_I8, WEFT_I32, 16, 1, 16, WEFT_SPREAD_TURNS),
+    WMMA(12_BF16, WEFT_CORES_WMMA12, WEFT_BF16, WEFT_F32, 16, 1, 8, WEFT_SPREAD_EIGHTS),
+    WMMA(12_F16, WEFT_CORES_WMMA12, WEFT_F16, WEFT_F32, 16, 1, 8, WEFT_SPREAD_EIGHTS),
+    WMMA(12_I8, WEFT_CORES_WMMA12, WEFT_I8, WEFT_I32, 32, 1, 16, WEFT_SPREAD_EIGHTS),
+    WMMA(12_E4M3, WEFT_CORES_WMMA12, WEFT_F8E4M3FN, WEFT_F32, 32, 1, 16, WEFT_SPREAD_EIGHTS),
+    WMMA(12_E5M2, WEFT_CORES_WMMA12, WEFT_F8E5M2, WEFT_F32, 32, 1, 16, WEFT_SPREAD_EIGHTS),
 };
 
 const weft_wave_unit *weft_wave_unit_get(int64_t unit) {
     return unit >= WEFT_MFMA_32_BF16 && unit < (int64_t)(sizeof units / sizeof *units) ? &units[unit] : NULL;
 }
 
+/* Generations of MFMA keep what those before had; WMMA's operands changed. */
+static bool has_unit(weft_cores cores, const weft_wave_unit *unit) {
+    return unit->cores == cores || (cores == WEFT_CORES_MFMA3 && unit->cores == WEFT_CORES_MFMA2);
+}
+
 int64_t weft_wave_unit_find(const weft_capability *capability, weft_dtype dtype, int size) {
-    int64_t first = capability->cores == WEFT_CORES_MFMA2 || capability->cores == WEFT_CORES_MFMA3 ? WEFT_MFMA_32_BF16
-                    : capability->cores == WEFT_CORES_WMMA11                                       ? WEFT_WMMA_11_BF16
-                    : capability->cores == WEFT_CORES_WMMA12                                       ? WEFT_WMMA_12_BF16
-                                                                                                   : 0;
-    for (int64_t unit = first; first && weft_wave_unit_get(unit); unit++) {
+    for (int64_t unit = WEFT_MFMA_32_BF16; weft_wave_unit_get(unit); unit++) {
         const weft_wave_unit *u = weft_wave_unit_get(unit);
-        if (u->lanes != capability->warp || (unit >= WEFT_WMMA_12_BF16 && first < WEFT_WMMA_12_BF16)) break;
-        if (u->dtype == dtype && u->size == size) return unit;
+        if (has_unit(capability->cores, u) && u->dtype == dtype && u->size == size) return unit;
     }
     return 0;
 }

@@ -29,6 +29,12 @@ typedef enum weft_matrix_unit {
     WEFT_WMMA_12_BF16, /* gfx12 */
     WEFT_WMMA_12_F16,
     WEFT_WMMA_12_I8,
+    WEFT_MFMA_32_E4M3, /* CDNA 3: the fnuz formats */
+    WEFT_MFMA_32_E5M2,
+    WEFT_MFMA_16_E4M3,
+    WEFT_MFMA_16_E5M2,
+    WEFT_WMMA_12_E4M3, /* gfx12: the OCP formats */
+    WEFT_WMMA_12_E5M2,
     WEFT_SIMDGROUP_F32 = 64 /* Metal */
 } weft_matrix_unit;
 
@@ -47,6 +53,7 @@ typedef enum weft_wave_spread { WEFT_SPREAD_FOURS, WEFT_SPREAD_TURNS, WEFT_SPREA
    instructions; what depth means to each is theirs: only the pairs (a, b) count. */
 typedef struct weft_wave_unit {
     weft_dtype dtype, sum;
+    weft_cores cores; /* the first generation that has it */
     int size, depth, lanes, parts, part_lanes, sums;
     weft_wave_spread spread;
 } weft_wave_unit;

@@ -12,12 +12,12 @@ typedef struct shape {
 } shape;
 
 static const char *const archs[] = {"gfx90a", "gfx942", "gfx1100", "gfx1200"};
-static const weft_dtype types[] = {WEFT_BF16, WEFT_F16, WEFT_I8, WEFT_F32};
+static const weft_dtype types[] = {WEFT_BF16, WEFT_F16, WEFT_I8, WEFT_F32, WEFT_F8E4M3FNUZ, WEFT_F8E5M2};
 /* rows of memory of 1, 2, 4 ... elements' alignment; one more and one less than a tile */
 static const shape shapes[] = {{1, 1, 1, 1},     {63, 65, 33, 1},   {64, 64, 32, 1},
                                {65, 127, 66, 1}, {129, 128, 31, 1}, {128, 129, 96, 1},
                                {200, 72, 40, 1}, {70, 68, 100, 2},  {130, 132, 64, 3}};
-enum { ARCHS = sizeof archs / sizeof *archs, TYPES = 4, LAYOUTS = 4, SHAPES = sizeof shapes / sizeof *shapes };
+enum { ARCHS = sizeof archs / sizeof *archs, TYPES = 6, LAYOUTS = 4, SHAPES = sizeof shapes / sizeof *shapes };
 
 static int value_of(int side, int batch, int line, int k) { return (line * 7 + k * 5 + batch * 3 + side) % 7 - 3; }
 
@@ -76,7 +76,10 @@ START_TEST(edges) {
     weft_context *context;
     hip_use(arch);
     assert_fine(weft_context_create(NULL, &context));
-    bool has_unit = dtype != WEFT_F32 || !strncmp(arch, "gfx9", 4);
+    bool has_unit = dtype == WEFT_F32          ? !strncmp(arch, "gfx9", 4)
+                    : dtype == WEFT_F8E4M3FNUZ ? !strcmp(arch, "gfx942")
+                    : dtype == WEFT_F8E5M2     ? !strcmp(arch, "gfx1200")
+                                               : true;
     for (int layout = 0; layout < LAYOUTS; layout++)
         for (int turn = 0; turn < 3; turn++) { /* every shape with some layout of each type */
             const shape *s = &shapes[(turn * LAYOUTS + layout + _i) % SHAPES];

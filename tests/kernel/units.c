@@ -2,7 +2,7 @@
 #include "codegen/kernel/matrix.h"
 #include "tests/kernel/kernels.h"
 
-enum { FIRST = WEFT_MFMA_32_BF16, LAST = WEFT_WMMA_12_I8 };
+enum { FIRST = WEFT_MFMA_32_BF16, LAST = WEFT_WMMA_12_E5M2 };
 
 START_TEST(places) {
     const weft_wave_unit *u = weft_wave_unit_get(_i);
@@ -34,12 +34,18 @@ START_TEST(targets) {
     ck_assert_int_eq(weft_wave_unit_find(c, WEFT_BF16, 32), WEFT_MFMA_32_BF16);
     ck_assert_int_eq(weft_wave_unit_find(c, WEFT_F32, 16), WEFT_MFMA_16_F32);
     ck_assert_int_eq(weft_wave_unit_find(c, WEFT_F64, 16), 0);
+    ck_assert_int_eq(weft_wave_unit_find(c, WEFT_F8E4M3FNUZ, 32), WEFT_MFMA_32_E4M3);
+    ck_assert_int_eq(weft_wave_unit_find(c, WEFT_F8E4M3FN, 32), 0);
+    c = weft_capability_find("amdgcn", "gfx90a");
+    ck_assert_int_eq(weft_wave_unit_find(c, WEFT_I8, 16), WEFT_MFMA_16_I8);
+    ck_assert_int_eq(weft_wave_unit_find(c, WEFT_F8E4M3FNUZ, 32), 0);
     c = weft_capability_find("amdgcn", "gfx1100");
     ck_assert_int_eq(weft_wave_unit_find(c, WEFT_BF16, 32), 0);
     ck_assert_int_eq(weft_wave_unit_find(c, WEFT_I8, 16), WEFT_WMMA_11_I8);
     ck_assert_int_eq(weft_wave_unit_find(c, WEFT_F32, 16), 0);
     c = weft_capability_find("amdgcn", "gfx1200");
     ck_assert_int_eq(weft_wave_unit_find(c, WEFT_F16, 16), WEFT_WMMA_12_F16);
+    ck_assert_int_eq(weft_wave_unit_find(c, WEFT_F8E5M2, 16), WEFT_WMMA_12_E5M2);
     ck_assert_int_eq(weft_wave_unit_find(weft_capability_find("amdgcn", "gfx1030"), WEFT_F16, 16), 0);
     ck_assert_int_eq(weft_wave_unit_find(weft_capability_find("cuda", "sm_90a"), WEFT_F16, 16), 0);
     ck_assert(!weft_wave_unit_get(0) && !weft_wave_unit_get(FIRST - 1) && !weft_wave_unit_get(LAST + 1));
