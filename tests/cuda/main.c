@@ -179,9 +179,8 @@ static int choices_of(const case_row *row, const weft_capability *capability, bo
     if (!strcmp(row->name, "attention")) return capability->hopper ? 4 : 1;
     if (!strcmp(row->name, "cross_entropy") || !strcmp(row->name, "layer_norm")) return 6;
     if (strcmp(row->name, "matmul") != 0) return 1;
-    if (row->numbers[5] >= 16) return 7;
-    return capability->hopper && (first || row->numbers[1] == 4104 || row->numbers[5] == 3 || row->numbers[2] % 8) ? 9
-                                                                                                                   : 1;
+    if (row->numbers[5] >= 16) return row->numbers[5] == 16 && row->numbers[4] == 0 ? 7 : 1;
+    return capability->hopper && (first || row->numbers[1] == 4104) ? 9 : row->numbers[5] == 3 ? 3 : 1;
 }
 
 START_TEST(kernels_compile_clean) {
