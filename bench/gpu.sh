@@ -1,6 +1,6 @@
 #!/bin/bash
 # Builds Weft on a CUDA machine (no LLVM, no ONNX, no Check needed), self-tests its kernels, times them beside PyTorch.
-# usage: bench/gpu.sh [--part NAME]... [--out FOLDER]     parts: test gemm fused tf32 fp8 mma thin simt convolution ragged attention attention-bwd attention-ways attention-forms decode row flat mlp depthwise adamw head
+# usage: bench/gpu.sh [--part NAME]... [--out FOLDER]     parts: test gemm fused tf32 fp8 mma thin simt convolution ragged attention attention-bwd attention-forms decode row flat mlp depthwise adamw head
 set -u
 cd "$(dirname "$0")/.."
 out=${OUT:-build/gpu-results}; parts=()

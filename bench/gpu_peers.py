@@ -3,9 +3,9 @@
 Both sides run in this process, on PyTorch's stream, on the same random tensors. Timing is by rounds: every round runs each
 candidate once behind a flush of the L2 cache and a device sleep that lets the host run ahead, so that all candidates see
 the same clocks and none is charged for its launch; the median counts.
-usage: gpu_peers.py LIBRARY OUT.json [part ...]     parts: test gemm fused tf32 fp8 mma ragged attention attention-bwd attention-ways attention-forms decode row flat mlp depthwise adamw head
+usage: gpu_peers.py LIBRARY OUT.json [part ...]     parts: test gemm fused tf32 fp8 mma ragged attention attention-bwd attention-forms decode row flat mlp depthwise adamw head
 """
-import ctypes, functools, json, math, os, re, sys, time
+import ctypes, faulthandler, functools, json, math, os, re, sys, time
 import torch
 import torch.nn.functional as F
 
@@ -647,14 +647,16 @@ def form_peers(inputs, numbers):
     return peers
 
 
-FORM_TESTS = [(1, 2, 2, 4096, 4096, 128, 1, 0, -1, -1, 0, 4), (1, 2, 1, 127, 129, 64, 0, 0, 20, 9, 0, 0), (2, 2, 2, 1023, 1025, 64, 1, 0, 255, -1, 0, 0), (1, 2, 2, 1000, 1000, 128, 1, 1, 256, -1, 30, 0),
-              (2, 4, 2, 255, 257, 64, 0, 0, -1, -1, 0, 1), (2, 4, 2, 129, 384, 128, 1, 0, -1, -1, 0, 2), (2, 4, 4, 513, 513, 128, 1, 0, -1, -1, 0, 3),
-              (2, 4, 1, 1024, 1024, 64, 1, 1, -1, -1, 0, 4), (3, 2, 1, 130, 333, 96, 0, 0, -1, -1, 20, 5), (2, 8, 2, 1, 4097, 128, 1, 0, 1000, -1, 20, 1),
-              (2, 8, 2, 1, 4096, 128, 0, 0, -1, -1, 0, 3), (1, 2, 2, 300, 300, 256, 1, 1, 100, -1, 20, 4)]
-HEAD_TESTS = [(1, 2, 1, 255, 257, d, c, d // 32 % 2) for d, c in ((32, 0), (40, 1), (80, 0), (96, 1), (152, 0), (192, 1), (224, 0), (256, 1))] + [(2, 4, 2, 1, 1025, d, 0, 0) for d in (96, 192, 256)]
-FORMS = [(2, 16, 16, 8192, 8192, 128, 1, 0, 1024, -1, 0, 0), (2, 16, 16, 8192, 8192, 128, 1, 0, -1, -1, 30, 0), (2, 16, 16, 8192, 8192, 128, 1, 0, -1, -1, 0, 3),
-         (2, 16, 16, 8192, 8192, 128, 1, 0, -1, -1, 0, 4), (4, 16, 16, 4096, 4096, 64, 0, 0, -1, -1, 0, 1)]
-HEADS = [(2, 16, 16, 8192, 8192, d, c, 0) for d, c in ((96, 1), (192, 1), (256, 1), (256, 0))]
+FORM_TESTS = [(1, 2, 2, 1000, 1000, 128, 1, 1, -1, -1, 30, 0), (2, 4, 2, 255, 257, 64, 0, 0, -1, -1, 0, 1), (2, 4, 4, 513, 513, 128, 1, 0, -1, -1, 0, 3),
+              (1, 2, 2, 4096, 4096, 128, 1, 0, -1, -1, 0, 4), (2, 4, 1, 1024, 1024, 64, 1, 1, -1, -1, 0, 4), (3, 2, 1, 130, 333, 96, 0, 0, -1, -1, 20, 5),
+              (2, 8, 2, 1, 4096, 128, 0, 0, -1, -1, 0, 3), (2, 8, 2, 1, 4096, 128, 0, 0, -1, -1, 20, 1), (1, 2, 2, 300, 300, 256, 1, 1, -1, -1, 20, 4)]
+WINDOW_TESTS = [(1, 2, 1, 127, 129, 64, 0, 0, 20, 9, 0, 0), (1, 2, 2, 600, 600, 128, 1, 1, 256, -1, 30, 0), (2, 2, 2, 1023, 1025, 64, 1, 0, 255, -1, 0, 0),
+                (2, 8, 2, 1, 4097, 128, 1, 0, 1000, -1, 20, 1)]
+HEAD_TESTS = [(1, 2, 1, 255, 257, d, c, d // 32 % 2) for d, c in ((32, 0), (40, 1), (96, 1), (152, 0), (192, 1), (256, 1))] + [(2, 4, 2, 1, 1025, d, 0, 0) for d in (96, 256)]
+FORMS = [(2, 16, 16, 8192, 8192, 128, 1, 0, -1, -1, 0, 3), (2, 16, 16, 8192, 8192, 128, 1, 0, -1, -1, 0, 4), (2, 16, 16, 8192, 8192, 128, 1, 0, -1, -1, 30, 0),
+         (4, 16, 16, 4096, 4096, 64, 0, 0, -1, -1, 0, 1)]
+WINDOWS = [(2, 16, 16, 8192, 8192, 128, 1, 0, 1024, -1, 0, 0)]
+HEADS = [(2, 16, 16, 8192, 8192, d, c, 0) for d, c in ((96, 1), (192, 1), (256, 1))]
 
 
 def test_backward_form(numbers):
@@ -692,43 +694,57 @@ def test_backward_form(numbers):
     kernel.release()
 
 
-BACKWARD_FORM_TESTS = [(1, 4, 2, 2048, 2048, 64, 1, 0, -1, -1, 0, 4), (1, 4, 2, 300, 333, 64, 1, 0, 100, -1, 0, 0), (1, 2, 1, 333, 200, 128, 0, 1, 60, 40, 0, 0), (2, 2, 2, 255, 257, 64, 1, 0, -1, -1, 20, 0),
-                       (1, 4, 4, 257, 257, 64, 0, 0, -1, -1, 0, 3), (2, 4, 2, 384, 384, 128, 1, 0, -1, -1, 0, 4), (2, 2, 1, 129, 300, 128, 0, 1, 64, -1, 30, 1),
-                       (2, 2, 1, 200, 200, 96, 1, 0, -1, -1, 0, 2)]
+BACKWARD_FORM_TESTS = [(2, 2, 2, 255, 257, 64, 1, 0, -1, -1, 20, 0), (1, 4, 4, 257, 257, 64, 0, 0, -1, -1, 0, 3), (1, 4, 2, 1024, 1024, 64, 1, 0, -1, -1, 0, 4),
+                       (2, 4, 2, 384, 384, 128, 1, 0, -1, -1, 0, 4), (2, 2, 1, 200, 200, 96, 1, 0, -1, -1, 0, 2)]
+BACKWARD_WINDOW_TESTS = [(1, 2, 1, 333, 200, 128, 0, 1, 60, 40, 0, 0), (1, 4, 2, 300, 333, 64, 1, 0, 100, -1, 0, 0), (2, 2, 1, 129, 300, 128, 0, 1, 64, -1, 30, 1)]
 
 
-def part_attention_forms():
-    """Windows, caps, masks, head dims: each tested small, then timed beside flex_attention or the named backends."""
-    torch.manual_seed(5)
-    for numbers in FORM_TESTS:
+def test_forms(forward, backward):
+    for numbers in forward:
+        print(f"  attention form {numbers} ...", flush=True)  # what does not come back is named
         inputs, out = form_tensors(*numbers)
         places = [(n, head) for n in range(numbers[0]) for head in range(numbers[1])]
         want = form_reference(inputs, numbers, places).reshape(out.shape)
-        for choice in (0, 1) if numbers in FORM_TESTS[:2] else (0,):
-            check(f"attention form {numbers} choice {choice}", "attention_form", numbers, inputs, out, lambda: want, 6e-3, choice)
-    for numbers in HEAD_TESTS:
-        inputs, out = attention_tensors(*numbers)
-        check(f"attention {numbers}", "attention", numbers, inputs, out, lambda: attention_reference(inputs, numbers[6]), 6e-3)
-    for numbers in BACKWARD_FORM_TESTS:
+        check(f"attention form {numbers}", "attention_form", numbers, inputs, out, lambda: want, 6e-3)
+    for numbers in backward:
+        print(f"  attention_backward form {numbers} ...", flush=True)
         try:
             test_backward_form(numbers)
         except Missing as reason:
             failures.append(f"attention_backward form {numbers}: {reason}")
-    for numbers in HEADS + FORMS:
-        b, h, hkv, t, s, d, causal, dtype = numbers[:8]
-        plain = len(numbers) == 8
-        inputs, out = attention_tensors(*numbers) if plain else form_tensors(*numbers)
-        label = f"{b}x{h}x{s}x{d} {'causal' if causal else 'full'}" + ("" if plain else f" window {numbers[8]} cap {numbers[10]} mask {numbers[11]}")
-        kernel = Kernel("attention" if plain else "attention_form", numbers)
-        peers = attention_peers(inputs, bool(causal)) if plain else form_peers(inputs, numbers)
-        times = rounds({"weft": lambda: kernel(inputs, [out]), **peers}, 9, 2)
-        places = [(0, 0), (b - 1, h - 1)]
-        error = verdict(f"attention-forms {label}", torch.stack([out[n, head] for n, head in places]),
-                        form_reference(inputs, numbers if not plain else numbers + (-1, -1, 0, 0), places, torch.float32), 6e-3)
-        pairs = (s if not causal else s / 2) if plain or numbers[8] < 0 else min(numbers[8], s)
-        record("attention-forms", label, lambda x: 4.0 * b * h * t * pairs * d / x * 1e-12, times, kernel.text,
-               {"unit": "TFLOP/s", "error": error, "compile_s": kernel.compile_seconds})
-        kernel.release()
+
+
+def time_form(numbers, peers_of):
+    b, h, hkv, t, s, d, causal, dtype = numbers[:8]
+    plain = len(numbers) == 8
+    inputs, out = attention_tensors(*numbers) if plain else form_tensors(*numbers)
+    label = f"{b}x{h}x{s}x{d} {'causal' if causal else 'full'}" + ("" if plain else f" window {numbers[8]} cap {numbers[10]} mask {numbers[11]}")
+    print(f"  {label} ...", flush=True)
+    kernel = Kernel("attention" if plain else "attention_form", numbers)
+    times = rounds({"weft": lambda: kernel(inputs, [out]), **peers_of(inputs)}, 9, 2)
+    places = [(0, 0), (b - 1, h - 1)]
+    error = verdict(f"attention-forms {label}", torch.stack([out[n, head] for n, head in places]),
+                    form_reference(inputs, numbers if not plain else numbers + (-1, -1, 0, 0), places, torch.float32), 6e-3)
+    pairs = (s if not causal else s / 2) if plain or numbers[8] < 0 else min(numbers[8], s)
+    record("attention-forms", label, lambda x: 4.0 * b * h * t * pairs * d / x * 1e-12, times, kernel.text,
+           {"unit": "TFLOP/s", "error": error, "compile_s": kernel.compile_seconds})
+    kernel.release()
+
+
+def part_attention_forms():
+    """Head dims, caps, masks, windows: timed beside the named backends or flex_attention, and tested small. What takes long comes last."""
+    torch.manual_seed(5)
+    for numbers in HEADS:
+        time_form(numbers, lambda inputs: attention_peers(inputs, bool(numbers[6])))
+    test_forms(FORM_TESTS, BACKWARD_FORM_TESTS)
+    for numbers in HEAD_TESTS:
+        inputs, out = attention_tensors(*numbers)
+        check(f"attention {numbers}", "attention", numbers, inputs, out, lambda: attention_reference(inputs, numbers[6]), 6e-3)
+    for numbers in FORMS[:2]:
+        time_form(numbers, lambda inputs: form_peers(inputs, numbers))
+    test_forms(WINDOW_TESTS, BACKWARD_WINDOW_TESTS)
+    for numbers in WINDOWS + FORMS[2:]:
+        time_form(numbers, lambda inputs: form_peers(inputs, numbers))
 
 
 def backward_tensors(b, h, hkv, t, s, d, causal, dtype):
@@ -841,85 +857,55 @@ def kernel_times(run):
     return ", ".join(f"{e.key.split('_')[-1]} {e.device_time_total / e.count:.0f}" for e in record_of.key_averages() if e.key.startswith("attention"))
 
 
-def part_attention_bwd():
-    """Sums of dQ in any order and in a fixed one, against the backward passes behind scaled_dot_product_attention."""
-    torch.manual_seed(3)
-    for causal in (1, 0):
-        for n, (b, h, hkv, t, s) in enumerate(BACKWARD_SHAPES):
-            d = (128, 64)[(n + causal) % 2]  # every shape and every width with and without the mask, half of the pairs
-            for choice in (0, 1) + ((4,) if d == 64 else ()):
-                test_backward((b, h, hkv, t, s, d, causal, int(n % 3 == 1)), choice)
-    for choice in (0, 1):
-        test_backward((2, 4, 2, 200, 260, 80, 1, 0), choice)
-        test_backward((2, 2, 2, 130, 70, 40, 0, 1), choice)
-    test_backward((2, 6, 3, 333, 200, 40, 1, 1), 4)
-    test_backward((2, 4, 2, 200, 260, 128, 1, 0), 0, "attention_gradient")
-    test_backward((2, 4, 2, 333, 200, 64, 1, 0), 0, "attention_gradient")
-    torch.cuda.empty_cache()
-    for b, h, hkv, s, d, causal in ATTENTION[:6]:
-        numbers = (b, h, hkv, s, s, d, causal, 0)
-        inputs, outs = backward_tensors(*numbers)
-        label = f"{b}x{h}x{s}x{d} {'causal' if causal else 'full'}"
-        ways = range(5 if d == 64 else 2)
-        kernels = [Kernel("attention_backward", numbers, choice) for choice in ways]
-        runs = [lambda k=k: k(inputs, outs) for k in kernels]
-        own = {"weft " + BACKWARD_WAYS[choice]: run for choice, run in zip(ways, runs)}
-        times = rounds({**own, **backward_peers(inputs, bool(causal))}, 11, 2)
-        notes = []
-        for run in runs:
-            try:
-                notes.append(kernel_times(run))
-            except Exception as problem:
-                notes.append(f"no kernel times: {str(problem)[:60]}")
-        for part, choice in (("attention-bwd", 1), ("attention-bwd-fixed", 0)):
-            name = list(own)[choice]
-            runs[choice]()
-            error = backward_verdicts(f"{part} {label}", inputs, outs, causal, [(0, 0), (b - 1, hkv - 1)], torch.float32)
-            shown = {x: t for x, t in times.items() if x == name or not x.startswith("weft")}
-            record(part, label, lambda t: 10.0 * b * h * s * s * d * (0.5 if causal else 1) / t * 1e-12, shown, kernels[choice].text + "; us: " + notes[choice] + "".join(f"; {x} {times[x] * 1e6:.1f}" for x in own),
-                   {"unit": "TFLOP/s", "error": error, "compile_s": kernels[choice].compile_seconds})
-        for kernel in kernels:
-            kernel.release()
-        del inputs, outs, runs
-        torch.cuda.empty_cache()
-
-
-# (b, h, s, d, causal): plans (of BACKWARD_WAYS) and ways (attention_backward_hopper.h)
-WAYS = [((4, 16, 4096, 64, 0), {3: (0, 6, 18, 22), 2: (2, 18, 34, 50, 98)}),
-        ((4, 16, 4096, 64, 1), {3: (6, 22), 2: (2, 34, 50, 98)}),
-        ((32, 12, 1024, 64, 1), {3: (6,), 4: (4, 6, 20, 22)}),
-        ((64, 12, 196, 64, 0), {3: (6,), 4: (0, 4, 6, 22)}),
-        ((2, 16, 8192, 128, 1), {3: (0, 16), 2: (0, 64, 32, 96, 80)})]
+# Ways of the kernels (attention_backward_hopper.h) that are timed beside those proposed: by plan, in full
 WAYS_PROPOSED = {64: {2: 2, 3: 6, 4: 4}, 128: {2: 64, 3: 0}}
+WAYS_TRIED = {64: {3: (22,), 2: (34, 98), 4: (6,)}, 128: {2: (0, 96)}}
 
 
-def part_attention_ways():
-    """Ways of the backward kernel of keys, each tested small, then timed beside the others."""
-    torch.manual_seed(4)
-    begun = time.time()
-    for (b, h, s, d, causal), plans in WAYS:
-        choices = [plan + 1000 * (way ^ WAYS_PROPOSED[d][plan]) for plan, ways in plans.items() for way in ways]
-        names = [f"{BACKWARD_WAYS[plan]} way {way}" for plan, ways in plans.items() for way in ways]
-        if time.time() - begun > 80:
-            print(f"attention-ways {b}x{h}x{s}x{d}: not measured, the time is up", flush=True)
-            continue
-        for choice in choices:
-            test_backward((1, 2, 1, 300, 333, d, causal, 0), choice)
-        numbers = (b, h, h, s, s, d, causal, 0)
-        inputs, outs = backward_tensors(*numbers)
-        kernels = {name: Kernel("attention_backward", numbers, choice) for name, choice in zip(names, choices)}
-        times = rounds({name: lambda k=k: k(inputs, outs) for name, k in kernels.items()}, 11, 2)
-        label = f"{b}x{h}x{s}x{d} {'causal' if causal else 'full'}"
-        for name, kernel in kernels.items():
-            kernel(inputs, outs)
-            error = backward_verdicts(f"attention-ways {label} {name}", inputs, outs, causal, [(b - 1, h - 1)], torch.float32)
-            split = kernel_times(lambda: kernel(inputs, outs))
-            rate = 10.0 * b * h * s * s * d * (0.5 if causal else 1) / times[name] * 1e-12
-            print(f"attention-ways {label} {name}: {times[name] * 1e6:.1f} us, {rate:.0f} TFLOP/s, error {error:.1e}; us: {split}", flush=True)
-            results.append({"part": "attention-ways", "case": f"{label} {name}", "seconds": times[name], "kernels": split, "error": error})
-            kernel.release()
-        del inputs, outs
-        torch.cuda.empty_cache()
+def time_backward(b, h, hkv, s, d, causal):
+    numbers = (b, h, hkv, s, s, d, causal, 0)
+    inputs, outs = backward_tensors(*numbers)
+    label = f"{b}x{h}x{s}x{d} {'causal' if causal else 'full'}"
+    fills = d == 64 and b * hkv > 300  # one block for a key head: the same plan with and without the permission
+    kernels = {"weft " + BACKWARD_WAYS[choice]: Kernel("attention_backward", numbers, choice) for choice in (0, 1)}
+    for plan, ways in WAYS_TRIED[d].items():
+        if fills == (plan == 4):
+            for way in ways:
+                kernels[f"weft {BACKWARD_WAYS[plan]} way {way}"] = Kernel("attention_backward", numbers, plan + 1000 * (way ^ WAYS_PROPOSED[d][plan]))
+    runs = {name: (lambda k=k: k(inputs, outs)) for name, k in kernels.items()}
+    times = rounds({**runs, **backward_peers(inputs, bool(causal))}, 11, 2)
+    notes = {}
+    for name, run in runs.items():
+        run()
+        error = backward_verdicts(f"attention-bwd {label} {name}", inputs, outs, causal, [(0, 0), (b - 1, hkv - 1)], torch.float32)
+        try:
+            notes[name] = f"{name} {times[name] * 1e6:.1f} us, error {error:.1e} ({kernel_times(run)})"
+        except Exception as problem:
+            notes[name] = f"no kernel times: {str(problem)[:60]}"
+    for part, choice in (("attention-bwd", 1), ("attention-bwd-fixed", 0)):
+        name = "weft " + BACKWARD_WAYS[choice]
+        shown = {x: t for x, t in times.items() if x == name or not x.startswith("weft")}
+        record(part, label, lambda t: 10.0 * b * h * s * s * d * (0.5 if causal else 1) / t * 1e-12, shown, kernels[name].text + "; " + notes[name],
+               {"unit": "TFLOP/s", "compile_s": kernels[name].compile_seconds})
+    for name, note in notes.items():
+        print(f"  {note}", flush=True)
+    for kernel in kernels.values():
+        kernel.release()
+    torch.cuda.empty_cache()
+
+
+def part_attention_bwd():
+    """Sums of dQ in any order and in a fixed one, against the backward passes behind scaled_dot_product_attention; then small shapes."""
+    torch.manual_seed(3)
+    for b, h, hkv, s, d, causal in ATTENTION[:6]:
+        time_backward(b, h, hkv, s, d, causal)
+    for n, (b, h, hkv, t, s) in enumerate(BACKWARD_SHAPES):
+        d, causal = (128, 64)[n % 2], n // 2 % 2
+        for choice in (0, 1) + ((4,) if d == 64 else ()):
+            test_backward((b, h, hkv, t, s, d, causal, int(n % 3 == 1)), choice)
+    test_backward((2, 4, 2, 200, 260, 80, 1, 0), 0)
+    test_backward((2, 6, 3, 333, 200, 40, 1, 1), 4)
+    test_backward((2, 4, 2, 333, 200, 64, 1, 0), 0, "attention_gradient")
 
 
 def time_bandwidth(part, label, name, numbers, inputs, out, bytes_moved, reference, peers, limit, choices=6):
@@ -1209,6 +1195,7 @@ def geomean(part):
 
 def main():
     parts = sys.argv[3:] or ["test", "gemm", "fused", "tf32", "fp8", "mma", "attention", "attention-bwd", "decode", "ragged", "flat", "row", "mlp", "depthwise", "adamw", "head", "thin", "convolution"]
+    faulthandler.dump_traceback_later(40, repeat=True)  # what does not come back shows where it waits
     torch.cuda.init()
     torch.zeros(1, device="cuda")
     if library.weft_bench_open(0):
