@@ -152,7 +152,7 @@ EXPECT(permute_bytes) {
 }
 EXPECT(bits_counted) {
     UNUSED_LANES;
-    return (uint32_t)(__builtin_popcount(A) + (int)B);
+    return (uint32_t)__builtin_popcount(A) + B;
 }
 EXPECT(reversed_bits) {
     UNUSED_LANES;

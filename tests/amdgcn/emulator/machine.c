@@ -256,7 +256,7 @@ static weft_status reserve(amdgcn_machine *machine, const preparation *p) {
     if (p->wave_count > machine->wave_capacity) {
         free(machine->waves);
         machine->wave_capacity = 0;
-        machine->waves = aligned_alloc(64, (size_t)p->wave_count * sizeof *machine->waves);
+        machine->waves = aligned_alloc(64, ((size_t)p->wave_count * sizeof *machine->waves + 63) / 64 * 64);
         if (!machine->waves) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for wavefronts");
         machine->wave_capacity = p->wave_count;
     }

@@ -180,7 +180,7 @@ bool ptx_prepare_convert(ptx_instruction *i) {
             return false;
     }
     if (to == F16X2 || to == BF16X2) {
-        i->run = convert_two, i->op = to;
+        i->run = convert_two, i->op = (int)to;
         return from == F32 && i->count == 3 && !flags;
     }
     if (to > F64 || from > F64) return false;
