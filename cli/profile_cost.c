@@ -55,7 +55,8 @@ static double of_attention(const counter *c, const weft_node *node) {
 }
 
 static double of_node(const counter *c, const weft_node *node) {
-    const weft_type *first = node->result_count ? &node->results[0].type : NULL;
+    if (!node->result_count) return 0;
+    const weft_type *first = &node->results[0].type;
     switch ((int)node->op) {
     case WEFT_OP_dot_general: return of_product(c, node);
     case WEFT_OP_convolution: {
@@ -75,7 +76,7 @@ static double of_node(const counter *c, const weft_node *node) {
     }
     default: break;
     }
-    bool computes = first && node->operand_count && !(weft_op_get(node->op)->flags & WEFT_FLAG_VIEW);
+    bool computes = node->operand_count && !(weft_op_get(node->op)->flags & WEFT_FLAG_VIEW);
     return computes ? elements(c, first) : 0;
 }
 
