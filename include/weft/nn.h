@@ -74,7 +74,7 @@ WEFT_API weft_value *weft_nn_linear(weft_graph *g, weft_value *x, weft_value *we
 
 /* The exact gelu (weft_gelu, approximate false) for training: its derivative is one factor that the forward pass keeps,
    Phi(x) + x phi(x), instead of the pieces that a derivative through its definition needs. 16-bit floats are computed
-   in f32; the factor is rounded to x's dtype. */
+   in f32, to 1e-4 of the distribution Phi; the factor is rounded to x's dtype. */
 WEFT_API weft_value *weft_nn_gelu(weft_graph *g, weft_value *x);
 
 /* x / (1 - rate) where a bit drawn for the element says so, with probability 1 - rate, else 0 (Srivastava et al. 2014).

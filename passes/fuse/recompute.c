@@ -116,9 +116,24 @@ static int kept_result(const plan *p, const weft_value *inner) {
     return -1;
 }
 
-/* A simple operation on an element takes about as long as an eighth of a byte, a function as two bytes. */
-static double work_of(const weft_node *node) {
+/* The same for many elements in a row: made of values that are spread over them. */
+static bool is_spread(const weft_value *value, int64_t whole) {
+    const weft_node *node = value->node;
+    int64_t elements = elements_of(&value->type);
+    if (elements >= 0 && elements <= whole / 16) return true;
+    if (!node) return false;
+    bool point = weft_op_get(node->op)->flags & WEFT_FLAG_ELEMENTWISE;
+    if (!point && node->op != WEFT_OP_broadcast) return false;
+    for (int i = 0; i < node->operand_count; i++)
+        if (!is_spread(node->operands[i], whole)) return false;
+    return true;
+}
+
+/* A simple operation on an element takes about as long as an eighth of a byte, a function as two bytes; once for
+   several elements where it is the same for all of them. */
+static double work_of(const weft_node *node, int64_t whole) {
     double each = weft_fuse_is_costly(node) ? 2 : 0.125;
+    if (is_spread(&node->results[0], whole)) each /= 8;
     return each * (double)elements_of(&node->results[0].type);
 }
 
@@ -141,7 +156,7 @@ static bool follow(chain *c, const plan *p, weft_value *value, const weft_value 
         if (!follow(c, p, node->operands[i], target, near)) return false;
     if (c->count == CHAIN_MAX) return false;
     c->nodes[c->count++] = node;
-    if (point) c->work += work_of(node);
+    if (point) c->work += work_of(node, whole);
     return true;
 }
 
