@@ -1,4 +1,4 @@
-/* Devices and copies of the CUDA driver. The primary context is retained, so that other libraries of the process that
+/* Devices of the CUDA driver. The primary context is retained, so that other libraries of the process that
    use it (the CUDA runtime does) can pass pointers in. See cuda.h. */
 #include "runtime/drivers/cuda/cuda.h"
 
@@ -6,11 +6,6 @@
 #include <string.h>
 
 #include "base/arena.h"
-
-weft_status weft_cuda_enter(cuda_device *device) {
-    return weft_cuda_status(&device->api, device->api.cuCtxSetCurrent(device->context),
-                            "making a CUDA context current");
-}
 
 static weft_status query(cuda_device *device, int ordinal) {
     cu_api *api = &device->api;
@@ -37,35 +32,32 @@ static weft_status query(cuda_device *device, int ordinal) {
         if (api->cuDeviceGetAttribute(facts[i], attributes[i], device->device)) *facts[i] = 0;
     WEFT_TRY(weft_cuda_status(api, api->cuDeviceTotalMem(&bytes, device->device), "cuDeviceTotalMem"), "cuda:%d",
              ordinal);
-    device->memory_bytes = (int64_t)bytes;
+    device->gpu.memory_bytes = (int64_t)bytes;
     /* from 9.0 on code for exactly this architecture ("a") may use all of its instructions */
     snprintf(device->arch, sizeof device->arch, "sm_%d%d%s", device->major, device->minor,
              device->major >= 9 ? "a" : "");
     WEFT_TRY(weft_cuda_status(api, api->cuDevicePrimaryCtxRetain(&device->context, device->device),
                               "cuDevicePrimaryCtxRetain"),
              "cuda:%d", ordinal);
-    WEFT_TRY(weft_cuda_enter(device), "cuda:%d", ordinal);
+    WEFT_TRY(weft_gpu_enter(&device->gpu.base), "cuda:%d", ordinal);
     WEFT_TRY(weft_cuda_status(api, api->cuStreamCreate(&device->own_stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate"),
              "cuda:%d", ordinal);
     device->stream = device->own_stream;
-    if (api->cuMemHostAlloc(&device->landing, CUDA_LANDING_BYTES, 0)) device->landing = NULL;
+    weft_gpu_start(&device->gpu);
     return NULL;
 }
 
 static void cuda_close(weft_device *base) {
     cuda_device *device = (cuda_device *)base;
     if (device->context) {
-        weft_status_release(weft_cuda_enter(device));
-        weft_cuda_trim(base);
+        weft_gpu_stop(&device->gpu);
         for (int i = 0; i < 2; i++)
             if (device->marks[i]) (void)device->api.cuEventDestroy(device->marks[i]);
-        if (device->landing) (void)device->api.cuMemFreeHost(device->landing);
         if (device->own_stream) (void)device->api.cuStreamDestroy(device->own_stream);
         (void)device->api.cuDevicePrimaryCtxRelease(device->device);
     }
     weft_allocator allocator = base->context->allocator;
-    weft_free(allocator, device->cached, device->cached_capacity * sizeof *device->cached);
-    (void)pthread_mutex_destroy(&device->landing_lock);
+    weft_gpu_deinit(&device->gpu);
     (void)pthread_mutex_destroy(&device->lock);
     allocator.resize(allocator.self, device, sizeof *device, 0, 64);
 }
@@ -78,24 +70,21 @@ static weft_status cuda_open(weft_context *context, int ordinal, weft_device **o
     cuda_device *device = allocator.resize(allocator.self, NULL, 0, sizeof *device, 64);
     if (!device) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for a device");
     memset(device, 0, sizeof *device);
-    device->base.context = context;
-    device->base.driver = &weft_driver_cuda;
-    device->base.ordinal = ordinal;
     device->api = api;
-    device->poison = weft_env_get(WEFT_ENV_POISON)[0] == '1';
     (void)pthread_mutex_init(&device->lock, NULL);
-    (void)pthread_mutex_init(&device->landing_lock, NULL);
+    weft_gpu_init(&device->gpu, context, &weft_driver_cuda, ordinal, &weft_cuda_calls);
     weft_status status = query(device, ordinal);
     if (status)
-        cuda_close(&device->base);
+        cuda_close(&device->gpu.base);
     else
-        *out_device = &device->base;
+        *out_device = &device->gpu.base;
     return status;
 }
 
 static void cuda_info(const weft_device *base, weft_device_info *out_info) {
     const cuda_device *device = (const cuda_device *)base;
-    *out_info = (weft_device_info){.driver = "cuda", .memory_bytes = device->memory_bytes, .ordinal = base->ordinal};
+    *out_info =
+        (weft_device_info){.driver = "cuda", .memory_bytes = device->gpu.memory_bytes, .ordinal = base->ordinal};
     snprintf(out_info->name, sizeof out_info->name, "%s", device->name);
     snprintf(out_info->arch, sizeof out_info->arch, "%s", device->arch);
 }
@@ -113,53 +102,6 @@ static int cuda_match(const weft_device *base, const char *arch) {
     return number / 10 == device->major ? 500 + number % 10 : number;
 }
 
-static weft_status cuda_upload(weft_device *base, void *to, const void *from, size_t bytes) {
-    cuda_device *device = (cuda_device *)base;
-    if (bytes == 0) return NULL;
-    WEFT_TRY(weft_cuda_enter(device), "upload");
-    return weft_cuda_status(&device->api,
-                            device->api.cuMemcpyHtoDAsync((cu_pointer)(uintptr_t)to, from, bytes, device->stream),
-                            "copying to the device");
-}
-
-static weft_status cuda_synchronise(weft_device *base) {
-    cuda_device *device = (cuda_device *)base;
-    WEFT_TRY(weft_cuda_enter(device), "synchronise");
-    return weft_cuda_status(&device->api, device->api.cuStreamSynchronize(device->stream), "waiting for the device");
-}
-
-static weft_status fetch(cuda_device *device, void *to, const void *from, size_t bytes) {
-    WEFT_TRY(weft_cuda_status(&device->api,
-                              device->api.cuMemcpyDtoHAsync(to, (cu_pointer)(uintptr_t)from, bytes, device->stream),
-                              "copying from the device"),
-             "download");
-    return cuda_synchronise(&device->base);
-}
-
-/* The host may read `to` when this returns. Into pageable memory the driver waits for the stream, then copies in steps
-   of its own: for small results that is most of a call, so they arrive in pinned memory. */
-static weft_status cuda_download(weft_device *base, void *to, const void *from, size_t bytes) {
-    cuda_device *device = (cuda_device *)base;
-    if (bytes == 0) return NULL;
-    WEFT_TRY(weft_cuda_enter(device), "download");
-    if (!device->landing || bytes > CUDA_LANDING_BYTES) return fetch(device, to, from, bytes);
-    (void)pthread_mutex_lock(&device->landing_lock);
-    weft_status status = fetch(device, device->landing, from, bytes);
-    if (!status) memcpy(to, device->landing, bytes);
-    (void)pthread_mutex_unlock(&device->landing_lock);
-    return status;
-}
-
-static weft_status cuda_copy(weft_device *base, void *to, const void *from, size_t bytes) {
-    cuda_device *device = (cuda_device *)base;
-    if (bytes == 0) return NULL;
-    WEFT_TRY(weft_cuda_enter(device), "copy");
-    return weft_cuda_status(
-        &device->api,
-        device->api.cuMemcpyDtoDAsync((cu_pointer)(uintptr_t)to, (cu_pointer)(uintptr_t)from, bytes, device->stream),
-        "copying on the device");
-}
-
 void weft_cuda_use_stream(weft_device *base, void *stream) {
     cuda_device *device = (cuda_device *)base;
     device->stream = stream ? stream : device->own_stream;
@@ -172,16 +114,16 @@ const weft_driver weft_driver_cuda = {.name = "cuda",
                                       .match = cuda_match,
                                       .load = weft_cuda_load,
                                       .unload = weft_cuda_unload,
-                                      .allocate = weft_cuda_allocate,
-                                      .free = weft_cuda_free,
-                                      .upload = cuda_upload,
-                                      .download = cuda_download,
-                                      .copy = cuda_copy,
+                                      .allocate = weft_gpu_allocate,
+                                      .free = weft_gpu_free,
+                                      .upload = weft_gpu_upload,
+                                      .download = weft_gpu_download,
+                                      .copy = weft_gpu_copy,
                                       .launch = weft_cuda_launch,
-                                      .synchronise = cuda_synchronise,
+                                      .synchronise = weft_gpu_synchronise,
                                       .record = weft_cuda_record,
                                       .replay = weft_cuda_replay,
                                       .forget = weft_cuda_forget,
                                       .mark = weft_cuda_mark,
                                       .elapsed = weft_cuda_elapsed,
-                                      .trim = weft_cuda_trim};
+                                      .trim = weft_gpu_trim};

@@ -1,5 +1,5 @@
 /* The CUDA driver's device. One per card and context; all work is ordered on one stream.
-   Read next: cuda.c (device, copies), memory.c (the caching allocator), module.c (code, launches). */
+   Read next: cuda.c (device, copies), memory.c (its calls for runtime/drivers/gpu.h), module.c (code, launches). */
 #ifndef WEFT_RUNTIME_DRIVERS_CUDA_CUDA_H
 #define WEFT_RUNTIME_DRIVERS_CUDA_CUDA_H
 
@@ -8,13 +8,9 @@
 #include "runtime/driver.h"
 #include "runtime/drivers/cuda/api.h"
 #include "runtime/drivers/drivers.h"
+#include "runtime/drivers/gpu.h"
 
-typedef struct cuda_block {
-    cu_pointer memory;
-    size_t bytes;
-} cuda_block;
-
-enum { CUDA_MAP_CACHE = 256, CUDA_LANDING_BYTES = 1 << 16 };
+enum { CUDA_MAP_CACHE = 256 };
 
 typedef struct cuda_map_entry {
     weft_launch_map key;
@@ -34,7 +30,7 @@ typedef struct cuda_prepared {
 } cuda_prepared;
 
 typedef struct cuda_device {
-    weft_device base;
+    weft_gpu gpu;
     cu_api api;
     cu_device device;
     cu_context context;
@@ -43,27 +39,15 @@ typedef struct cuda_device {
     int major, minor;
     int processor_threads, processor_shared, processor_registers; /* of a multiprocessor; 0: not known */
     char name[128], arch[16];
-    int64_t memory_bytes;
-    pthread_mutex_t lock; /* of the cache and the maps */
-    cuda_block *cached;   /* freed blocks, kept for the next allocation of about their size */
-    size_t cached_count, cached_capacity;
-    size_t cached_bytes, live_bytes;
-    bool poison; /* new memory is filled with 0xff */
-    pthread_mutex_t landing_lock;
-    void *landing; /* pinned memory where small downloads arrive; NULL: there was none */
+    pthread_mutex_t lock; /* of the maps */
     cuda_map_entry maps[CUDA_MAP_CACHE];
 } cuda_device;
 
-/* Makes the device's context current on this thread. */
-weft_status weft_cuda_enter(cuda_device *device) WEFT_MUST_USE;
 /* Work goes to this stream (of the device's primary context) until it is changed again; NULL = the device's own. For
    programs that share the card with another library. The caller keeps the stream alive. */
 void weft_cuda_use_stream(weft_device *device, void *stream);
 
-weft_status weft_cuda_allocate(weft_device *device, size_t bytes, void **out_memory) WEFT_MUST_USE;
-void weft_cuda_free(weft_device *device, void *memory, size_t bytes);
-/* Gives cached blocks back to the driver. */
-void weft_cuda_trim(weft_device *device);
+extern const weft_gpu_calls weft_cuda_calls;
 
 weft_status weft_cuda_load(weft_device *device, const weft_program_data *program, const weft_binary *code,
                            weft_module **out_module) WEFT_MUST_USE;

@@ -62,7 +62,7 @@ static weft_status add_copy(cuda_device *device, const weft_command *command, co
 
 static weft_status add_commands(cuda_device *device, weft_module *module, int count, const weft_command *commands,
                                 cu_graph graph) {
-    weft_allocator allocator = device->base.context->allocator;
+    weft_allocator allocator = device->gpu.base.context->allocator;
     size_t bytes = ((size_t)count + 1) * sizeof(cu_graph_node);
     drawing d = {graph, weft_allocate(allocator, bytes), weft_allocate(allocator, bytes)};
     weft_status status =
@@ -83,7 +83,7 @@ weft_status weft_cuda_record(weft_device *base, weft_module *module, int count, 
     cuda_device *device = (cuda_device *)base;
     *out_recording = NULL;
     if (!has_graphs(&device->api)) return WEFT_STATUS(WEFT_UNSUPPORTED, "this NVIDIA driver has no graphs of CUDA 12");
-    WEFT_TRY(weft_cuda_enter(device), "recording");
+    WEFT_TRY(weft_gpu_enter(base), "recording");
     weft_recording *recording = weft_allocate(base->context->allocator, sizeof *recording);
     if (!recording) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for a recording");
     cu_graph graph = NULL;
@@ -102,14 +102,14 @@ weft_status weft_cuda_record(weft_device *base, weft_module *module, int count, 
 
 weft_status weft_cuda_replay(weft_device *base, weft_recording *recording) {
     cuda_device *device = (cuda_device *)base;
-    WEFT_TRY(weft_cuda_enter(device), "replaying");
+    WEFT_TRY(weft_gpu_enter(base), "replaying");
     return weft_cuda_status(&device->api, device->api.cuGraphLaunch(recording->exec, device->stream), "cuGraphLaunch");
 }
 
 void weft_cuda_forget(weft_device *base, weft_recording *recording) {
     cuda_device *device = (cuda_device *)base;
     if (!recording) return;
-    weft_status_release(weft_cuda_enter(device));
+    weft_status_release(weft_gpu_enter(base));
     (void)device->api.cuGraphExecDestroy(recording->exec);
     weft_free(base->context->allocator, recording, sizeof *recording);
 }
@@ -117,7 +117,7 @@ void weft_cuda_forget(weft_device *base, weft_recording *recording) {
 weft_status weft_cuda_mark(weft_device *base, int which) {
     cuda_device *device = (cuda_device *)base;
     cu_event *event = &device->marks[which != 0];
-    WEFT_TRY(weft_cuda_enter(device), "timing");
+    WEFT_TRY(weft_gpu_enter(base), "timing");
     if (!*event)
         WEFT_TRY(weft_cuda_status(&device->api, device->api.cuEventCreate(event, 0), "cuEventCreate"), "timing");
     return weft_cuda_status(&device->api, device->api.cuEventRecord(*event, device->stream), "cuEventRecord");
@@ -128,7 +128,7 @@ weft_status weft_cuda_elapsed(weft_device *base, double *out_ns) {
     float ms = 0;
     *out_ns = 0;
     if (!device->marks[0] || !device->marks[1]) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "nothing was marked");
-    WEFT_TRY(weft_cuda_enter(device), "timing");
+    WEFT_TRY(weft_gpu_enter(base), "timing");
     WEFT_TRY(weft_cuda_status(&device->api, device->api.cuEventSynchronize(device->marks[1]), "cuEventSynchronize"),
              "timing");
     WEFT_TRY(weft_cuda_status(&device->api, device->api.cuEventElapsedTime(&ms, device->marks[0], device->marks[1]),

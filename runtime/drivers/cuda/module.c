@@ -92,7 +92,7 @@ static weft_status load_image(cuda_device *device, weft_module *module, const we
     uint32_t parts = (uint32_t)number_at(data + 12, 4);
     if (parts > (code->bytes - IMAGE_HEAD) / IMAGE_PART)
         return WEFT_STATUS(WEFT_INVALID_DATA, "CUDA image: its table is cut off");
-    weft_allocator allocator = device->base.context->allocator;
+    weft_allocator allocator = device->gpu.base.context->allocator;
     module->module_capacity = (int)parts;
     module->modules = weft_allocate(allocator, (parts + 1) * sizeof *module->modules);
     module->kernels = weft_allocate(allocator, ((size_t)program->kernel_count + 1) * sizeof *module->kernels);
@@ -114,7 +114,7 @@ weft_status weft_cuda_load(weft_device *base, const weft_program_data *program, 
                            weft_module **out_module) {
     cuda_device *device = (cuda_device *)base;
     *out_module = NULL;
-    WEFT_TRY(weft_cuda_enter(device), "loading code");
+    WEFT_TRY(weft_gpu_enter(base), "loading code");
     weft_module *module = weft_allocate(base->context->allocator, sizeof *module);
     if (!module) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for a module");
     weft_status status = load_image(device, module, program, code);
@@ -128,7 +128,7 @@ weft_status weft_cuda_load(weft_device *base, const weft_program_data *program, 
 void weft_cuda_unload(weft_device *base, weft_module *module) {
     cuda_device *device = (cuda_device *)base;
     if (!module) return;
-    weft_status_release(weft_cuda_enter(device));
+    weft_status_release(weft_gpu_enter(base));
     for (int i = 0; i < module->module_count; i++) (void)device->api.cuModuleUnload(module->modules[i]);
     weft_allocator allocator = base->context->allocator;
     if (module->modules)
@@ -279,7 +279,7 @@ weft_status weft_cuda_launch(weft_device *base, weft_module *module, const weft_
     cuda_device *device = (cuda_device *)base;
     cuda_prepared prepared;
     if (launch->grid == 0) return NULL;
-    WEFT_TRY(weft_cuda_enter(device), "launching");
+    WEFT_TRY(weft_gpu_enter(base), "launching");
     WEFT_TRY(weft_cuda_prepare(device, module, launch, &prepared), "launching");
     cu_result result = device->api.cuLaunchKernel(prepared.function, prepared.blocks, 1, 1, prepared.threads, 1, 1,
                                                   prepared.shared_bytes, device->stream, prepared.parameters, NULL);
@@ -294,7 +294,7 @@ weft_status weft_cuda_kernel_info(weft_device *base, weft_module *module, int ke
                                   int *out_local_bytes) {
     cuda_device *device = (cuda_device *)base;
     *out_registers = *out_local_bytes = 0;
-    WEFT_TRY(weft_cuda_enter(device), "kernel information");
+    WEFT_TRY(weft_gpu_enter(base), "kernel information");
     WEFT_TRY(weft_cuda_status(
                  &device->api,
                  device->api.cuFuncGetAttribute(out_registers, CU_FUNCTION_REGISTERS, module->kernels[kernel].function),

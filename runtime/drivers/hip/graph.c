@@ -42,7 +42,7 @@ weft_status weft_hip_record(weft_device *base, weft_module *module, int count, c
                             weft_recording **out_recording) {
     hip_device *device = (hip_device *)base;
     *out_recording = NULL;
-    WEFT_TRY(weft_hip_enter(device), "recording");
+    WEFT_TRY(weft_gpu_enter(base), "recording");
     hip_stream stream = NULL;
     hip_graph graph = NULL;
     weft_recording *recording = weft_allocate(base->context->allocator, sizeof *recording);
@@ -65,14 +65,14 @@ weft_status weft_hip_record(weft_device *base, weft_module *module, int count, c
 
 weft_status weft_hip_replay(weft_device *base, weft_recording *recording) {
     hip_device *device = (hip_device *)base;
-    WEFT_TRY(weft_hip_enter(device), "replaying");
+    WEFT_TRY(weft_gpu_enter(base), "replaying");
     return weft_hip_status(&device->api, device->api.hipGraphLaunch(recording->exec, device->stream), "hipGraphLaunch");
 }
 
 void weft_hip_forget(weft_device *base, weft_recording *recording) {
     hip_device *device = (hip_device *)base;
     if (!recording) return;
-    weft_status_release(weft_hip_enter(device));
+    weft_status_release(weft_gpu_enter(base));
     (void)device->api.hipGraphExecDestroy(recording->exec);
     weft_free(base->context->allocator, recording, sizeof *recording);
 }
@@ -80,7 +80,7 @@ void weft_hip_forget(weft_device *base, weft_recording *recording) {
 weft_status weft_hip_mark(weft_device *base, int which) {
     hip_device *device = (hip_device *)base;
     hip_event *event = &device->marks[which != 0];
-    WEFT_TRY(weft_hip_enter(device), "timing");
+    WEFT_TRY(weft_gpu_enter(base), "timing");
     if (!*event)
         WEFT_TRY(
             weft_hip_status(&device->api, device->api.hipEventCreateWithFlags(event, 0), "hipEventCreateWithFlags"),
@@ -93,7 +93,7 @@ weft_status weft_hip_elapsed(weft_device *base, double *out_ns) {
     float ms = 0;
     *out_ns = 0;
     if (!device->marks[0] || !device->marks[1]) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "nothing was marked");
-    WEFT_TRY(weft_hip_enter(device), "timing");
+    WEFT_TRY(weft_gpu_enter(base), "timing");
     WEFT_TRY(weft_hip_status(&device->api, device->api.hipEventSynchronize(device->marks[1]), "hipEventSynchronize"),
              "timing");
     WEFT_TRY(weft_hip_status(&device->api, device->api.hipEventElapsedTime(&ms, device->marks[0], device->marks[1]),

@@ -72,7 +72,7 @@ static weft_status load_image(hip_device *device, weft_module *module, const wef
     uint32_t parts = (uint32_t)number_at(data + 12, 4);
     if (parts > (code->bytes - IMAGE_HEAD) / IMAGE_PART)
         return WEFT_STATUS(WEFT_INVALID_DATA, "AMD image: its table is cut off");
-    weft_allocator allocator = device->base.context->allocator;
+    weft_allocator allocator = device->gpu.base.context->allocator;
     module->module_capacity = (int)parts + 1;
     module->modules = weft_allocate(allocator, (size_t)module->module_capacity * sizeof *module->modules);
     module->kernels = weft_allocate(allocator, ((size_t)program->kernel_count + 1) * sizeof *module->kernels);
@@ -97,7 +97,7 @@ weft_status weft_hip_load(weft_device *base, const weft_program_data *program, c
                           weft_module **out_module) {
     hip_device *device = (hip_device *)base;
     *out_module = NULL;
-    WEFT_TRY(weft_hip_enter(device), "loading code");
+    WEFT_TRY(weft_gpu_enter(base), "loading code");
     weft_module *module = weft_allocate(base->context->allocator, sizeof *module);
     if (!module) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for a module");
     weft_status status = load_image(device, module, program, code);
@@ -111,7 +111,7 @@ weft_status weft_hip_load(weft_device *base, const weft_program_data *program, c
 void weft_hip_unload(weft_device *base, weft_module *module) {
     hip_device *device = (hip_device *)base;
     if (!module) return;
-    weft_status_release(weft_hip_enter(device));
+    weft_status_release(weft_gpu_enter(base));
     for (int i = 0; i < module->module_count; i++) (void)device->api.hipModuleUnload(module->modules[i]);
     weft_allocator allocator = base->context->allocator;
     weft_free(allocator, module->modules, (size_t)module->module_capacity * sizeof *module->modules);
@@ -161,6 +161,6 @@ weft_status weft_hip_launch_on(hip_device *device, weft_module *module, const we
 weft_status weft_hip_launch(weft_device *base, weft_module *module, const weft_launch *launch) {
     hip_device *device = (hip_device *)base;
     if (launch->grid == 0) return NULL;
-    WEFT_TRY(weft_hip_enter(device), "launching");
+    WEFT_TRY(weft_gpu_enter(base), "launching");
     return weft_hip_launch_on(device, module, launch, device->stream);
 }

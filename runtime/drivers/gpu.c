@@ -1,0 +1,163 @@
+/* See gpu.h. */
+#include "runtime/drivers/gpu.h"
+
+#include <string.h>
+
+#include "base/arena.h"
+
+enum { GRANULE = 512, LANDING_BYTES = 1 << 16 };
+
+void weft_gpu_init(weft_gpu *gpu, weft_context *context, const weft_driver *driver, int ordinal,
+                   const weft_gpu_calls *calls) {
+    gpu->base.context = context;
+    gpu->base.driver = driver;
+    gpu->base.ordinal = ordinal;
+    gpu->calls = calls;
+    gpu->poison = weft_env_get(WEFT_ENV_POISON)[0] == '1';
+    (void)pthread_mutex_init(&gpu->lock, NULL);
+    (void)pthread_mutex_init(&gpu->landing_lock, NULL);
+}
+
+void weft_gpu_start(weft_gpu *gpu) {
+    if (gpu->calls->pin(&gpu->base, LANDING_BYTES, &gpu->landing)) gpu->landing = NULL;
+}
+
+void weft_gpu_stop(weft_gpu *gpu) {
+    weft_gpu_trim(&gpu->base);
+    if (gpu->landing) (void)gpu->calls->unpin(&gpu->base, gpu->landing);
+    gpu->landing = NULL;
+}
+
+void weft_gpu_deinit(weft_gpu *gpu) {
+    weft_free(gpu->base.context->allocator, gpu->cached, gpu->cached_capacity * sizeof *gpu->cached);
+    (void)pthread_mutex_destroy(&gpu->landing_lock);
+    (void)pthread_mutex_destroy(&gpu->lock);
+}
+
+weft_status weft_gpu_enter(weft_device *base) {
+    const weft_gpu *gpu = (weft_gpu *)base;
+    return gpu->calls->status(base, gpu->calls->enter(base), "making the device current");
+}
+
+/* -- memory */
+
+static size_t rounded(size_t bytes) {
+    size_t step = bytes < ((size_t)1 << 20) ? GRANULE : (size_t)1 << 21;
+    return bytes > SIZE_MAX - step ? bytes : (bytes + step - 1) / step * step + (bytes == 0 ? step : 0);
+}
+
+static void release_cached(weft_gpu *gpu) {
+    for (size_t i = 0; i < gpu->cached_count; i++) (void)gpu->calls->release(&gpu->base, gpu->cached[i].memory);
+    gpu->cached_count = 0;
+}
+
+void weft_gpu_trim(weft_device *base) {
+    weft_gpu *gpu = (weft_gpu *)base;
+    weft_status_release(weft_gpu_enter(base));
+    (void)pthread_mutex_lock(&gpu->lock);
+    release_cached(gpu);
+    (void)pthread_mutex_unlock(&gpu->lock);
+}
+
+static bool take_cached(weft_gpu *gpu, size_t bytes, void **out_memory) {
+    for (size_t i = 0; i < gpu->cached_count; i++) {
+        if (gpu->cached[i].bytes != bytes) continue;
+        *out_memory = gpu->cached[i].memory;
+        gpu->cached[i] = gpu->cached[--gpu->cached_count];
+        return true;
+    }
+    return false;
+}
+
+static int take_block(weft_gpu *gpu, size_t size, void **out_memory, size_t *out_live) {
+    int result = 0;
+    (void)pthread_mutex_lock(&gpu->lock);
+    if (!take_cached(gpu, size, out_memory)) {
+        result = gpu->calls->allocate(&gpu->base, size, out_memory);
+        if (result == gpu->calls->full && gpu->cached_count > 0) {
+            release_cached(gpu);
+            result = gpu->calls->allocate(&gpu->base, size, out_memory);
+        }
+    }
+    if (result == 0) gpu->live_bytes += size;
+    *out_live = gpu->live_bytes;
+    (void)pthread_mutex_unlock(&gpu->lock);
+    return result;
+}
+
+weft_status weft_gpu_allocate(weft_device *base, size_t bytes, void **out_memory) {
+    weft_gpu *gpu = (weft_gpu *)base;
+    size_t size = rounded(bytes), live = 0;
+    void *memory = NULL;
+    *out_memory = NULL;
+    WEFT_TRY(weft_gpu_enter(base), "allocating %zu bytes", bytes);
+    WEFT_TRY(gpu->calls->status(base, take_block(gpu, size, &memory, &live), "device memory"),
+             "allocating %zu bytes beside %zu in use on %s:%d of %lld", bytes, live, base->driver->name, base->ordinal,
+             (long long)gpu->memory_bytes);
+    if (gpu->poison) {
+        weft_status status = gpu->calls->status(base, gpu->calls->fill(base, memory, size), "filling new memory");
+        if (status) {
+            weft_gpu_free(base, memory, bytes);
+            return status;
+        }
+    }
+    *out_memory = memory;
+    return NULL;
+}
+
+void weft_gpu_free(weft_device *base, void *memory, size_t bytes) {
+    weft_gpu *gpu = (weft_gpu *)base;
+    if (!memory) return;
+    (void)pthread_mutex_lock(&gpu->lock);
+    size_t size = rounded(bytes);
+    gpu->live_bytes -= size;
+    if (WEFT_ARRAY_RESERVE(base->context->allocator, gpu->cached, gpu->cached_capacity, gpu->cached_count + 1)) {
+        gpu->cached[gpu->cached_count++] = (weft_gpu_block){memory, size};
+    } else {
+        weft_status_release(weft_gpu_enter(base));
+        (void)gpu->calls->release(base, memory);
+    }
+    (void)pthread_mutex_unlock(&gpu->lock);
+}
+
+/* -- copies */
+
+weft_status weft_gpu_upload(weft_device *base, void *to, const void *from, size_t bytes) {
+    const weft_gpu *gpu = (weft_gpu *)base;
+    if (bytes == 0) return NULL;
+    WEFT_TRY(weft_gpu_enter(base), "upload");
+    return gpu->calls->status(base, gpu->calls->send(base, to, from, bytes), "copying to the device");
+}
+
+weft_status weft_gpu_copy(weft_device *base, void *to, const void *from, size_t bytes) {
+    const weft_gpu *gpu = (weft_gpu *)base;
+    if (bytes == 0) return NULL;
+    WEFT_TRY(weft_gpu_enter(base), "copy");
+    return gpu->calls->status(base, gpu->calls->move(base, to, from, bytes), "copying on the device");
+}
+
+weft_status weft_gpu_synchronise(weft_device *base) {
+    const weft_gpu *gpu = (weft_gpu *)base;
+    WEFT_TRY(weft_gpu_enter(base), "synchronise");
+    return gpu->calls->status(base, gpu->calls->wait(base), "waiting for the device");
+}
+
+static weft_status fetch(weft_gpu *gpu, void *to, const void *from, size_t bytes) {
+    WEFT_TRY(gpu->calls->status(&gpu->base, gpu->calls->fetch(&gpu->base, to, from, bytes), "copying from the device"),
+             "download");
+    return weft_gpu_synchronise(&gpu->base);
+}
+
+/* The host may read `to` when this returns. Into pageable memory a card's driver waits for the stream, then copies in
+   steps of its own: for small results that is most of a call, so they arrive in pinned memory. */
+weft_status weft_gpu_download(weft_device *base, void *to, const void *from, size_t bytes) {
+    weft_gpu *gpu = (weft_gpu *)base;
+    if (bytes == 0) return NULL;
+    WEFT_TRY(weft_gpu_enter(base), "download");
+    if (!gpu->landing || bytes > LANDING_BYTES) return fetch(gpu, to, from, bytes);
+    (void)pthread_mutex_lock(&gpu->landing_lock);
+    weft_status status = fetch(gpu, gpu->landing, from, bytes);
+    if (!status) memcpy(to, gpu->landing, bytes);
+    (void)pthread_mutex_unlock(&gpu->landing_lock);
+    return status;
+}
