@@ -209,21 +209,24 @@ static void copy_chunk(const mma *x, int number, int i, weft_kval slot, weft_kva
     }
 }
 
-/* An element of a side in the unit's form, as f32; 0 outside of the problem. */
-static weft_kval element(const mma *x, int number, weft_kval row, weft_kval kk) {
-    weft_simt *s = x->s;
-    weft_kernel *k = x->k;
-    weft_kval rows = weft_k_extent(k, x->side[number].extent), depth = weft_k_extent(k, s->depth), one = index_of(x, 1);
+weft_kval weft_mma_element(weft_simt *s, int number, weft_dim extent, weft_kval row, weft_kval kk, weft_dtype as) {
+    weft_kernel *k = s->k;
+    weft_kval rows = weft_k_extent(k, extent), depth = weft_k_extent(k, s->depth), one = weft_k_index(k, 1);
     weft_kval last_k = weft_k_sub(k, depth, one), inside = WEFT_KNONE;
     int64_t least, most;
     weft_dim_bounds(k->dims, s->depth, &least, &most);
-    if (least < 1) last_k = weft_k_max(k, last_k, index_of(x, 0));
+    if (least < 1) last_k = weft_k_max(k, last_k, weft_k_index(k, 0));
     weft_kval exists = weft_k_and(k, weft_k_lt(k, row, rows), weft_k_lt(k, kk, depth));
     s->readable = least < 1 ? exists : WEFT_KNONE;
     weft_kval value =
         s->load(s, number, weft_k_min(k, row, weft_k_sub(k, rows, one)), weft_k_min(k, kk, last_k), &inside);
     if (inside != WEFT_KNONE) exists = weft_k_and(k, exists, inside);
-    return weft_k_select(k, exists, weft_k_convert(k, value, WEFT_F32), weft_k_constant_lanes(k, WEFT_F32, 0, 1));
+    return weft_k_select(k, exists, weft_k_convert(k, value, as), weft_k_constant_lanes(k, as, 0, 1));
+}
+
+/* An element of a side in the unit's form, as f32; 0 outside of the problem. */
+static weft_kval element(const mma *x, int number, weft_kval row, weft_kval kk) {
+    return weft_mma_element(x->s, number, x->side[number].extent, row, kk, WEFT_F32);
 }
 
 /* A chunk's elements into its four words; `place` is where its registers are. */

@@ -183,22 +183,6 @@ static void fetch_turned(const wave *x, int number, weft_kval k0) {
     }
 }
 
-/* An element of a side in the unit's type; 0 outside of the problem. */
-static weft_kval element(const wave *x, int number, weft_kval row, weft_kval kk) {
-    weft_simt *s = x->s;
-    weft_kernel *k = x->k;
-    weft_kval rows = weft_k_extent(k, x->side[number].extent), depth = weft_k_extent(k, s->depth), one = index_of(x, 1);
-    weft_kval last_k = weft_k_sub(k, depth, one), inside = WEFT_KNONE;
-    bool empty = may_be_empty(x);
-    if (empty) last_k = weft_k_max(k, last_k, index_of(x, 0));
-    weft_kval exists = weft_k_and(k, weft_k_lt(k, row, rows), weft_k_lt(k, kk, depth));
-    s->readable = empty ? exists : WEFT_KNONE;
-    weft_kval value =
-        s->load(s, number, weft_k_min(k, row, weft_k_sub(k, rows, one)), weft_k_min(k, kk, last_k), &inside);
-    if (inside != WEFT_KNONE) exists = weft_k_and(k, exists, inside);
-    return weft_k_select(k, exists, weft_k_convert(k, value, x->dtype), weft_k_constant_lanes(k, x->dtype, 0, 1));
-}
-
 /* Row and k (of the stage) of chunk i. */
 static void place_chunk(const wave *x, const wave_side *side, int i, weft_kval *out_row, weft_kval *out_k) {
     int64_t on = (int64_t)i * side->step;
@@ -215,7 +199,9 @@ static void fetch_each(const wave *x, int number, weft_kval k0) {
         row = plus(x, first_row(x, number), row), kk = plus(x, k0, kk);
         for (int lane = 0; lane < x->lanes_16; lane++) {
             size_t mark = weft_index_mark(x->s->index);
-            value = weft_k_insert(k, value, lane, element(x, number, row, plus(x, kk, index_of(x, lane))));
+            value = weft_k_insert(
+                k, value, lane,
+                weft_mma_element(x->s, number, side->extent, row, plus(x, kk, index_of(x, lane)), x->dtype));
             weft_index_release(x->s->index, mark);
         }
         weft_k_set_at(k, side->words, index_of(x, i), value);
