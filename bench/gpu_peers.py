@@ -528,7 +528,37 @@ def part_ragged():
         time_matmul("ragged", 4095, 4097, 4100, order, 0, schedules=8)
 
 
+@guarded
+def time_two_results(part, m, n, k):
+    """The first half of an MLP in training: what GELU reads is kept for the gradient."""
+    a, b, bias = (torch.randn(*s, device="cuda").to(torch.bfloat16) for s in ((m, k), (n, k), (n,)))
+    bias, outs = bias.float(), [torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16) for _ in range(2)]
+    def run(a, b, bias):
+        h = ((a @ b.T).float() + bias).to(a.dtype)
+        return h, F.gelu(h.float()).to(a.dtype)
+    compiled = torch.compile(run)
+    compiled(a, b, bias)
+    kernels = []
+    for choice in range(3):
+        try:
+            kernels.append(Kernel("matmul", (m, n, k, 1, 3, 0), choice))
+        except Missing:
+            break
+    candidates = {f"weft {i} ({brief(x.text)})": lambda x=x: x([a, b, bias], outs) for i, x in enumerate(kernels)}
+    times = rounds({**candidates, "torch.compile": lambda: compiled(a, b, bias)}, 9)
+    for i, x in enumerate(kernels):
+        x([a, b, bias], outs)
+        want = run(a[:64].float(), b.float(), bias)
+        for name, got, right in zip(("sum", "gelu"), outs, want):
+            verdict(f"{part} {m}x{n}x{k} two results, {name}, choice {i}", got[:64], right, 6e-3)
+    record(part, f"{m}x{n}x{k} nt bias, and GELU beside it", lambda s: 2.0 * m * n * k / s * 1e-12, times, kernels[0].text, {"unit": "TFLOP/s"})
+    for x in kernels:
+        x.release()
+
+
 def part_fused():
+    for m, n, k in ((32768, 3072, 768), (8192, 8192, 2048)):
+        time_two_results("fused", m, n, k)
     for m, n, k in GEMM[:5]:
         time_matmul("fused", m, n, k, 1, 1)
 

@@ -258,15 +258,22 @@ static void choose_store(weft_hopper *h) {
     const weft_graph *graph = h->request->graph;
     const weft_value *yield = weft_fusion_yield(h->request->fusion, 0);
     h->out_dtype = yield->type.dtype;
-    bool staged = (h->out_dtype == WEFT_BF16 || h->out_dtype == WEFT_F16) && h->request->fusion->result_count == 1;
+    bool staged = h->request->fusion->result_count <= HOPPER_RESULTS_MAX;
+    for (int i = 0; i < h->request->fusion->result_count; i++) {
+        const weft_type *type = &weft_fusion_yield(h->request->fusion, i)->type;
+        staged = staged && (type->dtype == WEFT_BF16 || type->dtype == WEFT_F16) && type->rank == yield->type.rank;
+        for (int d = 0; staged && d < type->rank; d++) staged = type->dims[d] == yield->type.dims[d];
+    }
     bool tensor = divides(graph, h->product.n, 8);
     h->store = h->split > 1 ? HOPPER_STORE_PARTS
                : !staged    ? HOPPER_STORE_DIRECT
                : tensor     ? HOPPER_STORE_TENSOR
                             : HOPPER_STORE_ROWS;
-    h->companion =
-        h->store == HOPPER_STORE_TENSOR ? weft_product_companion(h->request->fusion, &h->product, h->out_dtype) : -1;
-    h->outs = outs_of(h->bn, HOPPER_OUTS_MAX);
+    h->results = staged && h->split == 1 ? h->request->fusion->result_count : 1;
+    h->companion = h->store == HOPPER_STORE_TENSOR && h->results == 1
+                       ? weft_product_companion(h->request->fusion, &h->product, h->out_dtype)
+                       : -1;
+    h->outs = outs_of(h->bn * h->results, HOPPER_OUTS_MAX);
     if (weft_hopper_shared_bytes(h->bm, h->bn, h->stages, h->consumers, h->outs) > h->request->capability->shared_bytes)
         h->outs = 1;
 }

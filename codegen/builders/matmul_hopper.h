@@ -17,12 +17,13 @@ enum {
     HOPPER_CHUNK_BYTES = 64 * 128,
     HOPPER_BOX_BYTES = 64 * 128,
     HOPPER_OUTS_MAX = 3,
+    HOPPER_RESULTS_MAX = 2,
     HOPPER_SETS_MAX = 8
 };
 
 /* How a result leaves. */
 typedef enum weft_hopper_store {
-    HOPPER_STORE_DIRECT, /* from registers, pair by pair: other types, several results */
+    HOPPER_STORE_DIRECT, /* from registers, pair by pair: other types, many results */
     HOPPER_STORE_PARTS,  /* f32 sums of one part of k, to a temporary that a second launch adds up */
     HOPPER_STORE_TENSOR, /* through shared memory and a tensor map */
     HOPPER_STORE_ROWS    /* through shared memory, rows by a whole warp: pitches that tensor maps cannot take */
@@ -46,9 +47,10 @@ typedef struct weft_hopper {
     weft_kval parts_buffer;
     int companion;          /* operand whose tiles arrive in the output's staging; -1 */
     int packed_a, packed_b; /* temporary with a copy of the operand, rows padded; -1 = the operand itself */
-    weft_dtype out_dtype;
+    weft_dtype out_dtype;   /* of result 0; results that are staged all have 16 bits */
+    int results;            /* of the fusion, when they are staged; else 1 */
     /* objects of the kernel */
-    weft_kval map_a, map_b, map_out, map_companion, map_tail;
+    weft_kval map_a, map_b, map_out[HOPPER_RESULTS_MAX], map_companion, map_tail;
     weft_kval operands, staging; /* shared */
     weft_kval staged, written;   /* barriers of the staging buffers */
     weft_ring ring;

@@ -138,6 +138,7 @@ static void stage_chunk(weft_hopper *h, const mover *mv, weft_tile_place place, 
     weft_k_effect(h->k, WEFT_K_tensor_load, 5 + rank, operands, 0, 0);
 }
 
+/* c counts the chunks of all results: those of one place follow each other. */
 static void send_chunk(weft_hopper *h, const mover *mv, weft_tile_place place, int c, weft_kval phase) {
     weft_kernel *k = h->k;
     int buffer = c % h->outs;
@@ -146,9 +147,9 @@ static void send_chunk(weft_hopper *h, const mover *mv, weft_tile_place place, i
                    weft_k_integer(k, WEFT_U32, 1));
     weft_mbarrier_wait(k, h->written, staging_index(h, mv->consumer, buffer), parity);
     weft_k_set(k, phase, weft_k_xor(k, weft_k_get(k, phase), weft_k_integer(k, WEFT_U32, 1 << buffer)));
-    weft_kval operands[6] = {h->map_out, h->staging,
+    weft_kval operands[6] = {h->map_out[c % h->results], h->staging,
                              plus(h, mv->out, index_of(h, (int64_t)buffer * HOPPER_CHUNK_BYTES))};
-    int rank = chunk_coordinates(h, mv, place, c, operands + 3);
+    int rank = chunk_coordinates(h, mv, place, c / h->results, operands + 3);
     weft_k_effect(k, WEFT_K_tensor_store, 3 + rank, operands, 0, 0);
     weft_k_effect(k, WEFT_K_bulk_commit, 0, NULL, 0, 0);
     weft_k_effect(k, WEFT_K_bulk_wait, 0, NULL, 0, 1);
@@ -165,7 +166,7 @@ static void end_rest(weft_hopper *h) {
 
 static void emit_mover(weft_hopper *h, weft_kval consumer) {
     weft_kernel *k = h->k;
-    int chunks = h->bn / 64;
+    int chunks = h->bn / 64 * h->results;
     mover mv = {consumer, times(h, consumer, (int64_t)h->outs * HOPPER_CHUNK_BYTES)};
     weft_kval phase = weft_k_var(k, weft_k_integer(k, WEFT_U32, 0));
     weft_kval first = weft_hopper_tile_first(h);
@@ -178,7 +179,7 @@ static void emit_mover(weft_hopper *h, weft_kval consumer) {
     weft_kval next = weft_hopper_tile_next(h, tile);
     weft_tile_place after = weft_hopper_tile_place(h, next);
     for (int c = 0; c < chunks; c++) {
-        if (c == 1) begin_rest(h, tile);
+        if (c == h->results) begin_rest(h, tile);
         send_chunk(h, &mv, place, c, phase);
         if (c + h->outs < chunks) {
             stage_chunk(h, &mv, place, c + h->outs);
@@ -188,7 +189,7 @@ static void emit_mover(weft_hopper *h, weft_kval consumer) {
         stage_chunk(h, &mv, after, c + h->outs - chunks);
         weft_k_end(k);
     }
-    if (chunks > 1) end_rest(h);
+    if (chunks > h->results) end_rest(h);
     weft_k_end(k);
 }
 
@@ -196,8 +197,8 @@ static void emit_mover(weft_hopper *h, weft_kval consumer) {
 static void copy_chunk(weft_hopper *h, const mover *mv, weft_tile_place place, int c, weft_kval lane) {
     weft_kernel *k = h->k;
     weft_kval corner[3], m = weft_k_extent(k, h->product.m), n = weft_k_extent(k, h->product.n),
-                         out = h->index->results[0];
-    (void)chunk_coordinates(h, mv, place, c, corner);
+                         out = h->index->results[c % h->results];
+    (void)chunk_coordinates(h, mv, place, c / h->results, corner);
     int lanes = weft_dim_divisor(k->dims, h->product.n) % 2 == 0 ? 2 : 1;
     weft_kval first = plus(h, weft_k_mul(k, place.batch, m), corner[1]);
     weft_kval row = weft_k_for(k, index_of(h, 0), index_of(h, 64), index_of(h, 1), 4),
@@ -228,9 +229,9 @@ static void emit_row_mover(weft_hopper *h, weft_kval consumer, weft_kval lane) {
     weft_k_end(k);
     weft_kval tile = weft_hopper_tiles_for(h);
     weft_tile_place place = weft_hopper_tile_place(h, tile);
-    for (int c = 0; c < h->bn / 64; c++) {
+    for (int c = 0; c < h->bn / 64 * h->results; c++) {
         int buffer = c % h->outs;
-        if (c == 1) begin_rest(h, tile);
+        if (c == h->results) begin_rest(h, tile);
         weft_kval parity =
             weft_k_and(k, weft_k_binary(k, WEFT_K_shr, weft_k_get(k, phase), weft_k_integer(k, WEFT_U32, buffer)), one);
         weft_mbarrier_wait(k, h->written, staging_index(h, consumer, buffer), parity);
@@ -276,7 +277,7 @@ typedef struct consumer {
     weft_kval ready_phase;
     weft_layout layout;
     weft_ring ring;
-    weft_epilogue epilogue;
+    weft_epilogue epilogue[HOPPER_RESULTS_MAX]; /* of each result that is staged */
 } consumer;
 
 static void release_slot(weft_hopper *h, const consumer *c, weft_kval held) {
@@ -379,28 +380,28 @@ static weft_kval unpack(weft_hopper *h, weft_kval word, int half) {
                             0);
 }
 
-/* Two neighbours of result 0 as one packed word. */
-static weft_kval packed_pair(weft_hopper *h, const consumer *c, int reg, const weft_lane_index *at, weft_kval mask,
-                             int word) {
+/* Two neighbours of a result as one packed word. */
+static weft_kval packed_pair(weft_hopper *h, const consumer *c, const weft_epilogue *e, int reg,
+                             const weft_lane_index *at, weft_kval mask, int word) {
     weft_kernel *k = h->k;
     weft_kval x = sums_at(h, c, reg);
-    if (c->epilogue.value != c->epilogue.product) {
+    if (e->value != e->product) {
         if (h->companion >= 0) {
             weft_kval bits = weft_k_get_at(k, c->fragment, index_of(h, word));
             weft_index_bind(h->index, weft_fusion_block(h->request->fusion)->arguments[h->companion],
                             pair_of(k, unpack(h, bits, 0), unpack(h, bits, 1)));
         }
-        x = weft_epilogue_value(&c->epilogue, x, at, 2, mask);
+        x = weft_epilogue_value(e, x, at, 2, mask);
     }
     const weft_kinstr *rounded = weft_kernel_get(k, x);
     if (rounded->op == WEFT_K_convert &&
-        weft_ktype_of(k, weft_koperand(k, rounded, 0)).elem == h->out_dtype) { /* rounded already: join the bits */
+        weft_ktype_of(k, weft_koperand(k, rounded, 0)).elem == e->result) { /* rounded already: join the bits */
         weft_kval bits = weft_k_convert(k, weft_k_bitcast(k, weft_koperand(k, rounded, 0), WEFT_U16), WEFT_U32);
         return weft_k_or(k, weft_k_extract(k, bits, 0),
                          weft_k_binary(k, WEFT_K_shl, weft_k_extract(k, bits, 1), weft_k_integer(k, WEFT_U32, 16)));
     }
     weft_kval halves[2] = {weft_k_extract(k, x, 0), weft_k_extract(k, x, 1)};
-    return weft_kernel_emit(k, WEFT_K_pack, weft_kvector(WEFT_U32, 1), 2, halves, h->out_dtype, 0);
+    return weft_kernel_emit(k, WEFT_K_pack, weft_kvector(WEFT_U32, 1), 2, halves, e->result, 0);
 }
 
 /* Rows and columns past the end are computed from the last ones and dropped by the store. */
@@ -408,6 +409,13 @@ static weft_kval clamp(weft_hopper *h, weft_kval x, weft_dim extent, int tile, i
     int64_t known = weft_dim_divisor(h->k->dims, extent);
     if (known == 0 || known % tile == 0) return x;
     return weft_k_min(h->k, x, weft_k_sub(h->k, weft_k_extent(h->k, extent), index_of(h, last)));
+}
+
+/* Is a result more than the sums? */
+static bool computes(const weft_hopper *h, const consumer *c) {
+    bool more = false;
+    for (int i = 0; i < h->results; i++) more |= c->epilogue[i].value != c->epilogue[i].product;
+    return more;
 }
 
 /* What a tile knows before its sums: rows of this lane, and pairs of columns, four by four (chunk by chunk eight). */
@@ -421,7 +429,7 @@ static void place_rows(weft_hopper *h, const consumer *c, weft_tile_place place,
     for (int i = 0; i < 2; i++) {
         weft_kval row =
             clamp(h, plus(h, plus(h, m0, c->row_lane), index_of(h, 8 * i)), h->product.m, h->bm * h->cluster, 1);
-        out->rows[i] = weft_epilogue_place_row(&c->epilogue, place.batch, row);
+        out->rows[i] = weft_epilogue_place_row(c->epilogue, place.batch, row);
     }
 }
 
@@ -438,22 +446,23 @@ static void place_columns(weft_hopper *h, const consumer *c, weft_tile_place pla
         out->masks[pair] =
             even ? WEFT_KNONE : weft_index_below(h->index, out->columns[pair], 2, weft_k_extent(k, h->product.n));
         weft_lane_index at[WEFT_MAX_RANK];
-        if (!even || c->epilogue.value == c->epilogue.product || !out->rows[0].split)
+        if (!even || !computes(h, c) || h->results > 1 || !out->rows[0].split)
             continue; /* masks would fill registers */
-        weft_epilogue_at(&c->epilogue, &out->rows[0], out->columns[pair], 2, at);
-        weft_epilogue_hoist(&c->epilogue, at, 2, out->masks[pair], true);
+        weft_epilogue_at(c->epilogue, &out->rows[0], out->columns[pair], 2, at);
+        weft_epilogue_hoist(c->epilogue, at, 2, out->masks[pair], true);
     }
 }
 
-static void hoist_rows(const consumer *c, const tile_places *places) {
-    for (int i = 0; i < 2 && places->rows[0].split && c->epilogue.value != c->epilogue.product; i++) {
+static void hoist_rows(const weft_hopper *h, const consumer *c, const tile_places *places) {
+    for (int i = 0; i < 2 && places->rows[0].split && computes(h, c); i++) {
         weft_lane_index at[WEFT_MAX_RANK];
-        weft_epilogue_at(&c->epilogue, &places->rows[i], places->columns[0], 2, at);
-        weft_epilogue_hoist(&c->epilogue, at, 2, places->masks[0], false);
+        weft_epilogue_at(c->epilogue, &places->rows[i], places->columns[0], 2, at);
+        weft_epilogue_hoist(c->epilogue, at, 2, places->masks[0], false);
     }
 }
 
-static void fill_chunk(weft_hopper *h, const consumer *c, const tile_places *places, int chunk, int buffer) {
+static void fill_chunk(weft_hopper *h, const consumer *c, const weft_epilogue *e, const tile_places *places, int chunk,
+                       int buffer) {
     weft_kernel *k = h->k;
     for (int j = 0; j < 4; j++) {
         weft_kval block = weft_k_xor(k, plus(h, c->half, index_of(h, 2 * j)), c->swizzle);
@@ -468,8 +477,8 @@ static void fill_chunk(weft_hopper *h, const consumer *c, const tile_places *pla
         for (int word = 0; word < 4 && !outside; word++) { /* word: columns 8 * (word / 2), rows 8 * (word % 2) */
             int reg = 32 * chunk + 8 * j + 2 * word, pair = 8 * chunk + 2 * j + word / 2;
             weft_lane_index index[WEFT_MAX_RANK];
-            weft_epilogue_at(&c->epilogue, &places->rows[word % 2], places->columns[pair], 2, index);
-            weft_k_set_at(k, c->packed, index_of(h, word), packed_pair(h, c, reg, index, places->masks[pair], word));
+            weft_epilogue_at(e, &places->rows[word % 2], places->columns[pair], 2, index);
+            weft_k_set_at(k, c->packed, index_of(h, word), packed_pair(h, c, e, reg, index, places->masks[pair], word));
         }
         weft_k_effect(k, WEFT_K_frag_store, 4, (weft_kval[]){c->packed, index_of(h, 0), h->staging, at},
                       WEFT_FRAGMENT_X4, 0);
@@ -479,15 +488,15 @@ static void fill_chunk(weft_hopper *h, const consumer *c, const tile_places *pla
 static void send_through_staging(weft_hopper *h, consumer *c, weft_tile_place place, tile_places *places) {
     weft_kernel *k = h->k;
     weft_kval one = weft_k_integer(k, WEFT_U32, 1);
-    for (int chunk = 0; 64 * chunk < h->bn; chunk++) {
-        int buffer = chunk % h->outs;
+    for (int at = 0; 64 * (at / h->results) < h->bn; at++) {
+        int buffer = at % h->outs, chunk = at / h->results;
         weft_kval barrier = staging_index(h, c->number, buffer), phase = weft_k_get(k, c->ready_phase);
-        if (64 * (chunk + 1) < h->bn) place_columns(h, c, place, chunk + 1, places);
+        if (at % h->results == 0 && 64 * (chunk + 1) < h->bn) place_columns(h, c, place, chunk + 1, places);
         weft_mbarrier_wait(
             k, h->staged, barrier,
             weft_k_and(k, weft_k_binary(k, WEFT_K_shr, phase, weft_k_integer(k, WEFT_U32, buffer)), one));
         weft_k_set(k, c->ready_phase, weft_k_xor(k, phase, weft_k_integer(k, WEFT_U32, 1 << buffer)));
-        fill_chunk(h, c, places, chunk, buffer);
+        fill_chunk(h, c, &c->epilogue[at % h->results], places, chunk, buffer);
         weft_k_effect(k, WEFT_K_fence_async, 0, NULL, 0, 0);
         weft_k_effect(k, WEFT_K_warp_sync, 0, NULL, 0, 0);
         weft_k_if(k, weft_k_eq(k, c->lane, index_of(h, 0)));
@@ -515,13 +524,13 @@ static void send_directly(weft_hopper *h, consumer *c, weft_tile_place place, we
         weft_lane_index range = weft_lane_range(column, 2);
         int64_t even = weft_dim_divisor(k->dims, h->product.n);
         weft_kval mask = even % 2 == 0 ? WEFT_KNONE : weft_index_below(h->index, range, 2, n);
-        const weft_value *dot = c->epilogue.product;
+        const weft_value *dot = c->epilogue->product;
         weft_index_bind(h->index, dot, weft_index_round(h->index, dot->type.dtype, sums_at(h, c, reg)));
-        weft_epilogue_row line = weft_epilogue_place_row(&c->epilogue, place.batch, row);
+        weft_epilogue_row line = weft_epilogue_place_row(c->epilogue, place.batch, row);
         for (int result = 0; result < h->request->fusion->result_count; result++) {
             weft_lane_index index[WEFT_MAX_RANK];
-            if (same_dims(&weft_fusion_yield(h->request->fusion, result)->type, &c->epilogue.value->type)) {
-                weft_epilogue_at(&c->epilogue, &line, range, 2, index);
+            if (same_dims(&weft_fusion_yield(h->request->fusion, result)->type, &c->epilogue->value->type)) {
+                weft_epilogue_at(c->epilogue, &line, range, 2, index);
                 weft_index_emit(h->index, result, index, 2, mask);
             } else {
                 weft_lane_index flat = {plus(h, weft_k_mul(k, line.line, n), column), 1, even % 2 == 0 ? 2 : 1};
@@ -560,7 +569,7 @@ static void emit_tile(weft_hopper *h, consumer *c, weft_kval tile, weft_tile_pla
     if (weft_hopper_staged(h)) {
         place_rows(h, c, place, m0, &places);
         place_columns(h, c, place, 0, &places);
-        hoist_rows(c, &places);
+        hoist_rows(h, c, &places);
     }
     weft_kval begin, end, part = weft_hopper_tile_part(h, tile, &begin, &end);
     if (h->promote)
@@ -581,8 +590,9 @@ static void emit_consumer(weft_hopper *h, weft_kval thread) {
     weft_kval group = weft_k_div(k, thread, index_of(h, 128));
     group = weft_kernel_emit(k, WEFT_K_warp_uniform, weft_ktype_of(k, group), 1, &group, 0, 0);
     consumer c = {.number = weft_k_sub(k, group, index_of(h, 1)), .layout = weft_layout_wgmma_c(h->bn)};
-    c.epilogue =
-        weft_epilogue_create(h->index, &h->product.dot->results[0], h->product.m, h->product.n, h->product.batch);
+    for (int i = 0; i < h->results; i++)
+        c.epilogue[i] = weft_epilogue_create(h->index, &h->product.dot->results[0], h->product.m, h->product.n,
+                                             h->product.batch, i);
     c.lane = weft_k_rem(k, thread, index_of(h, 32));
     c.warp = weft_k_rem(k, weft_k_div(k, thread, index_of(h, 32)), index_of(h, 4));
     c.row_lane = weft_layout_lane_row(k, &c.layout, c.lane, c.warp);

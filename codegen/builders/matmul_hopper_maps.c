@@ -66,7 +66,7 @@ static void choose_a_rows(weft_hopper *h) {
 }
 
 weft_status weft_hopper_make_maps(weft_hopper *h, weft_kernel_plan *plan) {
-    plan->maps = weft_arena_allocate_array(h->request->arena, 5, sizeof *plan->maps);
+    plan->maps = weft_arena_allocate_array(h->request->arena, 4 + HOPPER_RESULTS_MAX, sizeof *plan->maps);
     if (!plan->maps) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "matmul-hopper");
     const weft_product *p = &h->product;
     need_buffer(h, p->a.operand, h->packed_a, p->dtype, "a");
@@ -82,8 +82,11 @@ weft_status weft_hopper_make_maps(weft_hopper *h, weft_kernel_plan *plan) {
         h->map_tail = map_value(h, plan->map_count++, p->dtype_b, false, "map_tail");
     }
     if (h->store != HOPPER_STORE_TENSOR) return NULL;
-    plan->maps[plan->map_count] = make_map(h, WEFT_ARGUMENT_RESULT, 0, h->out_dtype, p->m, p->n, 64);
-    h->map_out = map_value(h, plan->map_count++, h->out_dtype, true, "map_out");
+    for (int i = 0; i < h->results; i++) {
+        weft_dtype dtype = weft_fusion_yield(h->request->fusion, i)->type.dtype;
+        plan->maps[plan->map_count] = make_map(h, WEFT_ARGUMENT_RESULT, i, dtype, p->m, p->n, 64);
+        h->map_out[i] = map_value(h, plan->map_count++, dtype, true, "map_out");
+    }
     if (h->companion < 0) return NULL;
     need_buffer(h, h->companion, -1, h->out_dtype, "c");
     plan->maps[plan->map_count] = make_map(h, WEFT_ARGUMENT_OPERAND, h->companion, h->out_dtype, p->m, p->n, 64);

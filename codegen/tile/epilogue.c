@@ -7,8 +7,8 @@
 static weft_kernel *kernel_of(const weft_epilogue *e) { return e->index->kernel; }
 
 weft_epilogue weft_epilogue_create(weft_index_context *index, const weft_value *product, weft_dim m, weft_dim n,
-                                   weft_dim batch) {
-    const weft_value *yield = weft_fusion_yield(index->fusion, 0);
+                                   weft_dim batch, int result) {
+    const weft_value *yield = weft_fusion_yield(index->fusion, result);
     const weft_node *node = yield->node;
     weft_epilogue e = {.index = index,
                        .product = product,

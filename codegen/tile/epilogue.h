@@ -12,8 +12,8 @@
 typedef struct weft_epilogue {
     weft_index_context *index;
     const weft_value *product; /* the sums */
-    const weft_value *value;   /* result 0 before its last rounding, when that is a convert from f32 */
-    weft_dtype result;         /* of result 0 */
+    const weft_value *value;   /* a result before its last rounding, when that is a convert from f32 */
+    weft_dtype result;         /* of it */
     weft_dim m, n, batch;
 } weft_epilogue;
 
@@ -25,7 +25,7 @@ typedef struct weft_epilogue_row {
 } weft_epilogue_row;
 
 weft_epilogue weft_epilogue_create(weft_index_context *index, const weft_value *product, weft_dim m, weft_dim n,
-                                   weft_dim batch);
+                                   weft_dim batch, int result);
 weft_epilogue_row weft_epilogue_place_row(const weft_epilogue *e, weft_kval batch, weft_kval row);
 void weft_epilogue_at(const weft_epilogue *e, const weft_epilogue_row *row, weft_lane_index column, int lanes,
                       weft_lane_index *out_index);

@@ -43,6 +43,13 @@ static void build_matmul(weft_graph *g, const int64_t *x) {
         d = weft_gelu(g, weft_add(g, weft_mul(g, d, scale), bias), false);
         d = weft_add(g, weft_convert(g, d, dtype), residual);
     }
+    if (x[4] == 3) {
+        int64_t columns = 1;
+        weft_value *bias = weft_broadcast(g, weft_graph_input(g, "bias", WEFT_F32, 1, &n), 2, shape, &columns);
+        weft_value *h = weft_convert(g, weft_add(g, d, bias), dtype);
+        weft_graph_output(g, "h", h);
+        d = weft_gelu(g, h, false);
+    }
     weft_graph_output(g, "d", d);
 }
 
