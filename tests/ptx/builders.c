@@ -109,9 +109,74 @@ START_TEST(each_builder) {
 }
 END_TEST
 
+/* -- recordings: calls with the same shapes are replayed as a graph, its free nodes in another order each time */
+
+static const char branches[] =
+    "graph @m {\n"
+    "  input %0 \"x\" : f32[37, 40]\n"
+    "  input %1 \"w\" : f32[40, 40]\n"
+    "  %2 = dot_general %0, %1 {lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [0], dtype = f32, accumulate = f32} : f32[37, 40]\n"
+    "  %3 = dot_general %0, %1 {lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [1], dtype = f32, accumulate = f32} : f32[37, 40]\n"
+    "  %4 = softmax %2 {axis = 1} : f32[37, 40]\n"
+    "  %5 = softmax %3 {axis = 0} : f32[37, 40]\n"
+    "  %6 = dot_general %4, %1 {lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [0], dtype = f32, accumulate = f32} : f32[37, 40]\n"
+    "  %7 = dot_general %5, %1 {lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [0], dtype = f32, accumulate = f32} : f32[37, 40]\n"
+    "  %8 = mul %6, %7 : f32[37, 40]\n"
+    "  output \"y\" %8\n"
+    "}\n";
+
+START_TEST(recordings) {
+    enum { CALLS = 12 };
+    weft_context *context;
+    weft_graph *graph;
+    weft_device *device;
+    weft_unit *unit;
+    weft_program *program;
+    weft_session *session;
+    weft_compile_options options = WEFT_COMPILE_OPTIONS_INIT;
+    void *library = dlopen(WEFT_FAKE_CUDA, RTLD_NOW);
+    int (*replays)(void);
+    ck_assert_msg(library != NULL, "%s", dlerror());
+    *(void **)&replays = dlsym(library, "card_graph_launches");
+    assert_fine(weft_context_create(NULL, &context));
+    if (!has_compiler(context)) {
+        weft_context_release(context);
+        return;
+    }
+    assert_fine(weft_graph_parse(context, branches, sizeof branches - 1, &graph));
+    assert_fine(weft_device_open(context, "cuda", &device));
+    assert_fine(weft_unit_compile(graph, NULL, weft_capability_find("cuda", "sm_80"), &options, &unit));
+    assert_fine(weft_unit_load(unit, device, NULL, &program));
+    assert_fine(weft_session_create(program, &session));
+    uint64_t state = 9;
+    for (int call = 0; call < CALLS; call++) {
+        weft_tensor *tensors[2], *want, *got = NULL;
+        for (int i = 0; i < 2; i++) tensors[i] = cuda_random_tensor(context, weft_graph_input_value(graph, i), &state);
+        assert_fine(weft_graph_interpret(graph, 2, tensors, 1, &want));
+        assert_fine(weft_session_call(session, 2, tensors, 1, &got));
+        for (int64_t i = 0; i < weft_tensor_element_count(want); i++) {
+            double a = weft_element_double(WEFT_F32, want->data, i), b = weft_element_double(WEFT_F32, got->data, i);
+            ck_assert_msg(fabs(a - b) <= 1e-4 * (1 + fabs(a)), "call %d element %lld: %g instead of %g", call,
+                          (long long)i, b, a);
+        }
+        weft_tensor_release(tensors[0]);
+        weft_tensor_release(tensors[1]);
+        weft_tensor_release(want);
+        weft_tensor_release(got);
+    }
+    ck_assert_msg(replays() >= CALLS / 2, "%d replays of %d calls", replays(), CALLS);
+    weft_session_release(session);
+    weft_program_release(program);
+    weft_device_release(device);
+    weft_graph_release(graph);
+    weft_context_release(context);
+}
+END_TEST
+
 void add_builder_tests(Suite *suite) {
     TCase *tests = tcase_create("builders");
     tcase_set_timeout(tests, 300);
     tcase_add_loop_test(tests, each_builder, 0, ROWS);
+    tcase_add_test(tests, recordings);
     suite_add_tcase(suite, tests);
 }

@@ -589,3 +589,13 @@ bool ptx_module_has(const ptx_module *module, const char *kernel) {
         if (!strcmp(module->kernels[k].name, kernel)) return true;
     return false;
 }
+
+int ptx_module_parameters(const ptx_module *module, const char *kernel, const int **out_bytes) {
+    for (int k = 0; k < module->kernel_count; k++)
+        if (!strcmp(module->kernels[k].name, kernel)) {
+            *out_bytes = module->kernels[k].parameter_size;
+            return module->kernels[k].parameter_count;
+        }
+    *out_bytes = NULL;
+    return 0;
+}

@@ -1,51 +1,32 @@
 /* A libcuda.so.1 whose card is the interpreter: one device, everything done when its call returns. Code is taken as
    PTX; the device says that it is of a generation for which no machine code is made (11.0), so that drivers come with
-   that. A launch that fails leaves the device lost, as a card does; its reason is the error's text. No graphs, no
-   tensor maps: their functions are missing. Prototypes: runtime/drivers/cuda/api.h, from NVIDIA's "CUDA Driver API". */
-#include <pthread.h>
+   that. A launch that fails leaves the device lost, as a card does; its reason is the error's text. No tensor
+   maps: their function is missing. Read next: graph.c. Prototypes: runtime/drivers/cuda/api.h, from NVIDIA's "CUDA
+   Driver API". */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "runtime/drivers/cuda/api.h"
-#include "tests/ptx/interpreter/ptx.h"
+#include "tests/ptx/library/card.h"
 
-#define EXPORT __attribute__((visibility("default")))
-
-enum {
-    INVALID_VALUE = 1,
-    INVALID_IMAGE = 200,
-    NOT_FOUND = 500,
-    LAUNCH_FAILED = 719,
-    MAJOR = 11,
-    MINOR = 0,
-    NAME_BYTES = 128,
-    SIZES = 4096
-};
-
-typedef struct card_function {
-    ptx_module *module;
-    char name[NAME_BYTES];
-    struct card_function *next;
-} card_function;
+enum { MAJOR = 11, MINOR = 0, SIZES = 4096 };
 
 typedef struct card_event {
     struct timespec time;
 } card_event;
 
-/* One process is one test; the library's state is the card's. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static ptx_machine *machine;
 static card_function *functions;
 static int lost;
 static char message[600];
 
-static int enter(void) {
+int card_enter(void) {
     (void)pthread_mutex_lock(&lock);
     return lost;
 }
-static int leave(int result) {
+int card_leave(int result) {
     (void)pthread_mutex_unlock(&lock);
     return result;
 }
@@ -59,9 +40,9 @@ static int refuse(weft_status status, int result) {
 /* -- devices */
 
 EXPORT int cuInit(unsigned flags) {
-    (void)enter();
-    if (!machine && ptx_machine_create(&machine)) return leave(CU_ERROR_OUT_OF_MEMORY);
-    return leave(flags ? INVALID_VALUE : CU_SUCCESS);
+    (void)card_enter();
+    if (!machine && ptx_machine_create(&machine)) return card_leave(CU_ERROR_OUT_OF_MEMORY);
+    return card_leave(flags ? INVALID_VALUE : CU_SUCCESS);
 }
 /* The run-time compiler asks for it when it finds a driver. */
 EXPORT int cuGetExportTable(const void **table, const void *id) {
@@ -133,13 +114,13 @@ EXPORT int cuCtxSetCurrent(void *context) {
 /* -- code */
 
 EXPORT int cuModuleLoadData(ptx_module **out, const void *image) {
-    int result = enter();
-    if (result) return leave(result);
-    if (!memcmp(image, "\177ELF", 4)) return leave(INVALID_IMAGE);
-    return leave(refuse(ptx_module_load(machine, image, out), INVALID_IMAGE));
+    int result = card_enter();
+    if (result) return card_leave(result);
+    if (!memcmp(image, "\177ELF", 4)) return card_leave(INVALID_IMAGE);
+    return card_leave(refuse(ptx_module_load(machine, image, out), INVALID_IMAGE));
 }
 EXPORT int cuModuleUnload(ptx_module *module) {
-    (void)enter();
+    (void)card_enter();
     for (card_function **at = &functions; *at;) {
         card_function *f = *at;
         if (f->module != module) {
@@ -150,18 +131,18 @@ EXPORT int cuModuleUnload(ptx_module *module) {
         free(f);
     }
     ptx_module_unload(module);
-    return leave(CU_SUCCESS);
+    return card_leave(CU_SUCCESS);
 }
 EXPORT int cuModuleGetFunction(card_function **out, ptx_module *module, const char *name) {
-    int result = enter();
-    if (result) return leave(result);
-    if (!ptx_module_has(module, name) || strlen(name) >= NAME_BYTES) return leave(NOT_FOUND);
+    int result = card_enter();
+    if (result) return card_leave(result);
+    if (!ptx_module_has(module, name) || strlen(name) >= NAME_BYTES) return card_leave(NOT_FOUND);
     card_function *f = calloc(1, sizeof *f);
-    if (!f) return leave(CU_ERROR_OUT_OF_MEMORY);
+    if (!f) return card_leave(CU_ERROR_OUT_OF_MEMORY);
     f->module = module, f->next = functions, functions = f;
     (void)snprintf(f->name, sizeof f->name, "%s", name);
     *out = f;
-    return leave(CU_SUCCESS);
+    return card_leave(CU_SUCCESS);
 }
 EXPORT int cuFuncSetAttribute(card_function *f, int attribute, int value) {
     (void)f, (void)attribute, (void)value;
@@ -172,16 +153,22 @@ EXPORT int cuFuncGetAttribute(int *value, int attribute, card_function *f) {
     *value = 0;
     return CU_SUCCESS;
 }
+int card_launch(const card_function *f, unsigned blocks, unsigned threads, unsigned shared_bytes, void **parameters) {
+    ptx_launch launch = {.kernel = f->name,
+                         .blocks = blocks,
+                         .threads = threads,
+                         .shared_bytes = shared_bytes,
+                         .parameters = parameters};
+    lost = refuse(ptx_machine_launch(f->module, &launch), LAUNCH_FAILED);
+    return lost;
+}
 EXPORT int cuLaunchKernel(card_function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                           unsigned bz, unsigned shared_bytes, void *stream, void **parameters, void **extra) {
     (void)stream;
-    int result = enter();
-    if (result) return leave(result);
-    if (gx == 0 || gy != 1 || gz != 1 || by != 1 || bz != 1 || extra) return leave(INVALID_VALUE);
-    ptx_launch launch = {
-        .kernel = f->name, .blocks = gx, .threads = bx, .shared_bytes = shared_bytes, .parameters = parameters};
-    lost = refuse(ptx_machine_launch(f->module, &launch), LAUNCH_FAILED);
-    return leave(lost);
+    int result = card_enter();
+    if (result) return card_leave(result);
+    if (gx == 0 || gy != 1 || gz != 1 || by != 1 || bz != 1 || extra) return card_leave(INVALID_VALUE);
+    return card_leave(card_launch(f, gx, bx, shared_bytes, parameters));
 }
 
 /* -- memory */
@@ -192,28 +179,28 @@ static struct {
 } blocks[SIZES];
 
 EXPORT int cuMemAlloc_v2(cu_pointer *out, size_t bytes) {
-    int result = enter(), at = 0;
+    int result = card_enter(), at = 0;
     void *memory = NULL;
-    if (result) return leave(result);
+    if (result) return card_leave(result);
     while (at < SIZES && blocks[at].memory) at++;
     if (at == SIZES || !bytes || bytes > (size_t)1 << 32 || posix_memalign(&memory, 256, bytes))
-        return leave(CU_ERROR_OUT_OF_MEMORY);
+        return card_leave(CU_ERROR_OUT_OF_MEMORY);
     memset(memory, 0xa5, bytes);
     blocks[at].memory = memory, blocks[at].bytes = bytes;
     *out = (cu_pointer)(uintptr_t)memory;
-    return leave(refuse(ptx_machine_map(machine, memory, bytes, true), CU_ERROR_OUT_OF_MEMORY));
+    return card_leave(refuse(ptx_machine_map(machine, memory, bytes, true), CU_ERROR_OUT_OF_MEMORY));
 }
 EXPORT int cuMemFree_v2(cu_pointer pointer) {
-    (void)enter();
+    (void)card_enter();
     void *memory = (void *)(uintptr_t)pointer; /* NOLINT: the card's addresses are the host's */
     for (int i = 0; i < SIZES; i++) {
         if (blocks[i].memory != memory) continue;
         ptx_machine_unmap(machine, memory);
         free(memory);
         blocks[i].memory = NULL;
-        return leave(CU_SUCCESS);
+        return card_leave(CU_SUCCESS);
     }
-    return leave(INVALID_VALUE);
+    return card_leave(INVALID_VALUE);
 }
 EXPORT int cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
     (void)flags;
@@ -225,7 +212,7 @@ EXPORT int cuMemFreeHost(void *memory) {
     return CU_SUCCESS;
 }
 
-static bool holds(cu_pointer pointer, size_t bytes) {
+bool card_holds(cu_pointer pointer, size_t bytes) {
     for (int i = 0; i < SIZES; i++) {
         uint64_t first = (uint64_t)(uintptr_t)blocks[i].memory;
         if (blocks[i].memory && pointer >= first && pointer - first <= blocks[i].bytes &&
@@ -237,31 +224,31 @@ static bool holds(cu_pointer pointer, size_t bytes) {
 
 EXPORT int cuMemsetD8Async(cu_pointer to, unsigned char value, size_t bytes, void *stream) {
     (void)stream;
-    int result = enter();
-    if (!result && !holds(to, bytes)) result = INVALID_VALUE;
+    int result = card_enter();
+    if (!result && !card_holds(to, bytes)) result = INVALID_VALUE;
     if (!result) memset((void *)(uintptr_t)to, value, bytes); /* NOLINT */
-    return leave(result);
+    return card_leave(result);
 }
 EXPORT int cuMemcpyHtoDAsync_v2(cu_pointer to, const void *from, size_t bytes, void *stream) {
     (void)stream;
-    int result = enter();
-    if (!result && !holds(to, bytes)) result = INVALID_VALUE;
+    int result = card_enter();
+    if (!result && !card_holds(to, bytes)) result = INVALID_VALUE;
     if (!result) memcpy((void *)(uintptr_t)to, from, bytes); /* NOLINT */
-    return leave(result);
+    return card_leave(result);
 }
 EXPORT int cuMemcpyDtoHAsync_v2(void *to, cu_pointer from, size_t bytes, void *stream) {
     (void)stream;
-    int result = enter();
-    if (!result && !holds(from, bytes)) result = INVALID_VALUE;
+    int result = card_enter();
+    if (!result && !card_holds(from, bytes)) result = INVALID_VALUE;
     if (!result) memcpy(to, (const void *)(uintptr_t)from, bytes); /* NOLINT */
-    return leave(result);
+    return card_leave(result);
 }
 EXPORT int cuMemcpyDtoDAsync_v2(cu_pointer to, cu_pointer from, size_t bytes, void *stream) {
     (void)stream;
-    int result = enter();
-    if (!result && (!holds(from, bytes) || !holds(to, bytes))) result = INVALID_VALUE;
+    int result = card_enter();
+    if (!result && (!card_holds(from, bytes) || !card_holds(to, bytes))) result = INVALID_VALUE;
     if (!result) memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes); /* NOLINT */
-    return leave(result);
+    return card_leave(result);
 }
 
 /* -- streams, events */
@@ -277,7 +264,7 @@ EXPORT int cuStreamDestroy_v2(void *stream) {
 }
 EXPORT int cuStreamSynchronize(void *stream) {
     (void)stream;
-    return leave(enter());
+    return card_leave(card_enter());
 }
 EXPORT int cuEventCreate(card_event **out, unsigned flags) {
     (void)flags;
@@ -291,11 +278,11 @@ EXPORT int cuEventDestroy_v2(card_event *event) {
 EXPORT int cuEventRecord(card_event *event, void *stream) {
     (void)stream;
     (void)clock_gettime(CLOCK_MONOTONIC, &event->time);
-    return leave(enter());
+    return card_leave(card_enter());
 }
 EXPORT int cuEventSynchronize(card_event *event) {
     (void)event;
-    return leave(enter());
+    return card_leave(card_enter());
 }
 EXPORT int cuEventElapsedTime(float *ms, card_event *from, card_event *to) {
     double ns = (double)(to->time.tv_sec - from->time.tv_sec) * 1e9 + (double)(to->time.tv_nsec - from->time.tv_nsec);

@@ -1,0 +1,32 @@
+/* What the files of the library share: one card a process, one lock that every entry point takes. */
+#ifndef WEFT_TESTS_PTX_CARD_H
+#define WEFT_TESTS_PTX_CARD_H
+
+#include <pthread.h>
+
+#include "runtime/drivers/cuda/api.h"
+#include "tests/ptx/interpreter/ptx.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum { INVALID_VALUE = 1, INVALID_IMAGE = 200, NOT_FOUND = 500, LAUNCH_FAILED = 719, NAME_BYTES = 128 };
+
+typedef struct card_function {
+    ptx_module *module;
+    char name[NAME_BYTES];
+    struct card_function *next;
+} card_function;
+
+/* Takes the lock; what the device has failed with, CU_SUCCESS if nothing. */
+int card_enter(void);
+/* Gives the lock back; the same result. */
+int card_leave(int result);
+/* Both under the lock. */
+int card_launch(const card_function *function, unsigned blocks, unsigned threads, unsigned shared_bytes,
+                void **parameters);
+bool card_holds(cu_pointer pointer, size_t bytes);
+
+/* For tests, found with dlsym. */
+EXPORT int card_graph_launches(void);
+
+#endif
