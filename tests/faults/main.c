@@ -21,7 +21,7 @@ typedef struct row {
 static const row rows[] = {{"metal", "apple7", true},
                            {"vulkan", "vulkan1.2", true},
                            {"amdgcn", "gfx90a", true},
-                           {"webgpu", "wgsl", false},
+                           {"webgpu", "wgsl", true},
                            {"cuda", "sm_80", true}};
 
 verdict look(weft_context *context, const fault *f, int place, const weft_capability *capability, bool *out_more,

@@ -155,8 +155,8 @@ START_TEST(every_target_in_one_file) {
     assert_fine(weft_graph_interpret(graph, 1, &x, 1, &expected));
     ck_assert(check_device(context, path, "metal", x, expected));
     if (weft_target_find("cpu")) ck_assert(check_device(context, path, "cpu", x, expected));
-    static const char *const others[] = {"vulkan", "cuda", "amdgcn"};
-    for (int i = 0; i < 3; i++) (void)check_device(context, path, others[i], x, expected);
+    static const char *const others[] = {"vulkan", "cuda", "amdgcn", "webgpu"};
+    for (int i = 0; i < 4; i++) (void)check_device(context, path, others[i], x, expected);
     remove(path);
     weft_tensor_release(x);
     weft_tensor_release(expected);

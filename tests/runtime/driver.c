@@ -8,7 +8,7 @@
 #include "tests/support/conformance.h"
 
 /* The last ones only where there is such a device: a line says when there is none. */
-static const char *const device_names[] = {"null", "cpu", "vulkan", "cuda", "amdgcn"};
+static const char *const device_names[] = {"null", "cpu", "vulkan", "cuda", "webgpu", "amdgcn"};
 enum { ALWAYS = 2 };
 
 typedef struct fixture {

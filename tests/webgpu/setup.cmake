@@ -2,3 +2,9 @@
 add_test(NAME ${name}-builders COMMAND test-${name} builders)
 add_test(NAME ${name}-browser CONFIGURATIONS Full COMMAND test-${name} browser)
 set_tests_properties(${name}-builders ${name}-browser PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900)
+# Natively, where the Python package wgpu is installed (scripts/python.sh): every op against the interpreter, as far as
+# the time goes.
+file(GLOB WGPU_NATIVE ${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/wgpu/resources)
+add_test(NAME selftest-${name} COMMAND weft-command selftest webgpu --seconds 60)
+set_tests_properties(selftest-${name} PROPERTIES TIMEOUT 600 ENVIRONMENT "LD_LIBRARY_PATH=${WGPU_NATIVE}:$ENV{LD_LIBRARY_PATH}"
+  SKIP_REGULAR_EXPRESSION "wgpu-native not found;WebGPU shows no adapter")

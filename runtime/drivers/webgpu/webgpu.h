@@ -1,0 +1,71 @@
+/* The native WebGPU driver's device: wgpu-native, found when a program runs.
+
+   Buffers have no addresses there. Memory handed out is a number in a space of its own, so that programs do arithmetic
+   on it; a table of blocks finds buffer and offset. Kernels bind every buffer as read-write: one block may then be read
+   and written by a dispatch at different places. Commands go into one encoder, submitted when somebody waits or it is
+   long. Errors arrive late, by a callback: the next wait reports the first.
+   One lock guards everything. Read next: api.h, device.c, memory.c, module.c. */
+#ifndef WEFT_RUNTIME_DRIVERS_WEBGPU_WEBGPU_H
+#define WEFT_RUNTIME_DRIVERS_WEBGPU_WEBGPU_H
+
+#include <pthread.h>
+
+#include "runtime/driver.h"
+#include "runtime/drivers/drivers.h"
+#include "runtime/drivers/webgpu/api.h"
+
+typedef struct webgpu_block {
+    uint64_t address, bytes;
+    wgpu_handle buffer;
+    bool used;
+} webgpu_block;
+
+enum { WEBGPU_UNIFORM_BYTES = 256 << 10, WEBGPU_COMMANDS_MAX = 512 };
+
+typedef struct webgpu_device {
+    weft_device base; /* first */
+    pthread_mutex_t lock;
+    wgpu_api api;
+    wgpu_handle instance, adapter, device, queue;
+    wgpu_handle encoder;  /* open, or NULL */
+    wgpu_handle uniforms; /* blocks and extents of launches under way */
+    uint64_t uniform_used;
+    int command_count;
+    char name[128];
+    wgpu_limits limits;
+    bool poison, lost;
+    char problem[400];    /* the first error since the last wait; "": none */
+    bool no_memory;       /* it was one of memory */
+    webgpu_block *blocks; /* by address */
+    size_t block_count, block_capacity;
+    uint64_t next_address, live_bytes;
+} webgpu_device;
+
+/* -- memory.c; the caller holds the lock where no weft_device is given */
+/* A buffer for these uses; errors are statuses. */
+weft_status weft_webgpu_buffer(webgpu_device *device, uint64_t usage, uint64_t bytes,
+                               wgpu_handle *out_buffer) WEFT_MUST_USE;
+const webgpu_block *weft_webgpu_block_find(const webgpu_device *device, const void *memory, size_t bytes);
+/* The open encoder, with room for one more command. */
+weft_status weft_webgpu_encoder(webgpu_device *device, wgpu_handle *out_encoder) WEFT_MUST_USE;
+/* Submits what is encoded. */
+void weft_webgpu_submit(webgpu_device *device);
+/* Submits, waits, and reports what went wrong since the last time. */
+weft_status weft_webgpu_flush(webgpu_device *device) WEFT_MUST_USE;
+weft_status weft_webgpu_problem(webgpu_device *device) WEFT_MUST_USE;
+void weft_webgpu_release_blocks(webgpu_device *device, bool used_too);
+weft_status weft_webgpu_allocate(weft_device *device, size_t bytes, void **out_memory) WEFT_MUST_USE;
+void weft_webgpu_free(weft_device *device, void *memory, size_t bytes);
+weft_status weft_webgpu_upload(weft_device *device, void *to, const void *from, size_t bytes) WEFT_MUST_USE;
+weft_status weft_webgpu_download(weft_device *device, void *to, const void *from, size_t bytes) WEFT_MUST_USE;
+weft_status weft_webgpu_copy(weft_device *device, void *to, const void *from, size_t bytes) WEFT_MUST_USE;
+weft_status weft_webgpu_synchronise(weft_device *device) WEFT_MUST_USE;
+void weft_webgpu_trim(weft_device *device);
+
+/* -- module.c */
+weft_status weft_webgpu_load(weft_device *device, const weft_program_data *program, const weft_binary *code,
+                             weft_module **out_module) WEFT_MUST_USE;
+void weft_webgpu_unload(weft_device *device, weft_module *module);
+weft_status weft_webgpu_launch(weft_device *device, weft_module *module, const weft_launch *launch) WEFT_MUST_USE;
+
+#endif
