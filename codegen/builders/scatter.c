@@ -4,8 +4,9 @@
    updates [batch..., window...]; batch position b has a start in x (indices), window element w adds to it along the
    axes that are not inserted. Updates of different window elements never meet when their axes of x are addressed by no
    index: those axes are the parallel ones (an embedding's features), the rest runs in order inside a lane. When that is
-   too little to fill the machine, each of a number of workers owns every n-th row of y (element, where nothing is
-   parallel) and skips the others, so that the order stays. Read next: select_and_scatter.c. */
+   too little to fill a GPU, each block owns every n-th place and applies what is its own (below); where nothing is
+   parallel, each of a few workers owns every n-th element and skips the others. So the order stays. Read next:
+   select_and_scatter.c. */
 #include <string.h>
 
 #include "codegen/builders/stage.h"
@@ -71,43 +72,41 @@ static weft_kval start_of(scatter *s, const weft_lane_index *index, int componen
     return weft_k_convert(k, weft_k_min(k, start, most), WEFT_I64);
 }
 
-static bool any_parallel(const scatter *s) {
-    bool any = false;
-    for (int i = 0; i < s->updates->rank; i++) any |= s->parallel[i];
-    return any;
-}
-
-/* y[at] = kind(y[at], update) for the lanes of one update vector. */
-static void apply(scatter *s, const weft_lane_index *index, int lanes, weft_kval mask) {
+/* Where in x the update at `index` goes: out_at by axis; returns whether it is inside (WEFT_KNONE: always). out_key: a
+   number that equal places share. */
+static weft_kval place(scatter *s, const weft_lane_index *index, weft_lane_index *out_at, weft_kval *out_key) {
     weft_index_context *c = s->c;
     weft_kernel *k = c->kernel;
     const weft_attribute *map = weft_node_attribute(s->node, WEFT_ATTR_index_map);
-    weft_lane_index at[WEFT_MAX_RANK];
-    weft_kval inside = WEFT_KNONE, zero = weft_k_integer(k, WEFT_I64, 0), key = WEFT_KNONE;
-    for (int a = 0; a < s->x->rank; a++) at[a] = weft_lane_constant(c, 0);
+    weft_kval inside = WEFT_KNONE, zero = weft_k_integer(k, WEFT_I64, 0);
+    *out_key = WEFT_KNONE;
+    for (int a = 0; a < s->x->rank; a++) out_at[a] = weft_lane_constant(c, 0);
     for (int i = 0; i < s->updates->rank; i++)
-        if (s->window_axis[i] >= 0) at[s->window_axis[i]] = index[i];
+        if (s->window_axis[i] >= 0) out_at[s->window_axis[i]] = index[i];
     for (int component = 0; component < map->count; component++) {
         int axis = (int)map->as.ints[component];
         weft_kval start = start_of(s, index, component),
                   extent = weft_k_convert(k, weft_ix_extent(c, s->x->dims[axis]), WEFT_I64);
-        weft_kval offset = weft_k_convert(k, at[axis].base, WEFT_I64);
+        weft_kval offset = weft_k_convert(k, out_at[axis].base, WEFT_I64);
         weft_kval room = weft_k_lt(k, start, extent); /* before the sum, which then cannot overflow */
         weft_kval sum = weft_k_add(k, start, offset);
         weft_kval fits = weft_k_and(k, room, weft_k_and(k, weft_k_lt(k, sum, extent), weft_k_le(k, zero, sum)));
         inside = inside == WEFT_KNONE ? fits : weft_k_and(k, inside, fits);
-        at[axis] = weft_lane_scalar(weft_k_convert(k, sum, k->capability->index_dtype));
-        key = key == WEFT_KNONE ? at[axis].base : weft_k_add(k, key, at[axis].base);
+        out_at[axis] = weft_lane_scalar(weft_k_convert(k, sum, k->capability->index_dtype));
+        *out_key = *out_key == WEFT_KNONE ? out_at[axis].base : weft_k_add(k, *out_key, out_at[axis].base);
     }
-    if (inside != WEFT_KNONE) weft_k_if(k, inside);
-    weft_lane_index position = weft_index_position(c, s->x->rank, s->x->dims, at, lanes);
-    if (s->owners > 1) { /* equal places have equal sums of their indexed axes */
-        weft_kval owner = weft_k_rem(k, any_parallel(s) ? key : position.base, weft_k_index(k, s->owners));
-        weft_k_if(k, weft_k_eq(k, owner, s->me));
-    }
+    return inside;
+}
+
+static weft_parts read_update(scatter *s, const weft_lane_index *index, int lanes, weft_kval mask) {
     const weft_value *updates = s->node->operands[2];
-    weft_parts value =
-        weft_parts_splat(c, weft_index_evaluate(c, updates, weft_axes_point(updates, index, lanes, mask)), lanes);
+    weft_point point = weft_axes_point(updates, index, lanes, mask);
+    return weft_parts_splat(s->c, weft_index_evaluate(s->c, updates, point), lanes);
+}
+
+/* y[position] = kind(y[position], value) */
+static void combine(scatter *s, weft_lane_index position, int lanes, weft_kval mask, weft_parts value) {
+    weft_index_context *c = s->c;
     weft_point point = weft_position_point(s->node->operands[0], position, lanes, mask);
     if (strcmp(s->kind, "set")) {
         weft_parts old = weft_parts_splat(c, weft_index_load_point(c, s->y, s->stage.dtype, point), lanes);
@@ -116,6 +115,18 @@ static void apply(scatter *s, const weft_lane_index *index, int lanes, weft_kval
             value.part[0] = weft_index_round(c, s->x->dtype, value.part[0]);
     }
     weft_index_store_point(c, s->y, s->stage.dtype, point, value);
+}
+
+/* y[at] = kind(y[at], update) for the lanes of one update vector. */
+static void apply(scatter *s, const weft_lane_index *index, int lanes, weft_kval mask) {
+    weft_index_context *c = s->c;
+    weft_kernel *k = c->kernel;
+    weft_lane_index at[WEFT_MAX_RANK];
+    weft_kval key, inside = place(s, index, at, &key);
+    if (inside != WEFT_KNONE) weft_k_if(k, inside);
+    weft_lane_index position = weft_index_position(c, s->x->rank, s->x->dims, at, lanes);
+    if (s->owners > 1) weft_k_if(k, weft_k_eq(k, weft_k_rem(k, position.base, weft_k_index(k, s->owners)), s->me));
+    combine(s, position, lanes, mask, read_update(s, index, lanes, mask));
     if (s->owners > 1) weft_k_end(k);
     if (inside != WEFT_KNONE) weft_k_end(k);
 }
@@ -144,21 +155,145 @@ static void apply_in_order(scatter *s, weft_lane_index *index, int lanes, weft_k
     weft_k_end(k);
 }
 
-/* `items` parallel positions. Every owner walks all updates, so there is one a processor and not one a thread; a few
-   updates are walked sooner than dealt. */
-static int choose_owners(const scatter *s, weft_dim items) {
+/* -- rows dealt to blocks, on GPUs
+
+   Features of one update are few threads, and updates of one place must run in order. So each block owns every n-th
+   place: piece by piece its threads look through the updates together, list in order those that are its own, and apply
+   the list, several loads under way at once. */
+
+enum { DEAL_CHUNK = 8, DEAL_AHEAD = 8, DEAL_UPDATES_MIN = 256, DEAL_THREADS_MAX = 192 };
+
+typedef struct dealing {
+    scatter *s;
+    int lane, lanes, rank;
+    int axes[WEFT_MAX_RANK]; /* batch axes of updates */
+    weft_dim dims[WEFT_MAX_RANK], count;
+    weft_kval counts, list, places; /* shared: matches by thread; numbers and places of the block's updates */
+} dealing;
+
+/* Only batch axes beside the features, which are contiguous on both sides; few enough of them to leave threads idle. */
+static bool can_deal(scatter *s, int lane, weft_dim columns, dealing *d) {
     const weft_capability *capability = s->request->capability;
     weft_dim_table *table = s->c->graph->dims;
-    int threads = s->request->thread_count > 1 ? s->request->thread_count : 1;
-    if (!any_parallel(s)) return weft_capability_is_cpu(capability) ? threads : 64 * 64;
-    if (weft_capability_is_cpu(capability)) return 1;
-    int64_t low, most, updates, fewest;
-    weft_dim_bounds(table, items, &low, &most);
-    weft_dim_bounds(table, weft_type_count(s->c->graph, s->indices), &fewest, &updates);
-    int64_t wanted = (int64_t)capability->multiprocessors * 256; /* threads */
-    if (most <= 0 || most >= wanted / 2 || updates < 256) return 1;
-    int64_t owners = wanted / most;
-    return (int)(owners < capability->multiprocessors ? owners : capability->multiprocessors);
+    int64_t low, most, updates;
+    *d = (dealing){.s = s, .lane = lane, .count = 1};
+    if (capability->threads_max < DEAL_THREADS_MAX || capability->multiprocessors < 2) return false;
+    if (lane != s->updates->rank - 1 || s->window_axis[lane] != s->x->rank - 1) return false;
+    for (int i = 0; i < lane; i++) {
+        if (s->window_axis[i] >= 0) return false;
+        d->axes[d->rank] = i;
+        d->dims[d->rank++] = s->updates->dims[i];
+        d->count = weft_dim_multiply(table, d->count, s->updates->dims[i]);
+    }
+    weft_dim_bounds(table, columns, &low, &most);
+    weft_dim_bounds(table, d->count, &updates, &low);
+    if (most > (int64_t)capability->multiprocessors * 256 || updates < DEAL_UPDATES_MIN || low > INT32_MAX / 2)
+        return false;
+    d->lanes = weft_fusion_lanes(s->request);
+    while (d->lanes > 1 && weft_dim_divisor(table, columns) % d->lanes) d->lanes /= 2;
+    int64_t threads = (most / d->lanes + 31) / 32 * 32;
+    s->c->kernel->threads = (int)(threads < 64 ? 64 : threads > DEAL_THREADS_MAX ? DEAL_THREADS_MAX : threads);
+    return true;
+}
+
+static void batch_index(const dealing *d, weft_kval number, weft_lane_index *out_index) {
+    weft_lane_index own[WEFT_MAX_RANK];
+    weft_index_unflatten(d->s->c, d->rank, d->dims, weft_lane_scalar(number), 1, own);
+    for (int i = 0; i < d->rank; i++) out_index[d->axes[i]] = own[i];
+}
+
+/* The thread's own updates of a piece from `first` on: counts those of this block, or lists them from *found on. */
+static void look_through(const dealing *d, weft_kval first, weft_kval found, bool lists) {
+    scatter *s = d->s;
+    weft_index_context *c = s->c;
+    weft_kernel *k = c->kernel;
+    size_t mark = weft_index_mark(c);
+    weft_kval end = weft_k_extent(k, d->count), one = weft_k_index(k, 1);
+    weft_kval number = weft_k_add(
+        k, first, weft_k_for(k, weft_k_index(k, 0), weft_k_index(k, DEAL_CHUNK), one, lists ? 0 : DEAL_CHUNK));
+    weft_kval known = weft_k_min(k, number, weft_k_sub(k, end, one)), key;
+    weft_lane_index index[WEFT_MAX_RANK], at[WEFT_MAX_RANK];
+    batch_index(d, known, index);
+    index[d->lane] = weft_lane_constant(c, 0);
+    weft_kval mine = place(s, index, at, &key), block = weft_k_block(k);
+    mine = weft_k_and(k, mine, weft_k_lt(k, number, end));
+    mine = weft_k_and(k, mine, weft_k_eq(k, weft_k_rem(k, key, weft_k_index(k, s->owners)), block));
+    if (lists) {
+        weft_k_if(k, mine);
+        weft_k_store(k, d->list, weft_k_get(k, found), WEFT_KNONE, number);
+        weft_k_store(k, d->places, weft_k_get(k, found), WEFT_KNONE,
+                     weft_index_position(c, s->x->rank, s->x->dims, at, 1).base);
+        weft_k_set(k, found, weft_k_add(k, weft_k_get(k, found), one));
+        weft_k_end(k);
+    } else {
+        weft_k_set(k, found, weft_k_add(k, weft_k_get(k, found), weft_k_select(k, mine, one, weft_k_index(k, 0))));
+    }
+    weft_index_release(c, mark);
+    weft_k_end(k);
+}
+
+/* The list, in order, for one vector of features. */
+static void apply_list(const dealing *d, weft_kval column, weft_kval total) {
+    scatter *s = d->s;
+    weft_index_context *c = s->c;
+    weft_kernel *k = c->kernel;
+    weft_parts value[DEAL_AHEAD];
+    weft_kval base[DEAL_AHEAD], at[DEAL_AHEAD], last = weft_k_sub(k, total, weft_k_index(k, 1));
+    weft_kval first = weft_k_for(k, weft_k_index(k, 0), total, weft_k_index(k, DEAL_AHEAD), 0);
+    size_t mark = weft_index_mark(c);
+    for (int i = 0; i < DEAL_AHEAD; i++) {
+        weft_lane_index index[WEFT_MAX_RANK];
+        size_t inner = weft_index_mark(c);
+        at[i] = weft_k_add(k, first, weft_k_index(k, i));
+        weft_kval known = weft_k_min(k, at[i], last);
+        batch_index(d, weft_k_load(k, d->list, known, 1, WEFT_KNONE, WEFT_KNONE), index);
+        base[i] = weft_k_load(k, d->places, known, 1, WEFT_KNONE, WEFT_KNONE);
+        index[d->lane] = weft_lane_range(column, d->lanes);
+        value[i] = read_update(s, index, d->lanes, WEFT_KNONE);
+        weft_index_release(c, inner);
+    }
+    for (int i = 0; i < DEAL_AHEAD; i++) {
+        weft_k_if(k, weft_k_lt(k, at[i], total));
+        combine(s, weft_lane_range(weft_k_add(k, base[i], column), d->lanes), d->lanes, WEFT_KNONE, value[i]);
+        weft_k_end(k);
+    }
+    weft_index_release(c, mark);
+    weft_k_end(k);
+}
+
+static void deal(dealing *d, weft_dim columns) {
+    scatter *s = d->s;
+    weft_kernel *k = s->c->kernel;
+    weft_dim_table *table = s->c->graph->dims;
+    weft_dtype own = k->capability->index_dtype;
+    int threads = k->threads;
+    int64_t piece_size = (int64_t)threads * DEAL_CHUNK;
+    s->owners = 2 * s->request->capability->multiprocessors;
+    k->grid = s->owners;
+    d->counts = weft_k_shared(k, own, threads);
+    d->list = weft_k_shared(k, own, piece_size), d->places = weft_k_shared(k, own, piece_size);
+    weft_kval zero = weft_k_index(k, 0), one = weft_k_index(k, 1), thread = weft_k_thread(k);
+    weft_kval piece = weft_k_for(k, zero, weft_k_extent(k, weft_dim_divide_ceil(table, d->count, piece_size)), one, 0);
+    weft_kval first = weft_k_mul(k, weft_k_add(k, weft_k_mul(k, piece, weft_k_index(k, threads)), thread),
+                                 weft_k_index(k, DEAL_CHUNK));
+    weft_kval found = weft_k_var(k, zero), offset = weft_k_var(k, zero), total = weft_k_var(k, zero);
+    look_through(d, first, found, false);
+    weft_k_store(k, d->counts, thread, WEFT_KNONE, weft_k_get(k, found));
+    weft_k_barrier(k);
+    weft_kval other = weft_k_for(k, zero, weft_k_index(k, threads), one, 8);
+    weft_kval count = weft_k_load(k, d->counts, other, 1, WEFT_KNONE, WEFT_KNONE);
+    weft_k_set(k, total, weft_k_add(k, weft_k_get(k, total), count));
+    weft_kval before = weft_k_select(k, weft_k_lt(k, other, thread), count, zero);
+    weft_k_set(k, offset, weft_k_add(k, weft_k_get(k, offset), before));
+    weft_k_end(k);
+    look_through(d, first, offset, true);
+    weft_k_barrier(k);
+    weft_kval column = weft_k_for(k, weft_k_mul(k, thread, weft_k_index(k, d->lanes)), weft_k_extent(k, columns),
+                                  weft_k_index(k, (int64_t)threads * d->lanes), 0);
+    apply_list(d, column, weft_k_get(k, total));
+    weft_k_end(k);
+    weft_k_barrier(k); /* the list is read: the next piece may write it */
+    weft_k_end(k);
 }
 
 /* Parallel positions: the last parallel axis in vectors, the others one by one. */
@@ -182,14 +317,24 @@ static void emit_updates(scatter *s) {
     int lanes = contiguous ? weft_fusion_lanes(s->request) : 1;
     while (lanes > 1 && weft_dim_is_number(columns) && columns < lanes) lanes /= 2;
     weft_dim pieces = weft_dim_divide_ceil(table, columns, lanes), items = weft_dim_multiply(table, rows, pieces);
-    s->owners = choose_owners(s, lane >= 0 ? items : 1);
-    weft_items work = weft_items_begin(c, lane < 0 ? s->owners : weft_dim_multiply(table, items, s->owners), 1);
+    bool cpu = weft_capability_is_cpu(s->request->capability);
+    dealing d;
+    s->owners = 1;
+    if (lane >= 0 && rows == 1 && !cpu && can_deal(s, lane, columns, &d)) {
+        deal(&d, columns);
+        return;
+    }
+    if (lane < 0) { /* nothing parallel: owners */
+        int threads = s->request->thread_count > 1 ? s->request->thread_count : 1;
+        s->owners = cpu ? threads : 64 * 64;
+        items = s->owners;
+    }
+    weft_items work = weft_items_begin(c, items, 1);
     weft_kval mask = WEFT_KNONE, item = work.item;
     s->me = item;
     if (lane >= 0) {
-        weft_kval count = weft_k_extent(k, pieces), all = weft_k_extent(k, items);
+        weft_kval count = weft_k_extent(k, pieces);
         weft_lane_index own[WEFT_MAX_RANK];
-        if (s->owners > 1) s->me = weft_k_div(k, work.item, all), item = weft_k_rem(k, work.item, all);
         weft_index_unflatten(c, s->updates->rank, others, weft_lane_scalar(weft_k_div(k, item, count)), 1, own);
         for (int i = 0; i < s->updates->rank; i++)
             if (s->parallel[i]) index[i] = own[i];
