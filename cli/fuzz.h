@@ -17,4 +17,9 @@ weft_status cli_fuzz_graph(weft_context *context, unsigned long long seed, int o
 weft_status cli_fuzz_inputs(weft_context *context, weft_graph *graph, unsigned long long seed, int64_t extent,
                             weft_tensor **out_inputs) WEFT_MUST_USE;
 
+typedef enum cli_fuzz_outcome { CLI_FUZZ_PASSED, CLI_FUZZ_FAILED, CLI_FUZZ_SKIPPED } cli_fuzz_outcome;
+/* The derivatives of the graph of a seed: forward against reverse mode, compiled against interpreted. Prints failures.
+ */
+cli_fuzz_outcome cli_fuzz_gradients(weft_context *context, unsigned long long seed, int ops, const char *device);
+
 #endif

@@ -119,6 +119,7 @@ const cli_command cli_commands[] = {
      {{"count", "n", CLI_NUMBER, "N", "graphs to try (default 1000)"},
       {"seed", "s", CLI_NUMBER, "S", "first seed (default 1)"},
       {"statistics", NULL, CLI_FLAG, NULL, "how often each op occurred"},
+      {"gradients", NULL, CLI_FLAG, NULL, "their derivatives: forward against reverse mode, compiled and interpreted"},
       {"device", NULL, CLI_TEXT, "NAME", "where compiled code runs (default: this CPU): cuda, vulkan, amdgcn ..."},
       {0}},
      cli_run_fuzz},

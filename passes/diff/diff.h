@@ -62,6 +62,9 @@ weft_value *weft_diff_sum(weft_graph *graph, weft_value *x, weft_value *y);
 static inline weft_value *weft_diff_zeros(weft_graph *graph, const weft_value *like) {
     return weft_emit_splat_like(graph, 0, like);
 }
+/* The complex conjugate; x itself when it is not complex. Cotangents of complex values are pairs with the inner product
+   Re u Re v + Im u Im v: the transpose of a product by c is the product by the conjugate of c. */
+weft_value *weft_diff_conjugate(weft_graph *graph, weft_value *x);
 /* For each update of a scatter the product of all others that go to the same element (scatter_product.c). */
 weft_value *weft_diff_product_of_other_updates(weft_graph *graph, const weft_node *scatter);
 /* Elements of x along axis at i64 indices of the result's shape (torch.gather). */

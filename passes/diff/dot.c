@@ -27,7 +27,7 @@ static weft_value *gradient_in(weft_transpose_rule *rule, int side) {
                                       weft_node_attribute(node, WEFT_ATTR_rhs_batch)};
     const weft_attribute *contract[2] = {weft_node_attribute(node, WEFT_ATTR_lhs_contract),
                                          weft_node_attribute(node, WEFT_ATTR_rhs_contract)};
-    weft_value *other = node->operands[1 - side], *own = node->operands[side];
+    weft_value *other = weft_diff_conjugate(g, node->operands[1 - side]), *own = node->operands[side];
     int batches = batch[0]->count, contracted = contract[0]->count;
     int own_free = own->type.rank - batches - contracted, other_free = other->type.rank - batches - contracted;
     int64_t cotangent_batch[WEFT_MAX_RANK], cotangent_contract[WEFT_MAX_RANK], other_contract[WEFT_MAX_RANK],

@@ -158,6 +158,12 @@ void weft_transpose_sub(weft_transpose_rule *rule) {
     if (rule->linear[1]) rule->out_cotangents[1] = neg(rule->graph, rule->cotangents[0]);
 }
 
+weft_value *weft_diff_conjugate(weft_graph *g, weft_value *x) {
+    if (weft_dtype_kind_of(x->type.dtype) != WEFT_KIND_COMPLEX) return x;
+    return weft_emit_binary(g, WEFT_OP_complex, weft_emit_unary(g, WEFT_OP_real, x),
+                            neg(g, weft_emit_unary(g, WEFT_OP_imag, x)));
+}
+
 /* Two linear operands: a public linear_transpose of what is not linear. */
 static bool is_bilinear(weft_transpose_rule *rule) {
     if (!rule->linear[0] || !rule->linear[1]) return false;
@@ -170,7 +176,8 @@ void weft_transpose_mul(weft_transpose_rule *rule) {
     if (is_bilinear(rule)) return;
     for (int i = 0; i < 2; i++)
         if (rule->linear[i])
-            rule->out_cotangents[i] = mul(rule->graph, rule->cotangents[0], rule->node->operands[1 - i]);
+            rule->out_cotangents[i] =
+                mul(rule->graph, rule->cotangents[0], weft_diff_conjugate(rule->graph, rule->node->operands[1 - i]));
 }
 
 void weft_transpose_div(weft_transpose_rule *rule) {
@@ -178,7 +185,8 @@ void weft_transpose_div(weft_transpose_rule *rule) {
         weft_graph_problem(rule->graph, "div is not linear in its divisor");
         return;
     }
-    rule->out_cotangents[0] = divide(rule->graph, rule->cotangents[0], rule->node->operands[1]);
+    rule->out_cotangents[0] =
+        divide(rule->graph, rule->cotangents[0], weft_diff_conjugate(rule->graph, rule->node->operands[1]));
 }
 
 void weft_transpose_select(weft_transpose_rule *rule) {

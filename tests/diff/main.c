@@ -152,6 +152,18 @@ static weft_value *column_with_zeros(weft_graph *g) {
     int64_t shape[2] = {6, 1};
     return weft_reshape(g, weft_convert(g, weft_integers(g, 6, (int64_t[]){0, 1, 0, 1, 1, 1}), WEFT_F64), 2, shape);
 }
+
+static weft_value *complex_numbers(weft_graph *g, weft_value **x, bool products) {
+    weft_value *z = weft_complex(g, x[0], x[1]),
+               *w = weft_complex(g, weft_add_number(g, x[1], 2), weft_square(g, x[0]));
+    weft_value *product = weft_mul(g, z, w), *mixed = weft_div(g, product, weft_add(g, w, z));
+    if (products) mixed = weft_matmul(g, mixed, z);
+    weft_value *all = weft_reduce(g, WEFT_PRODUCT, weft_add(g, mixed, w), 1, (int64_t[]){1}, false);
+    weft_value *parts = weft_mul(g, weft_real(g, product), weft_imag(g, mixed));
+    return weft_add(g, parts, weft_unsqueeze(g, weft_imag(g, weft_mul(g, all, all)), 1, (int64_t[]){1}));
+}
+static weft_value *d_complex(weft_graph *g, weft_value **x) { return complex_numbers(g, x, false); }
+static weft_value *d_complex_products(weft_graph *g, weft_value **x) { return complex_numbers(g, x, true); }
 /* Three updates meet in one element; one is dropped. */
 static weft_value *d_scatter_product(weft_graph *g, weft_value **x) {
     int64_t shape[2] = {6, 1};
@@ -463,6 +475,8 @@ static const test_case cases[] = {
     {"scatter set outside", d_scatter_set_outside, 2, {2, 2}, {{5, 3}, {5, 3}}, -1, 1},
     {"scatter max outside", d_scatter_max_outside, 2, {2, 2}, {{5, 3}, {5, 3}}, -1, 1},
     {"scatter max and min", d_scatter_extrema, 2, {2, 2}, {{3, 2}, {4, 2}}, -1, 1},
+    {"complex numbers", d_complex, 2, {2, 2}, {{3, 3}, {3, 3}}, -1, 1},
+    {"complex products", d_complex_products, 2, {2, 2}, {{3, 3}, {3, 3}}, -1, 1},
     {"scatter product", d_scatter_product, 2, {2, 2}, {{5, 3}, {6, 3}}, -1, 1},
     {"scatter product, zeros", d_scatter_product_zeros, 2, {2, 2}, {{5, 3}, {6, 3}}, -1, 1},
     {"scatter product, second order", d_scatter_product_second, 2, {2, 2}, {{5, 3}, {6, 3}}, -1, 1},
@@ -641,8 +655,8 @@ START_TEST(derivatives) {
     memset(out, 0, sizeof out), memset(up, 0, sizeof up), memset(down, 0, sizeof down);
     expect(weft_graph_interpret(g, 2 * n + 1, in, n + 2, out), c->name);
 
-    /* fft has no builder for CPUs */
-    bool builds = strcmp(c->name, "fft") != 0;
+    /* fft and complex products have no builder for CPUs */
+    bool builds = strcmp(c->name, "fft") && strcmp(c->name, "complex products");
     if (builds) compare_compiled(g, 2 * n + 1, in, n + 2, out, 1e-9, c->name);
 
     double uJv = dot(in[2 * n], out[1]), Juv = 0;
