@@ -556,7 +556,32 @@ def time_two_results(part, m, n, k):
         x.release()
 
 
+@guarded
+def time_residual(part, m, n, k):
+    """The second half of an MLP in training: the stream is f32."""
+    a, b, bias, residual = torch.randn(m, k, device="cuda").to(torch.bfloat16), torch.randn(n, k, device="cuda").to(torch.bfloat16), torch.randn(n, device="cuda"), torch.randn(m, n, device="cuda")
+    out = torch.full((m, n), float("nan"), device="cuda")
+    compiled = torch.compile(lambda a, b, bias, residual: (a @ b.T).float() + bias + residual)
+    compiled(a, b, bias, residual)
+    kernels = []
+    for choice in range(3):
+        try:
+            kernels.append(Kernel("matmul", (m, n, k, 1, 4, 0), choice))
+        except Missing:
+            break
+    candidates = {f"weft {i} ({brief(x.text)})": lambda x=x: x([a, b, bias, residual], [out]) for i, x in enumerate(kernels)}
+    times = rounds({**candidates, "torch.compile": lambda: compiled(a, b, bias, residual)}, 9)
+    for i, x in enumerate(kernels):
+        x([a, b, bias, residual], [out])
+        verdict(f"{part} {m}x{n}x{k} residual f32, choice {i}", out[:64], a[:64].float() @ b.float().T + bias + residual[:64], 1e-3)
+    record(part, f"{m}x{n}x{k} nt bias and residual, f32", lambda s: 2.0 * m * n * k / s * 1e-12, times, kernels[0].text, {"unit": "TFLOP/s"})
+    for x in kernels:
+        x.release()
+
+
 def part_fused():
+    for m, n, k in ((32768, 768, 3072), (32768, 768, 768)):
+        time_residual("fused", m, n, k)
     for m, n, k in ((32768, 3072, 768), (8192, 8192, 2048)):
         time_two_results("fused", m, n, k)
     for m, n, k in GEMM[:5]:

@@ -511,34 +511,64 @@ static bool same_dims(const weft_type *a, const weft_type *b) {
     return a->rank == b->rank;
 }
 
-/* Results of other types, several results, rows that tensor copies cannot take: pairs go straight to memory. */
+/* Loads the elements of operands that lie like the result: in flight before the arithmetic that needs the first. */
+static void read_ahead(weft_hopper *h, const consumer *c, const weft_lane_index *at, weft_kval mask) {
+    const weft_block *block = weft_fusion_block(h->request->fusion);
+    for (int i = 0; i < block->argument_count; i++)
+        if (i != h->product.a.operand && i != h->product.b.operand &&
+            same_dims(&block->arguments[i]->type, &c->epilogue->value->type))
+            (void)weft_index_value(h->index, block->arguments[i], at, 2, mask);
+}
+
+/* All results at the pair of columns `range` of a line; where: its index in values of the product's shape. */
+static void send_pair(weft_hopper *h, const consumer *c, const weft_epilogue_row *line, const weft_lane_index *where,
+                      weft_lane_index range, weft_kval mask, int reg) {
+    weft_kernel *k = h->k;
+    const weft_value *dot = c->epilogue->product;
+    size_t mark = weft_index_mark(h->index);
+    weft_index_bind(h->index, dot, weft_index_round(h->index, dot->type.dtype, sums_at(h, c, reg)));
+    for (int result = 0; result < h->request->fusion->result_count; result++) {
+        if (same_dims(&weft_fusion_yield(h->request->fusion, result)->type, &c->epilogue->value->type)) {
+            weft_index_emit(h->index, result, where, 2, mask);
+        } else {
+            weft_kval start = weft_k_mul(k, line->line, weft_k_extent(k, h->product.n));
+            weft_index_emit_flat(h->index, result, (weft_lane_index){plus(h, start, range.base), 1, range.divisor}, 2,
+                                 mask);
+        }
+    }
+    weft_index_release(h->index, mark);
+}
+
+/* Results of other types, many results, rows that tensor copies cannot take: pairs go straight to memory, eight of a
+   row at a time. What lies past the end is computed from the last row and column and not stored. */
 static void send_directly(weft_hopper *h, consumer *c, weft_tile_place place, weft_kval m0) {
+    enum { AHEAD = 8 };
     weft_kernel *k = h->k;
     weft_kval n = weft_k_extent(k, h->product.n), m = weft_k_extent(k, h->product.m);
-    for (int reg = 0; reg < h->bn / 2; reg += 2) {
-        weft_place_pair constant = weft_layout_at(&c->layout, reg, 0, 0);
-        weft_kval row = plus(h, plus(h, m0, c->row_lane), index_of(h, constant.row));
-        weft_kval column = plus(h, plus(h, place.n, c->column_lane), index_of(h, constant.column));
-        weft_k_if(k, weft_k_and(k, weft_k_lt(k, row, m), weft_k_lt(k, column, n)));
+    bool even = weft_dim_divisor(k->dims, h->product.n) % 2 == 0;
+    int pairs = h->bn / 8, batches = (pairs + AHEAD - 1) / AHEAD;
+    for (int batch = 0; batch < 2 * batches; batch++) { /* of the upper row, then of the one 8 below */
+        int half = batch / batches, first = batch % batches * AHEAD, count = pairs - first;
+        weft_kval row = plus(h, plus(h, m0, c->row_lane), index_of(h, 8 * half));
+        weft_epilogue_row line =
+            weft_epilogue_place_row(c->epilogue, place.batch, clamp(h, row, h->product.m, h->bm * h->cluster, 1));
+        weft_lane_index range[AHEAD], index[AHEAD][WEFT_MAX_RANK];
+        weft_kval column[AHEAD], mask[AHEAD];
         size_t mark = weft_index_mark(h->index);
-        weft_lane_index range = weft_lane_range(column, 2);
-        int64_t even = weft_dim_divisor(k->dims, h->product.n);
-        weft_kval mask = even % 2 == 0 ? WEFT_KNONE : weft_index_below(h->index, range, 2, n);
-        const weft_value *dot = c->epilogue->product;
-        weft_index_bind(h->index, dot, weft_index_round(h->index, dot->type.dtype, sums_at(h, c, reg)));
-        weft_epilogue_row line = weft_epilogue_place_row(c->epilogue, place.batch, row);
-        for (int result = 0; result < h->request->fusion->result_count; result++) {
-            weft_lane_index index[WEFT_MAX_RANK];
-            if (same_dims(&weft_fusion_yield(h->request->fusion, result)->type, &c->epilogue->value->type)) {
-                weft_epilogue_at(c->epilogue, &line, range, 2, index);
-                weft_index_emit(h->index, result, index, 2, mask);
-            } else {
-                weft_lane_index flat = {plus(h, weft_k_mul(k, line.line, n), column), 1, even % 2 == 0 ? 2 : 1};
-                weft_index_emit_flat(h->index, result, flat, 2, mask);
-            }
+        if (count > AHEAD) count = AHEAD;
+        for (int i = 0; i < count; i++) {
+            column[i] = plus(h, plus(h, place.n, c->column_lane), index_of(h, 8 * (first + i)));
+            range[i] = weft_lane_range(clamp(h, column[i], h->product.n, h->bn, even ? 2 : 1), even ? 2 : 1);
+            mask[i] = even ? WEFT_KNONE : weft_index_below(h->index, range[i], 2, n);
+            weft_epilogue_at(c->epilogue, &line, range[i], 2, index[i]);
+            read_ahead(h, c, index[i], mask[i]);
+        }
+        for (int i = 0; i < count; i++) {
+            weft_k_if(k, weft_k_and(k, weft_k_lt(k, row, m), weft_k_lt(k, column[i], n)));
+            send_pair(h, c, &line, index[i], range[i], mask[i], 4 * (first + i) + 2 * half);
+            weft_k_end(k);
         }
         weft_index_release(h->index, mark);
-        weft_k_end(k);
     }
 }
 

@@ -50,6 +50,11 @@ static void build_matmul(weft_graph *g, const int64_t *x) {
         weft_graph_output(g, "h", h);
         d = weft_gelu(g, h, false);
     }
+    if (x[4] == 4) {
+        int64_t columns = 1;
+        weft_value *bias = weft_broadcast(g, weft_graph_input(g, "bias", WEFT_F32, 1, &n), 2, shape, &columns);
+        d = weft_add(g, weft_add(g, d, bias), weft_graph_input(g, "residual", WEFT_F32, 2, shape));
+    }
     weft_graph_output(g, "d", d);
 }
 
