@@ -22,15 +22,9 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
     const weft_node *node = find_node(fusion);
     *out_reason = "no attention_backward in the group";
     if (!node || !weft_attention_claims(graph, node, capability, out_reason)) return false;
-    *out_reason = "operands are computed in the group";
-    for (int i = 0; i < 6; i++)
-        if (node->operands[i]->node) return false;
-    *out_reason = "results are used in the group";
-    if (fusion->result_count != 3) return false;
-    for (int i = 0; i < 3; i++)
-        if (weft_fusion_yield(fusion, i) != &node->results[i]) return false;
-    *out_reason = NULL;
-    return true;
+    *out_reason = "the log-sum-exp is computed in the group";
+    return !node->operands[WEFT_BACKWARD_LSE]->node && weft_attention_reaches(graph, fusion, node, 4, out_reason) &&
+           weft_attention_memory(graph, node->operands[WEFT_BACKWARD_DO], &(weft_head_view){0});
 }
 
 /* How dQ comes about: schedule.split. */
@@ -97,26 +91,46 @@ static int buffer_count(const weft_kernel *k) {
 
 weft_kval weft_backward_operand(weft_backward *b, int operand, const char *name) {
     const weft_value *value = b->node->operands[operand];
+    weft_head_view view;
+    if (operand != WEFT_BACKWARD_LSE) value = weft_attention_memory(b->request->graph, value, &view);
     return weft_kernel_buffer(b->k, WEFT_ARGUMENT_OPERAND, value->index, value->type.dtype, false, name);
-}
-
-weft_kval weft_backward_result(weft_backward *b, int result, const char *name) {
-    return weft_kernel_buffer(b->k, WEFT_ARGUMENT_RESULT, result, b->dtype, true, name);
 }
 
 weft_kval weft_backward_temp(weft_backward *b, int temp, weft_dtype dtype, bool writes, const char *name) {
     return weft_kernel_buffer(b->k, WEFT_ARGUMENT_TEMP, temp, dtype, writes, name);
 }
 
-weft_kval weft_backward_map(weft_backward *b, weft_dim rows, weft_dim heads, int box_rows, bool writes,
-                            const char *name) {
-    weft_tensor_map *map = &b->plan->maps[b->plan->map_count];
-    *map = (weft_tensor_map){.buffer = buffer_count(b->k) - 1, .dtype = b->dtype, .rank = 3, .swizzle_bytes = 128};
-    map->extent[0] = b->columns, map->extent[1] = rows, map->extent[2] = heads;
-    map->stride_bytes[1] = b->columns * 2;
-    map->stride_bytes[2] = weft_dim_multiply(b->k->dims, rows, b->columns * 2);
-    map->box[0] = 64, map->box[1] = box_rows, map->box[2] = 1;
-    return weft_kernel_buffer(b->k, WEFT_ARGUMENT_TENSOR_MAP, b->plan->map_count++, b->dtype, writes, name);
+weft_attention_side weft_backward_lines_in(weft_backward *b, int operand, const char *name, weft_kval *out_memory) {
+    *out_memory = weft_backward_operand(b, operand, name);
+    return weft_attention_operand_side(b->request->graph, b->node->operands[operand]);
+}
+
+weft_attention_side weft_backward_lines_out(weft_backward *b, int result, const char *name, weft_kval *out_memory) {
+    bool tokens_first;
+    int index = weft_attention_result(b->request->fusion, b->node, result, &tokens_first);
+    *out_memory = weft_kernel_buffer(b->k, WEFT_ARGUMENT_RESULT, index, b->dtype, true, name);
+    return weft_attention_result_side(&b->node->results[result].type, tokens_first);
+}
+
+static const char *map_name(weft_backward *b, const char *name) {
+    const char *text = weft_arena_format(b->request->arena, "map_%s", name);
+    return text ? text : name;
+}
+
+weft_attention_side weft_backward_in(weft_backward *b, int operand, int box_rows, const char *name) {
+    weft_kval memory;
+    weft_attention_side side = weft_backward_lines_in(b, operand, name, &memory);
+    weft_attention_side_map(&side, b->k, b->plan, buffer_count(b->k) - 1, b->dtype, b->columns, box_rows, false,
+                            map_name(b, name));
+    return side;
+}
+
+weft_attention_side weft_backward_out(weft_backward *b, int result, int box_rows, const char *name) {
+    weft_kval memory;
+    weft_attention_side side = weft_backward_lines_out(b, result, name, &memory);
+    weft_attention_side_map(&side, b->k, b->plan, buffer_count(b->k) - 1, b->dtype, b->columns, box_rows, true,
+                            map_name(b, name));
+    return side;
 }
 
 weft_kval weft_backward_statistics_map(weft_backward *b, const char *name) {
@@ -151,14 +165,14 @@ void weft_backward_start(weft_backward *b, weft_dim tiles) {
     b->k->grid = weft_dim_minimum(b->k->dims, tiles, b->request->capability->multiprocessors);
 }
 
-void weft_backward_load(weft_backward *b, weft_kval memory, weft_kval at, int box, weft_kval map, weft_kval barrier,
-                        weft_kval index, weft_kval row, weft_kval head) {
+void weft_backward_load(weft_backward *b, weft_kval memory, weft_kval at, int box, const weft_attention_side *side,
+                        weft_kval barrier, weft_kval index, weft_kval row, weft_kval head) {
     weft_kernel *k = b->k;
-    for (int half = 0; half < weft_backward_halves(b); half++)
-        weft_k_effect(k, WEFT_K_tensor_load, 8,
-                      (weft_kval[]){memory, weft_k_plus(k, at, (int64_t)half * box), map, barrier, index,
-                                    weft_k_index(k, 64 * half), row, head},
-                      0, 0);
+    for (int half = 0; half < weft_backward_halves(b); half++) {
+        weft_kval operands[9] = {memory, weft_k_plus(k, at, (int64_t)half * box), side->map, barrier, index};
+        int rank = weft_attention_coordinates(k, side, 64 * half, row, head, operands + 5);
+        weft_k_effect(k, WEFT_K_tensor_load, 5 + rank, operands, 0, 0);
+    }
 }
 
 void weft_backward_stage(weft_backward *b, weft_kval sums, double factor, weft_kval memory, weft_kval row_at,
@@ -178,14 +192,14 @@ void weft_backward_stage(weft_backward *b, weft_kval sums, double factor, weft_k
     weft_k_event(k, WEFT_K_fence_async, 0);
 }
 
-void weft_backward_send(weft_backward *b, weft_kval map, weft_kval memory, weft_kval at, int box, weft_kval row,
-                        weft_kval head) {
+void weft_backward_send(weft_backward *b, const weft_attention_side *side, weft_kval memory, weft_kval at, int box,
+                        weft_kval row, weft_kval head) {
     weft_kernel *k = b->k;
-    for (int half = 0; half < weft_backward_halves(b); half++)
-        weft_k_effect(
-            k, WEFT_K_tensor_store, 6,
-            (weft_kval[]){map, memory, weft_k_plus(k, at, (int64_t)half * box), weft_k_index(k, 64 * half), row, head},
-            0, 0);
+    for (int half = 0; half < weft_backward_halves(b); half++) {
+        weft_kval operands[7] = {side->map, memory, weft_k_plus(k, at, (int64_t)half * box)};
+        int rank = weft_attention_coordinates(k, side, 64 * half, row, head, operands + 3);
+        weft_k_effect(k, WEFT_K_tensor_store, 3 + rank, operands, 0, 0);
+    }
     weft_k_event(k, WEFT_K_bulk_commit, 0);
 }
 

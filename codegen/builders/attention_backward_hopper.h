@@ -8,6 +8,7 @@
 #define WEFT_CODEGEN_BUILDERS_ATTENTION_BACKWARD_HOPPER_H
 
 #include "codegen/builders/attention_blocks.h"
+#include "codegen/builders/attention_side.h"
 #include "codegen/builders/plan.h"
 #include "codegen/kernel/matrix.h"
 #include "codegen/tile/spell.h"
@@ -64,11 +65,13 @@ typedef struct weft_backward {
 
 /* -- arguments of the kernel under construction. Maps name their memory by its number among the buffers. */
 weft_kval weft_backward_operand(weft_backward *b, int operand, const char *name);
-weft_kval weft_backward_result(weft_backward *b, int result, const char *name);
 weft_kval weft_backward_temp(weft_backward *b, int temp, weft_dtype dtype, bool writes, const char *name);
-/* [heads, rows, D] of the buffer declared last. */
-weft_kval weft_backward_map(weft_backward *b, weft_dim rows, weft_dim heads, int box_rows, bool writes,
-                            const char *name);
+/* An operand's or result's side through a map of boxes of box_rows rows: declares its buffer, then the map. */
+weft_attention_side weft_backward_in(weft_backward *b, int operand, int box_rows, const char *name);
+weft_attention_side weft_backward_out(weft_backward *b, int result, int box_rows, const char *name);
+/* The same without a map; *out_memory: the buffer. */
+weft_attention_side weft_backward_lines_in(weft_backward *b, int operand, const char *name, weft_kval *out_memory);
+weft_attention_side weft_backward_lines_out(weft_backward *b, int result, const char *name, weft_kval *out_memory);
 /* bm f32 at a time of the buffer declared last; zeros past the last query, whose dO is 0 too. */
 weft_kval weft_backward_statistics_map(weft_backward *b, const char *name);
 /* A length as an argument, even when it is a number: known trip counts would have loops written out and merged, and
@@ -85,14 +88,14 @@ void weft_backward_queries(weft_backward *b); /* statistics, dQ; clears counters
 /* Threads and registers; the grid is `tiles` blocks, at most one a processor. */
 void weft_backward_start(weft_backward *b, weft_dim tiles);
 /* The rows from `row` of a head: a box for each 64 columns, `box` bytes apart from byte `at`. */
-void weft_backward_load(weft_backward *b, weft_kval memory, weft_kval at, int box, weft_kval map, weft_kval barrier,
-                        weft_kval index, weft_kval row, weft_kval head);
+void weft_backward_load(weft_backward *b, weft_kval memory, weft_kval at, int box, const weft_attention_side *side,
+                        weft_kval barrier, weft_kval index, weft_kval row, weft_kval head);
 /* A consumer's sums [64, D] times a factor as 16-bit rows in shared memory, `row_at`: byte of row lane % 16 of its
    warp; then, by one thread, from byte `at` of it through a map. */
 void weft_backward_stage(weft_backward *b, weft_kval sums, double factor, weft_kval memory, weft_kval row_at,
                          weft_kval lane, int box);
-void weft_backward_send(weft_backward *b, weft_kval map, weft_kval memory, weft_kval at, int box, weft_kval row,
-                        weft_kval head);
+void weft_backward_send(weft_backward *b, const weft_attention_side *side, weft_kval memory, weft_kval at, int box,
+                        weft_kval row, weft_kval head);
 
 /* -- spelling */
 static inline int weft_backward_halves(const weft_backward *b) { return b->width / 64; }

@@ -26,7 +26,8 @@ enum { DS_WRITTEN = 1, DS_READ = 5, OWN_THREADS = 9, TURN = 11 };
 typedef struct key_kernel {
     weft_backward *b;
     weft_kernel *k;
-    weft_kval map_q, map_k, map_v, map_do, map_dk, map_dv, map_lse, map_delta, sums, counters, dq;
+    weft_attention_side q, k_side, v, g, dk, dv, dq; /* g: dO */
+    weft_kval map_lse, map_delta, sums, counters, dq_memory;
     weft_kval q_memory, k_memory, v_memory, do_memory, ds_memory, out_memory, lse_memory, delta_memory, steps, tiles;
     weft_kval q_full, q_empty, do_full, do_empty, kv_full, kv_empty, tile_full, tile_empty;
     weft_kval t, s, key_heads, group, tiles_q, together; /* lengths */
@@ -116,11 +117,11 @@ static key_tile place(const key_kernel *e, weft_kval t, weft_kval blocks) {
 }
 
 /* Rows of queries or of dO and their statistic. */
-static void load_rows(const key_kernel *e, weft_kval memory, weft_kval map, weft_kval statistics, weft_kval map_row,
-                      weft_kval full, weft_kval slot, weft_kval q0, weft_kval head, weft_kval row) {
+static void load_rows(const key_kernel *e, weft_kval memory, const weft_attention_side *side, weft_kval statistics,
+                      weft_kval map_row, weft_kval full, weft_kval slot, weft_kval q0, weft_kval head, weft_kval row) {
     bool plain = e->b->way & WEFT_BACKWARD_PLAIN_STATISTICS;
     weft_mbarrier_emit(e->k, WEFT_K_mbarrier_expect, full, slot, e->q_bytes + 4 * e->b->bm);
-    weft_backward_load(e->b, memory, weft_k_times(e->k, slot, e->q_bytes), e->q_box, map, full, slot, q0, head);
+    weft_backward_load(e->b, memory, weft_k_times(e->k, slot, e->q_bytes), e->q_box, side, full, slot, q0, head);
     weft_k_effect(e->k, WEFT_K_tensor_load, plain ? 6 : 7,
                   (weft_kval[]){statistics, weft_k_times(e->k, slot, 4 * e->statistics), map_row, full, slot,
                                 plain ? row : q0, head},
@@ -159,13 +160,13 @@ static void produce_step(const key_kernel *e, const key_tile *tile, weft_kval n,
         flags = weft_k_add(k, flags, weft_k_select(k, first, weft_k_index(e->k, FLAG_FIRST), weft_k_index(e->k, 0)));
         weft_kval last = weft_k_eq(k, tile->block, final);
         flags = weft_k_add(k, flags, weft_k_select(k, last, weft_k_index(e->k, FLAG_LAST), weft_k_index(e->k, 0)));
-        set_word(e, e->steps, record, STEP_LINE, weft_k_add(k, weft_k_mul(k, head, e->t), q0));
+        set_word(e, e->steps, record, STEP_LINE, weft_attention_line(k, &e->dq, q0, head));
     }
     set_word(e, e->steps, record, STEP_FLAGS, flags);
     if (b->forms.mask) set_word(e, e->steps, record, STEP_HEAD, head);
-    load_rows(e, e->q_memory, e->map_q, e->lse_memory, e->map_lse, e->q_full, slot, q0, head, row);
+    load_rows(e, e->q_memory, &e->q, e->lse_memory, e->map_lse, e->q_full, slot, q0, head, row);
     weft_mbarrier_wait(k, e->do_empty, slot, parity);
-    load_rows(e, e->do_memory, e->map_do, e->delta_memory, e->map_delta, e->do_full, slot, q0, head, row);
+    load_rows(e, e->do_memory, &e->g, e->delta_memory, e->map_delta, e->do_full, slot, q0, head, row);
 }
 
 static weft_kval take_number(const key_kernel *e) {
@@ -216,8 +217,8 @@ static void emit_producer(key_kernel *e) {
     weft_kval slot = kv_slot(e, tile_number), at = weft_k_times(e->k, slot, e->kv_bytes);
     weft_mbarrier_wait(k, e->kv_empty, slot, other(e, kv_parity(e, tile_number)));
     weft_mbarrier_emit(k, WEFT_K_mbarrier_expect, e->kv_full, slot, 2 * e->kv_bytes);
-    weft_backward_load(e->b, e->k_memory, at, e->kv_box, e->map_k, e->kv_full, slot, tile.key, tile.head);
-    weft_backward_load(e->b, e->v_memory, at, e->kv_box, e->map_v, e->kv_full, slot, tile.key, tile.head);
+    weft_backward_load(e->b, e->k_memory, at, e->kv_box, &e->k_side, e->kv_full, slot, tile.key, tile.head);
+    weft_backward_load(e->b, e->v_memory, at, e->kv_box, &e->v, e->kv_full, slot, tile.key, tile.head);
     weft_k_set(k, head, weft_k_mul(k, tile.head, e->group));
     weft_k_set(k, query_tile, start);
     weft_kval from = weft_k_get(k, steps), n = weft_k_for(k, from, weft_k_add(k, from, count), one, 0);
@@ -460,11 +461,13 @@ static void store_queries(const consumer *c, weft_kval dq, weft_kval record) {
         column = weft_k_add(k, column, weft_k_times(e->k, c->at.number, 64));
     else
         r = weft_k_add(k, r, weft_k_times(e->k, c->at.number, 64));
+    weft_kval step = weft_attention_line_step(k, &e->dq);
     weft_kval query = weft_k_add(k, word(e, e->steps, record, STEP_QUERY), r),
-              line = weft_k_add(k, word(e, e->steps, record, STEP_LINE), r);
+              line = weft_k_add(k, word(e, e->steps, record, STEP_LINE), weft_k_mul(k, r, step));
     for (int h = 0; h < 2; h++) {
         weft_k_if(k, weft_k_lt(k, weft_k_plus(e->k, query, 8 * h), e->t));
-        weft_kval at = weft_k_add(k, weft_k_times(e->k, weft_k_plus(e->k, line, 8 * h), b->columns), column);
+        weft_kval at =
+            weft_k_add(k, weft_k_times(k, weft_k_add(k, line, weft_k_times(k, step, 8 * h)), b->columns), column);
         for (int i = 0; i < 8; i++) {
             weft_kval pair = weft_k_constant_lanes(k, WEFT_F32, 0, 2);
             for (int x = 0; x < 2; x++)
@@ -472,7 +475,7 @@ static void store_queries(const consumer *c, weft_kval dq, weft_kval record) {
                     k, pair, x, weft_k_mul(k, weft_k_reg(c->k, dq, 4 * i + 2 * h + x), weft_k_f32(c->k, b->scale)));
             if (b->columns < b->width)
                 weft_k_if(k, weft_k_lt(k, weft_k_plus(e->k, column, 8 * i), weft_k_index(e->k, b->columns)));
-            weft_k_store(k, e->dq, weft_k_plus(e->k, at, 8 * i), WEFT_KNONE, weft_k_convert(k, pair, b->dtype));
+            weft_k_store(k, e->dq_memory, weft_k_plus(e->k, at, 8 * i), WEFT_KNONE, weft_k_convert(k, pair, b->dtype));
             if (!k->failed) k->instrs[k->instr_count - 1].align_bytes = 4;
             if (b->columns < b->width) weft_k_end(k);
         }
@@ -572,7 +575,8 @@ static void emit_step(const consumer *c, weft_kval n, bool first) {
 }
 
 /* Sums times a factor, through this consumer's part of the output memory. */
-static void send(const consumer *c, weft_kval sums, weft_kval map, double factor, weft_kval key, weft_kval head) {
+static void send(const consumer *c, weft_kval sums, const weft_attention_side *side, double factor, weft_kval key,
+                 weft_kval head) {
     const key_kernel *e = c->e;
     weft_kernel *k = c->k;
     weft_kval leader = weft_k_eq(k, c->at.thread, weft_k_index(k, 0)), own = weft_k_plus(k, c->at.number, OWN_THREADS);
@@ -586,7 +590,7 @@ static void send(const consumer *c, weft_kval sums, weft_kval map, double factor
     weft_backward_stage(e->b, sums, factor, e->out_memory, out_row, lane, WEFT_BACKWARD_ROWS * 128);
     named(e, WEFT_K_named_sync, own, 128);
     weft_k_if(k, leader);
-    weft_backward_send(e->b, map, e->out_memory, c->out_at, WEFT_BACKWARD_ROWS * 128, key, head);
+    weft_backward_send(e->b, side, e->out_memory, c->out_at, WEFT_BACKWARD_ROWS * 128, key, head);
     weft_k_end(k);
 }
 
@@ -663,8 +667,8 @@ static void emit_consumer(const key_kernel *e, weft_kval thread) {
     weft_kval key = weft_k_add(k, word(e, e->tiles, c.phase, TILE_KEY),
                                weft_k_times(e->k, c.at.number, WEFT_BACKWARD_ROWS)),
               head = word(e, e->tiles, c.phase, TILE_HEAD);
-    send(&c, c.dv, e->map_dv, 1, key, head);
-    send(&c, c.dk, e->map_dk, b->scale, key, head);
+    send(&c, c.dv, &e->dv, 1, key, head);
+    send(&c, c.dk, &e->dk, b->scale, key, head);
     weft_k_set(k, phase, weft_k_bits(e->k, weft_k_plus(e->k, tile_number, 1), 3));
     weft_k_end(k);
     weft_k_if(k, weft_k_eq(k, c.at.thread, zero));
@@ -677,25 +681,20 @@ static void emit_consumer(const key_kernel *e, weft_kval thread) {
 static void make_arguments(key_kernel *e) {
     weft_backward *b = e->b;
     int bm = b->bm, keys = WEFT_BACKWARD_KEYS, rows = WEFT_BACKWARD_ROWS;
-    (void)weft_backward_operand(b, WEFT_BACKWARD_Q, "q");
-    e->map_q = weft_backward_map(b, b->queries, b->heads, bm, false, "map_q");
-    (void)weft_backward_operand(b, WEFT_BACKWARD_K, "k");
-    e->map_k = weft_backward_map(b, b->keys, b->key_heads, keys, false, "map_k");
-    (void)weft_backward_operand(b, WEFT_BACKWARD_V, "v");
-    e->map_v = weft_backward_map(b, b->keys, b->key_heads, keys, false, "map_v");
-    (void)weft_backward_operand(b, WEFT_BACKWARD_DO, "do");
-    e->map_do = weft_backward_map(b, b->queries, b->heads, bm, false, "map_do");
-    (void)weft_backward_result(b, WEFT_BACKWARD_DK, "dk");
-    e->map_dk = weft_backward_map(b, b->keys, b->key_heads, rows, true, "map_dk");
-    (void)weft_backward_result(b, WEFT_BACKWARD_DV, "dv");
-    e->map_dv = weft_backward_map(b, b->keys, b->key_heads, rows, true, "map_dv");
+    e->q = weft_backward_in(b, WEFT_BACKWARD_Q, bm, "q");
+    e->k_side = weft_backward_in(b, WEFT_BACKWARD_K, keys, "k");
+    e->v = weft_backward_in(b, WEFT_BACKWARD_V, keys, "v");
+    e->g = weft_backward_in(b, WEFT_BACKWARD_DO, bm, "do");
+    e->dk = weft_backward_out(b, WEFT_BACKWARD_DK, rows, "dk");
+    e->dv = weft_backward_out(b, WEFT_BACKWARD_DV, rows, "dv");
     (void)weft_backward_temp(b, WEFT_BACKWARD_LSE2, WEFT_F32, false, "lse2");
     e->map_lse = weft_backward_statistics_map(b, "map_lse");
     (void)weft_backward_temp(b, WEFT_BACKWARD_DELTA, WEFT_F32, false, "delta");
     e->map_delta = weft_backward_statistics_map(b, "map_delta");
     e->counters = weft_backward_temp(b, WEFT_BACKWARD_COUNTERS, WEFT_I32, true, "counters");
     e->sums = b->sums ? weft_backward_temp(b, WEFT_BACKWARD_SUMS, WEFT_F32, true, "sums") : WEFT_KNONE;
-    e->dq = b->owned ? weft_backward_result(b, WEFT_BACKWARD_DQ, "dq") : WEFT_KNONE;
+    e->dq_memory = WEFT_KNONE;
+    if (b->owned) e->dq = weft_backward_lines_out(b, WEFT_BACKWARD_DQ, "dq", &e->dq_memory);
 }
 
 static void make_memory(key_kernel *e) {

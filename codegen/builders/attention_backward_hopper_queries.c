@@ -14,7 +14,8 @@ enum { STAGES = 2, TILE = WEFT_BACKWARD_QUERY_TILE, DQ_STAGED = 1, TURN = 3 /* n
 typedef struct query_kernel {
     weft_backward *b;
     weft_kernel *k;
-    weft_kval map_q, map_k, map_v, map_do, map_o, map_dq, lse, lse2, delta, counters;
+    weft_attention_side q, k_side, v, g, o, dq; /* g: dO */
+    weft_kval lse, lse2, delta, counters;
     weft_kval zero_memory; /* one 0: what is added from there is computed in every step, not kept over them */
     weft_kval q_memory, do_memory, o_memory, k_memory, v_memory;
     weft_ring k_ring, v_ring;
@@ -74,13 +75,13 @@ static query_tile place(const query_kernel *e, weft_kval t) {
 
 /* -- producer */
 
-static void load_block(const query_kernel *e, const weft_ring *ring, weft_kval memory, weft_kval map, weft_kval key,
-                       weft_kval head) {
+static void load_block(const query_kernel *e, const weft_ring *ring, weft_kval memory, const weft_attention_side *side,
+                       weft_kval key, weft_kval head) {
     weft_kernel *k = e->k;
     weft_kval slot = weft_ring_slot(k, ring);
     weft_ring_wait_empty(k, ring);
     weft_ring_expect(k, ring, e->kv_bytes);
-    weft_backward_load(e->b, memory, weft_k_times(e->k, slot, e->kv_bytes), e->kv_box, map, ring->full, slot, key,
+    weft_backward_load(e->b, memory, weft_k_times(e->k, slot, e->kv_bytes), e->kv_box, side, ring->full, slot, key,
                        head);
     weft_ring_advance(k, ring);
 }
@@ -99,15 +100,14 @@ static void emit_producer(const query_kernel *e) {
     for (int w = 0; w < WEFT_BACKWARD_CONSUMERS; w++) {
         weft_kval row = weft_k_plus(e->k, tile.query, WEFT_BACKWARD_ROWS * w),
                   at = weft_k_index(e->k, (int64_t)w * e->q_bytes);
-        weft_backward_load(e->b, e->q_memory, at, e->q_box, e->map_q, e->q_full, zero, row, tile.head);
-        weft_backward_load(e->b, e->do_memory, at, e->q_box, e->map_do, e->q_full, zero, row, tile.head);
-        if (!e->separate)
-            weft_backward_load(e->b, e->o_memory, at, e->q_box, e->map_o, e->q_full, zero, row, tile.head);
+        weft_backward_load(e->b, e->q_memory, at, e->q_box, &e->q, e->q_full, zero, row, tile.head);
+        weft_backward_load(e->b, e->do_memory, at, e->q_box, &e->g, e->q_full, zero, row, tile.head);
+        if (!e->separate) weft_backward_load(e->b, e->o_memory, at, e->q_box, &e->o, e->q_full, zero, row, tile.head);
     }
     weft_kval i = weft_k_for(k, zero, tile.blocks, one, 0);
     weft_kval key = weft_k_times(k, block_of(e, &tile, i), e->block);
-    load_block(e, &k_ring, e->k_memory, e->map_k, key, key_head);
-    load_block(e, &v_ring, e->v_memory, e->map_v, key, key_head);
+    load_block(e, &k_ring, e->k_memory, &e->k_side, key, key_head);
+    load_block(e, &v_ring, e->v_memory, &e->v, key, key_head);
     weft_k_end(k);
     weft_k_set(k, phase, weft_k_xor(k, weft_k_get(k, phase), one));
     weft_k_end(k);
@@ -228,7 +228,7 @@ static void send(const consumer *c, const query_tile *tile) {
     weft_k_effect(k, WEFT_K_named_sync, 1, &id, 128, 0);
     weft_k_if(k, weft_k_eq(k, c->at.thread, weft_k_index(e->k, 0)));
     weft_kval query = weft_k_add(k, tile->query, weft_k_times(e->k, c->at.number, WEFT_BACKWARD_ROWS));
-    weft_backward_send(c->e->b, e->map_dq, e->q_memory, c->q_at, e->q_box, query, tile->head);
+    weft_backward_send(c->e->b, &e->dq, e->q_memory, c->q_at, e->q_box, query, tile->head);
     weft_k_effect(k, WEFT_K_bulk_wait, 0, NULL, 0, 1);
     weft_mbarrier_arrive(e->k, e->q_empty, weft_k_index(e->k, 0));
     weft_k_end(k);
@@ -388,20 +388,12 @@ static void emit_consumer(const query_kernel *e, weft_kval thread) {
 static void make_arguments(query_kernel *e) {
     weft_backward *b = e->b;
     int keys = e->block, rows = WEFT_BACKWARD_ROWS;
-    (void)weft_backward_operand(b, WEFT_BACKWARD_Q, "q");
-    e->map_q = weft_backward_map(b, b->queries, b->heads, rows, false, "map_q");
-    (void)weft_backward_operand(b, WEFT_BACKWARD_K, "k");
-    e->map_k = weft_backward_map(b, b->keys, b->key_heads, keys, false, "map_k");
-    (void)weft_backward_operand(b, WEFT_BACKWARD_V, "v");
-    e->map_v = weft_backward_map(b, b->keys, b->key_heads, keys, false, "map_v");
-    (void)weft_backward_operand(b, WEFT_BACKWARD_DO, "do");
-    e->map_do = weft_backward_map(b, b->queries, b->heads, rows, false, "map_do");
-    if (!e->separate) {
-        (void)weft_backward_operand(b, WEFT_BACKWARD_O, "o");
-        e->map_o = weft_backward_map(b, b->queries, b->heads, rows, false, "map_o");
-    }
-    (void)weft_backward_result(b, WEFT_BACKWARD_DQ, "dq");
-    e->map_dq = weft_backward_map(b, b->queries, b->heads, rows, true, "map_dq");
+    e->q = weft_backward_in(b, WEFT_BACKWARD_Q, rows, "q");
+    e->k_side = weft_backward_in(b, WEFT_BACKWARD_K, keys, "k");
+    e->v = weft_backward_in(b, WEFT_BACKWARD_V, keys, "v");
+    e->g = weft_backward_in(b, WEFT_BACKWARD_DO, rows, "do");
+    if (!e->separate) e->o = weft_backward_in(b, WEFT_BACKWARD_O, rows, "o");
+    e->dq = weft_backward_out(b, WEFT_BACKWARD_DQ, rows, "dq");
     e->lse = e->separate ? WEFT_KNONE : weft_backward_operand(b, WEFT_BACKWARD_LSE, "lse");
     e->lse2 = weft_backward_temp(b, WEFT_BACKWARD_LSE2, WEFT_F32, !e->separate, "lse2");
     e->delta = weft_backward_temp(b, WEFT_BACKWARD_DELTA, WEFT_F32, !e->separate, "delta");

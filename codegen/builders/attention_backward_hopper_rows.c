@@ -30,8 +30,10 @@ void weft_backward_prepare(weft_backward *b) {
     weft_dim_table *dims = k->dims;
     bool clears = b->sums && !b->owned;                /* an owner's first addition to a tile is a store */
     int lanes = b->width / 8, per_block = 256 / lanes; /* rows, of which every head has a multiple */
-    weft_kval o = weft_backward_operand(b, WEFT_BACKWARD_O, "o"), g = weft_backward_operand(b, WEFT_BACKWARD_DO, "do"),
-              lse = weft_backward_operand(b, WEFT_BACKWARD_LSE, "lse"),
+    weft_kval o, g;
+    weft_attention_side o_side = weft_backward_lines_in(b, WEFT_BACKWARD_O, "o", &o),
+                        g_side = weft_backward_lines_in(b, WEFT_BACKWARD_DO, "do", &g);
+    weft_kval lse = weft_backward_operand(b, WEFT_BACKWARD_LSE, "lse"),
               lse2 = weft_backward_temp(b, WEFT_BACKWARD_LSE2, WEFT_F32, true, "lse2"),
               delta = weft_backward_temp(b, WEFT_BACKWARD_DELTA, WEFT_F32, true, "delta"),
               counters = weft_backward_temp(b, WEFT_BACKWARD_COUNTERS, WEFT_I32, true, "counters"),
@@ -46,10 +48,11 @@ void weft_backward_prepare(weft_backward *b) {
     weft_kval head = weft_k_div(k, row, rows), own = weft_k_sub(k, row, weft_k_mul(k, head, rows)),
               inside = weft_k_lt(k, own, queries), line = weft_k_add(k, weft_k_mul(k, head, queries), own);
     weft_kval leader = weft_k_eq(k, part, zero);
-    weft_kval column = weft_k_mul(k, part, weft_k_index(k, 8)),
-              at = weft_k_add(k, weft_k_mul(k, line, weft_k_index(k, b->columns)), column);
+    weft_kval column = weft_k_mul(k, part, weft_k_index(k, 8));
+    weft_kval o_at = weft_k_add(k, weft_k_times(k, weft_attention_line(k, &o_side, own, head), b->columns), column),
+              g_at = weft_k_add(k, weft_k_times(k, weft_attention_line(k, &g_side, own, head), b->columns), column);
     weft_kval there = weft_k_and(k, inside, weft_k_lt(k, column, weft_k_index(k, b->columns)));
-    weft_kval sum = dot8(k, wide_load(k, o, at, 8, there), wide_load(k, g, at, 8, there));
+    weft_kval sum = dot8(k, wide_load(k, o, o_at, 8, there), wide_load(k, g, g_at, 8, there));
     for (int distance = lanes / 2; distance > 0; distance /= 2)
         sum = weft_k_add(k, sum, weft_k_shuffle_xor(k, sum, distance));
     weft_k_if(k, leader);
@@ -74,8 +77,8 @@ void weft_backward_finish(weft_backward *b) {
     enum { PITCH = 72 }; /* 16-bit elements of a row in shared memory: 8 past 64 keep rows apart in the banks */
     weft_kernel *k = b->k;
     weft_dim_table *dims = k->dims;
-    weft_kval sums = weft_backward_temp(b, WEFT_BACKWARD_SUMS, WEFT_F32, false, "sums"),
-              dq = weft_backward_result(b, WEFT_BACKWARD_DQ, "dq");
+    weft_kval sums = weft_backward_temp(b, WEFT_BACKWARD_SUMS, WEFT_F32, false, "sums"), dq;
+    weft_attention_side side = weft_backward_lines_out(b, WEFT_BACKWARD_DQ, "dq", &dq);
     k->threads = 128;
     k->grid = weft_dim_multiply(dims, weft_dim_multiply(dims, b->tiles, b->heads), 2);
     weft_kval tile_memory = weft_k_shared(k, b->dtype, 64 * PITCH);
@@ -116,7 +119,7 @@ void weft_backward_finish(weft_backward *b) {
         weft_kval value =
             wide_load(k, tile_memory, weft_k_add(k, weft_k_mul(k, r, weft_k_index(k, PITCH)), chunk), 8, WEFT_KNONE);
         weft_k_if(k, weft_k_and(k, weft_k_lt(k, query, queries), weft_k_lt(k, column, weft_k_index(k, b->columns))));
-        weft_kval line = weft_k_add(k, weft_k_mul(k, head, queries), query);
+        weft_kval line = weft_attention_line(k, &side, query, head);
         wide_store(k, dq, weft_k_add(k, weft_k_mul(k, line, weft_k_index(k, b->columns)), column), value, 16);
         weft_k_end(k);
     }

@@ -14,7 +14,6 @@
 #include "codegen/builders/attention_wave.h"
 #include "codegen/builders/plan.h"
 #include "codegen/kernel/matrix.h"
-#include "passes/fuse/heads.h"
 
 static const weft_node *find_node(const weft_node *fusion) { return weft_fusion_find(fusion, WEFT_OP_attention); }
 
@@ -45,42 +44,12 @@ bool weft_attention_claims(const weft_graph *graph, const weft_node *node, const
     return true;
 }
 
-const weft_value *weft_attention_memory(const weft_graph *graph, const weft_value *operand, weft_head_view *out_view) {
-    *out_view = (weft_head_view){.base = operand};
-    if (!operand->node) return operand;
-    if (operand->type.dims[2] == 1 || !weft_head_view_find(graph, operand, out_view)) return NULL;
-    const weft_value *base = out_view->base;
-    while (base->node && base->node->op == WEFT_OP_reshape) base = base->node->operands[0];
-    return base->node ? NULL : base;
-}
-
-bool weft_attention_tokens_first(const weft_node *fusion, const weft_node *node) {
-    const weft_node *last = weft_fusion_yield(fusion, 0)->node;
-    return last && weft_is_head_transpose(last) && last->operands[0] == &node->results[0] &&
-           node->results[0].type.dims[2] != 1;
-}
-
-bool weft_attention_in_memory(const weft_graph *graph, const weft_node *fusion, const weft_node *node,
-                              const char **out_reason) {
-    *out_reason = "operands are computed in the group";
-    weft_head_view view;
-    for (int i = 0; i < 3; i++)
-        if (!weft_attention_memory(graph, node->operands[i], &view)) return false;
-    *out_reason = "the result is used in the group";
-    if (fusion->result_count != node->result_count) return false;
-    for (int i = 0; i < node->result_count; i++)
-        if (weft_fusion_yield(fusion, i) != &node->results[i] && !(i == 0 && weft_attention_tokens_first(fusion, node)))
-            return false;
-    *out_reason = NULL;
-    return true;
-}
-
 static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability,
                     const char **out_reason) {
     const weft_node *node = find_node(fusion);
     *out_reason = "no attention in the group";
     return node && weft_attention_claims(graph, node, capability, out_reason) &&
-           weft_attention_in_memory(graph, fusion, node, out_reason);
+           weft_attention_reaches(graph, fusion, node, 3, out_reason);
 }
 
 /* Rows of D columns are multiples of 16 bytes in memory; tensor copies read zeros and write nothing past D. */
@@ -146,69 +115,35 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
     return count;
 }
 
-/* [heads of all batches, rows, D] in memory, or [B, rows, X, D]. batches, heads: of this side; view: NULL = as it is.
- */
-static weft_attention_side make_side(weft_attention *a, weft_kernel_plan *plan, int buffer, weft_dim rows,
-                                     weft_dim batches, weft_dim heads, const weft_head_view *view, int box_rows,
-                                     const char *name) {
-    weft_dim_table *dims = a->k->dims;
-    weft_tensor_map *map = &plan->maps[plan->map_count];
-    weft_attention_side side = {.tokens_first = view != NULL, .heads = heads, .first = view ? view->first : 0};
-    *map = (weft_tensor_map){.buffer = buffer, .dtype = a->dtype, .rank = view ? 4 : 3, .swizzle_bytes = 128};
-    map->extent[0] = a->columns, map->box[0] = 64;
-    map->stride_bytes[1] = a->columns * 2;
-    if (view) {
-        map->extent[1] = view->heads, map->extent[2] = rows, map->extent[3] = batches;
-        map->stride_bytes[2] = weft_dim_multiply(dims, view->heads, a->columns * 2);
-        map->stride_bytes[3] = weft_dim_multiply(dims, rows, map->stride_bytes[2]);
-        map->box[1] = 1, map->box[2] = box_rows, map->box[3] = 1;
-    } else {
-        map->extent[1] = rows, map->extent[2] = weft_dim_multiply(dims, batches, heads);
-        map->stride_bytes[2] = weft_dim_multiply(dims, rows, a->columns * 2);
-        map->box[1] = box_rows, map->box[2] = 1;
-    }
-    side.map = weft_kernel_buffer(a->k, WEFT_ARGUMENT_TENSOR_MAP, plan->map_count++, a->dtype, buffer == 3, name);
-    return side;
-}
-
-int weft_attention_coordinates(weft_attention *a, const weft_attention_side *side, int column, weft_kval row,
-                               weft_kval head, weft_kval *out) {
-    weft_kernel *k = a->k;
-    out[0] = weft_k_index(k, column);
-    if (!side->tokens_first) return out[1] = row, out[2] = head, 3;
-    weft_kval heads = weft_k_extent(k, side->heads);
-    out[1] = weft_k_add(k, weft_k_rem(k, head, heads), weft_k_index(k, side->first));
-    out[2] = row, out[3] = weft_k_div(k, head, heads);
-    return 4;
-}
-
 static weft_status make_arguments(weft_attention *a, const weft_node *node, weft_kernel_plan *plan) {
-    static const char *const names[] = {"q", "k", "v"};
+    static const char *const names[] = {"q", "k", "v"}, *const maps[] = {"map_q", "map_k", "map_v"};
     const weft_graph *graph = a->request->graph;
-    weft_head_view views[3];
-    bool viewed[3];
+    weft_attention_side *const sides[] = {&a->q, &a->k_side, &a->v};
+    weft_head_view view;
+    bool tokens_first = false, plain;
     plan->maps = weft_arena_allocate_array(a->request->arena, 4, sizeof *plan->maps);
     if (!plan->maps) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "attention-hopper");
     for (int i = 0; i < 3; i++) {
-        const weft_value *memory = weft_attention_memory(graph, node->operands[i], &views[i]);
+        const weft_value *memory = weft_attention_memory(graph, node->operands[i], &view);
         if (!memory) return WEFT_STATUS(WEFT_INTERNAL, "attention-hopper: operand %d is computed in the group", i);
-        viewed[i] = node->operands[i]->node != NULL;
+        *sides[i] = weft_attention_operand_side(graph, node->operands[i]);
         (void)weft_kernel_buffer(a->k, WEFT_ARGUMENT_OPERAND, memory->index, a->dtype, false, names[i]);
     }
-    (void)weft_kernel_buffer(a->k, WEFT_ARGUMENT_RESULT, 0, a->dtype, true, "out");
-    a->lse =
-        node->result_count > 1 ? weft_kernel_buffer(a->k, WEFT_ARGUMENT_RESULT, 1, WEFT_F32, true, "lse") : WEFT_KNONE;
+    int out = weft_attention_result(a->request->fusion, node, 0, &tokens_first);
+    (void)weft_kernel_buffer(a->k, WEFT_ARGUMENT_RESULT, out, a->dtype, true, "out");
+    a->lse = WEFT_KNONE;
+    if (node->result_count > 1)
+        a->lse = weft_kernel_buffer(a->k, WEFT_ARGUMENT_RESULT,
+                                    weft_attention_result(a->request->fusion, node, 1, &plain), WEFT_F32, true, "lse");
     WEFT_TRY(weft_attention_forms_declare(&a->forms, a->k), "attention-hopper");
     if (a->listed) weft_attention_lists_declare(&a->pairs, a->k);
-    weft_dim batches = weft_operand_type(node, 0)->dims[0], key_heads = weft_operand_type(node, 1)->dims[1], heads;
-    if (!weft_dim_divide_exact(graph->dims, a->heads, batches, &heads))
-        return WEFT_STATUS(WEFT_INTERNAL, "attention-hopper: heads of a batch");
-    weft_head_view tokens = {.heads = heads};
-    bool tokens_first = weft_attention_tokens_first(a->request->fusion, node);
-    a->q = make_side(a, plan, 0, a->queries, batches, heads, viewed[0] ? &views[0] : NULL, 64, "map_q");
-    a->k_side = make_side(a, plan, 1, a->keys, batches, key_heads, viewed[1] ? &views[1] : NULL, a->bn, "map_k");
-    a->v = make_side(a, plan, 2, a->keys, batches, key_heads, viewed[2] ? &views[2] : NULL, a->bn, "map_v");
-    a->out = make_side(a, plan, 3, a->queries, batches, heads, tokens_first ? &tokens : NULL, 64, "map_out");
+    a->out = weft_attention_result_side(&node->results[0].type, tokens_first);
+    if (a->forms.packed) { /* rows are the heads of a group */
+        a->q.heads = a->out.heads = a->forms.heads, a->q.rows = a->out.rows = a->queries;
+    }
+    for (int i = 0; i < 3; i++)
+        weft_attention_side_map(sides[i], a->k, plan, i, a->dtype, a->columns, i ? a->bn : 64, false, maps[i]);
+    weft_attention_side_map(&a->out, a->k, plan, 3, a->dtype, a->columns, 64, true, "map_out");
     return NULL;
 }
 
@@ -319,7 +254,7 @@ static void load_boxes(weft_attention *a, weft_kval memory, weft_kval at, int bo
     for (int half = 0; half < weft_attention_boxes(a); half++) {
         weft_kval operands[9] = {memory, weft_k_add(a->k, at, weft_k_index(a->k, (int64_t)half * box_bytes)), side->map,
                                  barrier, index};
-        int rank = weft_attention_coordinates(a, side, 64 * half, row, head, operands + 5);
+        int rank = weft_attention_coordinates(a->k, side, 64 * half, row, head, operands + 5);
         weft_k_effect(a->k, WEFT_K_tensor_load, 5 + rank, operands, 0, 0);
     }
 }

@@ -4,17 +4,9 @@
 #define WEFT_CODEGEN_BUILDERS_ATTENTION_HOPPER_H
 
 #include "codegen/builders/attention_blocks.h"
+#include "codegen/builders/attention_side.h"
 #include "codegen/tile/layout.h"
 #include "codegen/tile/spell.h"
-
-/* Where a side lies: [heads of all batches, rows, D], or tokens first: [B, rows, X, D], of which heads first ... are
-   this side's, `heads` of them in a batch. */
-typedef struct weft_attention_side {
-    weft_kval map;
-    bool tokens_first;
-    weft_dim heads;
-    int64_t first;
-} weft_attention_side;
 
 typedef struct weft_attention {
     const weft_build_request *request;
@@ -47,9 +39,6 @@ bool weft_attention_claims(const weft_graph *graph, const weft_node *node, const
 /* The block of step i of a tile. */
 weft_kval weft_attention_block(const weft_attention *a, const weft_attention_work *work, weft_kval i);
 weft_attention_work weft_attention_place(weft_attention *a, weft_kval tile);
-/* Coordinates of column `column` of row `row` of a head (of all batches); returns their number, 3 or 4. */
-int weft_attention_coordinates(weft_attention *a, const weft_attention_side *side, int column, weft_kval row,
-                               weft_kval head, weft_kval *out);
 /* Head dim in whole boxes of 64 columns, as it lies in shared memory. */
 int weft_attention_width(const weft_type *q);
 void weft_attention_emit(weft_attention *a);

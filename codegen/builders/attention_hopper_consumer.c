@@ -277,7 +277,7 @@ static void send_rows(consumer *c, const weft_attention_work *work, weft_kval th
         weft_kval operands[7] = {a->out.map, a->q_memory,
                                  weft_k_add(k, c->q_at, weft_k_index(c->k, (int64_t)part * 64 * 128))};
         int rank = weft_attention_coordinates(
-            a, &a->out, 64 * part, weft_k_add(k, work->q0, weft_k_mul(k, c->at.number, weft_k_index(c->k, 64))),
+            k, &a->out, 64 * part, weft_k_add(k, work->q0, weft_k_mul(k, c->at.number, weft_k_index(c->k, 64))),
             work->head, operands + 3);
         weft_k_effect(k, WEFT_K_tensor_store, 3 + rank, operands, 0, 0);
     }

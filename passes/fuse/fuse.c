@@ -2,6 +2,7 @@
    rewrite.c. */
 #include "passes/fuse/fuse.h"
 
+#include "ir/emit.h"
 #include "passes/fuse/heads.h"
 
 #include <string.h>
@@ -11,15 +12,23 @@ static bool attends(const weft_fuse *fuse) {
     return fuse->capability && (fuse->capability->hopper || fuse->capability->cores != WEFT_CORES_NONE);
 }
 
+/* What attention leaves as tokens: join_heads puts it into memory, where read_tokens makes others read it. */
+static bool is_tokens_of_attention(const weft_node *node) {
+    return weft_is_head_transpose(node) && node->operands[0]->node && node->operands[0]->node->op == WEFT_OP_attention;
+}
+
 /* Does attention read this operand as heads in the features of tokens? What lies under the view is in memory then. */
 static bool reads_heads(const weft_fuse *fuse, const weft_use *use) {
-    if (!attends(fuse) || use->user->op != WEFT_OP_attention || use->index > 2) return false;
+    bool forward = use->user->op == WEFT_OP_attention && use->index < 3 && attends(fuse);
+    bool backward = use->user->op == WEFT_OP_attention_backward && use->index != 4 && use->index < 6 &&
+                    fuse->capability && fuse->capability->hopper;
+    if (!forward && !backward) return false;
     const weft_value *value = use->user->operands[use->index];
     weft_head_view view;
     if (value->type.dims[2] == 1 || !weft_head_view_find(fuse->graph, value, &view)) return false;
     const weft_value *base = view.base;
     while (base->node && base->node->op == WEFT_OP_reshape) base = base->node->operands[0];
-    return !base->node || weft_fuse_classify(base->node) != WEFT_FUSE_VIEW;
+    return !base->node || weft_fuse_classify(base->node) != WEFT_FUSE_VIEW || is_tokens_of_attention(base->node);
 }
 
 /* Does attention evaluate this operand, its mask, at every score? Attention that is still whole has a builder. */
@@ -56,19 +65,27 @@ static void copy_masks(weft_fuse *fuse) {
     }
 }
 
-/* Attention may leave its result as tokens: the transpose that makes them becomes part of it. */
+/* Attention and its backward pass may leave results as tokens: the transposes that make them become part of them.
+   Beside the log-sum-exp only Hopper's builder knows. */
+static void join_result(weft_fuse *fuse, int i, int result) {
+    const weft_value *value = &fuse->items[i].node->results[result];
+    const weft_use *use = value->uses;
+    if (!use || use->next || value->type.rank != 4 || value->type.dims[2] == 1) return;
+    weft_fuse_item *user = weft_fuse_item_of(fuse, use->user);
+    if (!user || user->node != use->user || user->role != WEFT_FUSE_POINT || !weft_is_head_transpose(user->node))
+        return;
+    user->role = WEFT_FUSE_SINGLE; /* nothing else joins */
+    weft_fuse_merge(fuse, user->order, weft_fuse_root(fuse, i));
+}
+
 static void join_heads(weft_fuse *fuse) {
     if (!attends(fuse)) return;
     for (int i = 0; i < fuse->count; i++) {
         const weft_node *node = fuse->items[i].node;
-        if (node->op != WEFT_OP_attention || node->result_count != 1) continue;
-        const weft_use *use = node->results[0].uses;
-        if (!use || use->next || node->results[0].type.dims[2] == 1) continue;
-        weft_fuse_item *user = weft_fuse_item_of(fuse, use->user);
-        if (!user || user->node != use->user || user->role != WEFT_FUSE_POINT || !weft_is_head_transpose(user->node))
-            continue;
-        user->role = WEFT_FUSE_SINGLE; /* nothing else joins */
-        weft_fuse_merge(fuse, user->order, i);
+        bool hopper = fuse->capability->hopper;
+        if (node->op == WEFT_OP_attention && (node->result_count == 1 || hopper)) join_result(fuse, i, 0);
+        if (node->op == WEFT_OP_attention_backward && hopper)
+            for (int r = 0; r < 3; r++) join_result(fuse, i, r);
     }
 }
 
@@ -115,8 +132,50 @@ static bool has_effect(const weft_node *node) {
     return false;
 }
 
+/* A product reads it, as it is or reshaped: it will be in memory. */
+static bool feeds_product(const weft_value *value) {
+    for (const weft_use *use = value->uses; use; use = use->next)
+        if (weft_fuse_classify(use->user) == WEFT_FUSE_PRODUCT ||
+            (use->user->op == WEFT_OP_reshape && feeds_product(&use->user->results[0])))
+            return true;
+    return false;
+}
+
+static bool comes_before(const weft_node *a, const weft_node *b) {
+    while (a && a != b) a = a->next;
+    return a != NULL;
+}
+
+/* The result of attention goes to a product as tokens and to the backward pass: that reads it from the tokens, so that
+   one of both is in memory. */
+static weft_status read_tokens(weft_graph *graph, weft_block *block) {
+    static const int64_t order[4] = {0, 2, 1, 3};
+    for (weft_node *node = block->first; node; node = node->next) {
+        if (node->op != WEFT_OP_attention || node->result_count != 2 || node->results[0].type.dims[2] == 1) continue;
+        weft_node *tokens = NULL, *backward = NULL;
+        int uses = 0;
+        for (const weft_use *use = node->results[0].uses; use; use = use->next, uses++) {
+            if (weft_is_head_transpose(use->user)) tokens = use->user;
+            if (use->user->op == WEFT_OP_attention_backward && use->index == 3) backward = use->user;
+        }
+        if (uses != 2 || !tokens || !backward || tokens->block != block || backward->block != block ||
+            !feeds_product(&tokens->results[0]) || !comes_before(tokens, backward))
+            continue;
+        weft_place old = weft_graph_place_before(graph, backward);
+        weft_location location = graph->location;
+        graph->location = backward->location;
+        weft_value *heads = weft_emit_transpose(graph, &tokens->results[0], order);
+        graph->location = location;
+        weft_graph_place(graph, old);
+        if (weft_value_is_poison(heads)) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "attention's result from its tokens");
+        weft_node_set_operand(backward, 3, heads);
+    }
+    return NULL;
+}
+
 static weft_status fuse_block(weft_graph *graph, weft_block *block, const weft_capability *capability) {
     weft_fuse fuse = {.graph = graph, .block = block, .allocator = graph->context->allocator, .capability = capability};
+    if (capability && capability->hopper) WEFT_TRY(read_tokens(graph, block), "fusing");
     for (weft_node *node = block->first; node; node = node->next) {
         fuse.count++;
         for (int r = 0; r < node->region_count && node->op != WEFT_OP_fusion; r++) /* a group stays as it is */

@@ -26,6 +26,21 @@ static bool find_part(const weft_graph *graph, const weft_node *slice, weft_head
     return true;
 }
 
+/* Columns of several parts side by side: [B, T, H D] of [B, T, X D], from a whole head on. */
+static void find_columns(const weft_graph *graph, const weft_value *part, const weft_dim *tokens, weft_head_view *out) {
+    const weft_node *slice = part->node;
+    if (!slice || slice->op != WEFT_OP_slice || !weft_dim_is_number(tokens[3])) return;
+    const weft_type *x = weft_operand_type(slice, 0);
+    const weft_dim *start = weft_node_attribute(slice, WEFT_ATTR_start)->as.dims;
+    const int64_t *stride = weft_node_attribute(slice, WEFT_ATTR_stride)->as.ints;
+    if (!weft_dim_is_number(start[2]) || !weft_dim_is_number(x->dims[2]) || start[2] % tokens[3] ||
+        x->dims[2] % tokens[3])
+        return;
+    for (int a = 0; a < 3; a++)
+        if (stride[a] != 1 || (a != 2 && (start[a] != 0 || !same(graph, x->dims[a], part->type.dims[a])))) return;
+    *out = (weft_head_view){.base = slice->operands[0], .heads = x->dims[2] / tokens[3], .first = start[2] / tokens[3]};
+}
+
 bool weft_head_view_find(const weft_graph *graph, const weft_value *value, weft_head_view *out_view) {
     if (!value->node || !weft_is_head_transpose(value->node)) return false;
     const weft_value *tokens = value->node->operands[0], *under = tokens; /* [B, T, H, D] */
@@ -49,6 +64,8 @@ bool weft_head_view_find(const weft_graph *graph, const weft_value *value, weft_
             out_view->base = under->node->operands[0];
         return true;
     }
-    if (type->rank == 3) out_view->base = under;
+    if (type->rank != 3) return true;
+    out_view->base = under;
+    find_columns(graph, under, dims, out_view);
     return true;
 }

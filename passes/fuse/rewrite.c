@@ -76,7 +76,7 @@ static int by_order(const void *a, const void *b) {
    mask. */
 static bool copies(const weft_node *node, weft_fuse_role role, int operand) {
     if (node->op == WEFT_OP_attention) return true;
-    if (node->op == WEFT_OP_attention_backward) return operand == 6;
+    if (node->op == WEFT_OP_attention_backward) return operand != 4;
     return role != WEFT_FUSE_PRODUCT && role != WEFT_FUSE_SINGLE;
 }
 

@@ -150,6 +150,28 @@ static void build_attention_backward(weft_graph *g, const int64_t *x, bool forms
     for (int i = 0; node && i < 3; i++) weft_graph_output(g, names[i], &node->results[i]);
 }
 
+/* Everything as tokens: q, k, v beside each other in columns, o and do as tokens, gradients as tokens. */
+static void build_attention_backward_tokens(weft_graph *g, const int64_t *x) {
+    static const int64_t swap[4] = {0, 2, 1, 3};
+    weft_dtype dtype = dtype_of(x[5]);
+    int64_t width = x[1] * x[3];
+    weft_dim joint[3] = {x[0], x[2], 3 * width}, whole[3] = {x[0], x[2], width}, line[3] = {x[0], x[1], x[2]},
+             heads[4] = {x[0], x[2], x[1], x[3]};
+    weft_value *qkv = weft_graph_input(g, "x", dtype, 3, joint), *in[6];
+    for (int i = 0; i < 3; i++)
+        in[i] =
+            weft_transpose(g, weft_reshape(g, weft_slice_axis(g, qkv, 2, i * width, (i + 1) * width), 4, heads), swap);
+    in[3] = weft_transpose(g, weft_reshape(g, weft_graph_input(g, "o", dtype, 3, whole), 4, heads), swap);
+    in[4] = weft_graph_input(g, "lse", WEFT_F32, 3, line);
+    in[5] = weft_transpose(g, weft_reshape(g, weft_graph_input(g, "do", dtype, 3, whole), 4, heads), swap);
+    weft_attribute attributes[5] = {weft_attr_float(WEFT_ATTR_scale, 0), weft_attr_int(WEFT_ATTR_causal, x[4] != 0),
+                                    weft_attr_float(WEFT_ATTR_soft_cap, 0), weft_attr_int(WEFT_ATTR_window_left, -1),
+                                    weft_attr_int(WEFT_ATTR_window_right, -1)};
+    weft_node *node = weft_node_create(g, WEFT_OP_attention_backward, 6, in, 5, attributes, 0, NULL);
+    static const char *const names[3] = {"dq", "dk", "dv"};
+    for (int i = 0; node && i < 3; i++) weft_graph_output(g, names[i], weft_transpose(g, &node->results[i], swap));
+}
+
 static void build_attention_gradient(weft_graph *g, const int64_t *x) {
     weft_dtype dtype = dtype_of(x[7]);
     weft_dim q[4] = {x[0], x[1], x[3], x[5]}, kv[4] = {x[0], x[2], x[4], x[5]};
@@ -268,7 +290,8 @@ weft_status weft_bench_graph(weft_context *context, const char *name, int count,
                 {"convolution_tf32", 8},
                 {"matmul_batched", 5},
                 {"attention_form", 12},
-                {"attention_backward_form", 12}};
+                {"attention_backward_form", 12},
+                {"attention_backward_tokens", 6}};
     size_t row = 0;
     *out_graph = NULL;
     while (row < sizeof rows / sizeof *rows && strcmp(rows[row].name, name)) row++;
@@ -280,6 +303,8 @@ weft_status weft_bench_graph(weft_context *context, const char *name, int count,
         build_matmul(*out_graph, numbers);
     else if (row == 8)
         build_attention(*out_graph, numbers);
+    else if (row == 19)
+        build_attention_backward_tokens(*out_graph, numbers);
     else if (row == 17)
         build_attention_form(*out_graph, numbers);
     else if (row == 16)

@@ -369,6 +369,14 @@ static const small_row backward_form_rows[] = {
 enum { BACKWARD_FORM_ROWS = sizeof backward_form_rows / sizeof *backward_form_rows };
 enum { FORM_ROWS = sizeof form_rows / sizeof *form_rows };
 
+/* Heads in tokens, all plans. */
+static const small_row token_rows[] = {
+    {"sm_90a", {"attention_backward_tokens", 6, {2, 3, 70, 64, 1, 0}}, 0.08, 2, 5},
+    {"sm_90a", {"attention_backward_tokens", 6, {1, 2, 133, 128, 0, 1}}, 0.08, 1, 2},
+    {"sm_90a", {"attention_backward_tokens", 6, {2, 2, 140, 40, 0, 0}}, 0.08, 2, 5},
+};
+enum { TOKEN_ROWS = sizeof token_rows / sizeof *token_rows };
+
 /* Ways of keeping the tensor cores busy beside the builder's own; choices: the one choice. */
 static const small_row way_rows[] = {
     {"sm_90a", {"attention_backward", 8, {1, 2, 1, 70, 133, 64, 1, 0}}, 0.08, 2, 7001},
@@ -442,6 +450,11 @@ START_TEST(simulated_backward_forms_agree_with_the_interpreter) {
 }
 END_TEST
 
+START_TEST(simulated_tokens_agree_with_the_interpreter) {
+    simulate_row(&token_rows[_i], 0, token_rows[_i].choices - 1);
+}
+END_TEST
+
 START_TEST(simulated_ways_agree_with_the_interpreter) {
     simulate_row(&way_rows[_i], way_rows[_i].choices, way_rows[_i].choices);
 }
@@ -501,7 +514,7 @@ START_TEST(a_missing_card_is_a_status) {
 }
 END_TEST
 
-/* test-cuda [compile|simulated|ways|forms|backward-forms FIRST LAST]: only these rows of one table. */
+/* test-cuda [compile|simulated|ways|forms|backward-forms|tokens FIRST LAST]: only these rows of one table. */
 static void add_rows(TCase *tcase, const TTest *test, int count, const char *name, int argc, char **argv) {
     bool only = argc == 4;
     if (only && strcmp(argv[1], name) != 0) return;
@@ -525,6 +538,7 @@ int main(int argc, char **argv) {
     add_rows(simulated, simulated_forms_agree_with_the_interpreter, FORM_ROWS, "forms", argc, argv);
     add_rows(simulated, simulated_backward_forms_agree_with_the_interpreter, BACKWARD_FORM_ROWS, "backward-forms", argc,
              argv);
+    add_rows(simulated, simulated_tokens_agree_with_the_interpreter, TOKEN_ROWS, "tokens", argc, argv);
     add_rows(simulated, simulated_ways_agree_with_the_interpreter, WAY_ROWS, "ways", argc, argv);
     suite_add_tcase(suite, simulated);
     suite_add_tcase(suite, layouts);
