@@ -128,8 +128,7 @@ START_TEST(flipped) {
     for (int trial = 0; trial < TRIALS; trial++) {
         memcpy(copy, l.data, l.bytes);
         for (int n = 0; n < 1 + trial % 8; n++) {
-            state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-            copy[(state >> 33) % l.bytes] = (unsigned char)(state >> 20);
+            copy[number_random(&state) % l.bytes] = (unsigned char)number_random(&state);
         }
         (void)try_damaged(&l, copy, l.bytes);
     }

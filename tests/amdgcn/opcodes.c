@@ -36,39 +36,6 @@ typedef struct opcode_row {
 #define EXPECT(NAME) static uint64_t NAME(lanes_in in, int l, int lanes)
 #define UNUSED_LANES (void)lanes
 
-static float f32(uint32_t bits) {
-    float x;
-    memcpy(&x, &bits, 4);
-    return x;
-}
-static uint32_t bits32(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, 4);
-    return bits;
-}
-static double f64(uint64_t bits) {
-    double x;
-    memcpy(&x, &bits, 8);
-    return x;
-}
-static uint64_t bits64(double x) {
-    uint64_t bits;
-    memcpy(&bits, &x, 8);
-    return bits;
-}
-static float f16(uint32_t bits) {
-    _Float16 x;
-    uint16_t low = (uint16_t)bits;
-    memcpy(&x, &low, 2);
-    return (float)x;
-}
-static uint32_t bits16(double x) {
-    _Float16 half = (_Float16)x;
-    uint16_t bits;
-    memcpy(&bits, &half, 2);
-    return bits;
-}
-
 /* -- what is expected */
 
 EXPECT(add) {
@@ -210,23 +177,23 @@ EXPECT(greater_equal64) {
 }
 EXPECT(less_float) {
     UNUSED_LANES;
-    return f32(A) < f32(B);
+    return number_f32(A) < number_f32(B);
 }
 EXPECT(not_less_float) {
     UNUSED_LANES;
-    return !(f32(A) < f32(B));
+    return !(number_f32(A) < number_f32(B));
 }
 EXPECT(not_equal_float) {
     UNUSED_LANES;
-    return f32(A) != f32(B);
+    return number_f32(A) != number_f32(B);
 }
 EXPECT(less_or_greater_double) {
     UNUSED_LANES;
-    return f64(in[0][l]) < f64(in[1][l]) || f64(in[0][l]) > f64(in[1][l]);
+    return number_f64(in[0][l]) < number_f64(in[1][l]) || number_f64(in[0][l]) > number_f64(in[1][l]);
 }
 EXPECT(is_nan_or_infinite) {
     UNUSED_LANES;
-    return isnan(f32(A)) || isinf(f32(A));
+    return isnan(number_f32(A)) || isinf(number_f32(A));
 }
 EXPECT(is_negative_zero) {
     UNUSED_LANES;
@@ -235,93 +202,93 @@ EXPECT(is_negative_zero) {
 
 EXPECT(fma_float) {
     UNUSED_LANES;
-    return bits32(fmaf(f32(A), f32(B), f32(C)));
+    return number_bits32(fmaf(number_f32(A), number_f32(B), number_f32(C)));
 }
 EXPECT(fma_signs) {
     UNUSED_LANES;
-    return bits32(fmaf(-f32(A), fabsf(f32(B)), -fabsf(f32(C))));
+    return number_bits32(fmaf(-number_f32(A), fabsf(number_f32(B)), -fabsf(number_f32(C))));
 }
 EXPECT(add_doubled) {
     UNUSED_LANES;
-    return bits32((f32(A) + f32(B)) * 2);
+    return number_bits32((number_f32(A) + number_f32(B)) * 2);
 }
 EXPECT(mul_clamped) {
     UNUSED_LANES;
-    float x = f32(A) * f32(B);
-    return bits32(x != x ? 0 : x <= 0 ? 0 : x > 1 ? 1 : x);
+    float x = number_f32(A) * number_f32(B);
+    return number_bits32(x != x ? 0 : x <= 0 ? 0 : x > 1 ? 1 : x);
 }
 EXPECT(max_float) {
     UNUSED_LANES;
-    return bits32(fmaxf(f32(A), f32(B)));
+    return number_bits32(fmaxf(number_f32(A), number_f32(B)));
 }
 EXPECT(middle_float) {
     UNUSED_LANES;
-    float a = f32(A), b = f32(B), c = f32(C);
-    if (isnan(a) || isnan(b) || isnan(c)) return bits32(fminf(fminf(a, b), c));
-    return bits32(fmaxf(fminf(a, b), fminf(fmaxf(a, b), c)));
+    float a = number_f32(A), b = number_f32(B), c = number_f32(C);
+    if (isnan(a) || isnan(b) || isnan(c)) return number_bits32(fminf(fminf(a, b), c));
+    return number_bits32(fmaxf(fminf(a, b), fminf(fmaxf(a, b), c)));
 }
 EXPECT(round_even) {
     UNUSED_LANES;
-    return bits32(rintf(f32(A)));
+    return number_bits32(rintf(number_f32(A)));
 }
 EXPECT(exponent_float) {
     UNUSED_LANES;
     int e = 0;
-    if (isfinite(f32(A))) (void)frexpf(f32(A), &e);
+    if (isfinite(number_f32(A))) (void)frexpf(number_f32(A), &e);
     return (uint32_t)e;
 }
 EXPECT(scale_float) {
     UNUSED_LANES;
-    return bits32(ldexpf(f32(A), (int)(B & 63) - 32));
+    return number_bits32(ldexpf(number_f32(A), (int)(B & 63) - 32));
 }
 EXPECT(fma_double) {
     UNUSED_LANES;
-    return bits64(fma(f64(in[0][l]), f64(in[1][l]), f64(in[2][l])));
+    return number_bits64(fma(number_f64(in[0][l]), number_f64(in[1][l]), number_f64(in[2][l])));
 }
 EXPECT(floor_double) {
     UNUSED_LANES;
-    return bits64(floor(f64(in[0][l])));
+    return number_bits64(floor(number_f64(in[0][l])));
 }
 
 EXPECT(to_int) {
     UNUSED_LANES;
-    double x = (double)f32(A);
+    double x = (double)number_f32(A);
     return isnan(x) ? 0 : x >= 2147483647.0 ? 0x7fffffff : x <= -2147483648.0 ? 0x80000000 : (uint32_t)(int32_t)x;
 }
 EXPECT(to_unsigned) {
     UNUSED_LANES;
-    double x = (double)f32(A);
+    double x = (double)number_f32(A);
     return isnan(x) || x <= 0 ? 0 : x >= 4294967295.0 ? 0xffffffff : (uint32_t)x;
 }
 EXPECT(from_unsigned) {
     UNUSED_LANES;
-    return bits32((float)A);
+    return number_bits32((float)A);
 }
 EXPECT(from_byte2) {
     UNUSED_LANES;
-    return bits32((float)(A >> 16 & 255));
+    return number_bits32((float)(A >> 16 & 255));
 }
 EXPECT(narrowed) {
     UNUSED_LANES;
-    return bits32((float)f64(in[0][l]));
+    return number_bits32((float)number_f64(in[0][l]));
 }
 EXPECT(double_to_int) {
     UNUSED_LANES;
-    double x = f64(in[0][l]);
+    double x = number_f64(in[0][l]);
     return isnan(x) ? 0 : x >= 2147483647.0 ? 0x7fffffff : x <= -2147483648.0 ? 0x80000000 : (uint32_t)(int32_t)x;
 }
 EXPECT(half_of_float) {
     UNUSED_LANES;
-    return bits16((double)f32(A));
+    return number_bits16((double)number_f32(A));
 }
 EXPECT(float_of_half) {
     UNUSED_LANES;
-    return bits32(f16(A & 0xffff));
+    return number_bits32(number_f16(A & 0xffff));
 }
 
 EXPECT(add_halves) {
     UNUSED_LANES;
-    return bits16((double)f16(A & 0xffff) + (double)f16(B & 0xffff));
+    return number_bits16((double)number_f16(A & 0xffff) + (double)number_f16(B & 0xffff));
 }
 EXPECT(add_high_halves) {
     UNUSED_LANES;
@@ -329,8 +296,8 @@ EXPECT(add_high_halves) {
 }
 EXPECT(packed_products) {
     UNUSED_LANES;
-    return bits16((double)f16(A & 0xffff) * (double)f16(B & 0xffff)) |
-           bits16((double)f16(A >> 16) * (double)f16(B >> 16)) << 16;
+    return number_bits16((double)number_f16(A & 0xffff) * (double)number_f16(B & 0xffff)) |
+           number_bits16((double)number_f16(A >> 16) * (double)number_f16(B >> 16)) << 16;
 }
 EXPECT(packed_crossed) {
     UNUSED_LANES;
@@ -342,7 +309,7 @@ EXPECT(packed_shifts) {
 }
 EXPECT(mixed_product) {
     UNUSED_LANES;
-    return bits32(fmaf(f16(A >> 16), f32(B), f32(C)));
+    return number_bits32(fmaf(number_f16(A >> 16), number_f32(B), number_f32(C)));
 }
 EXPECT(dot_bytes) {
     UNUSED_LANES;
@@ -357,8 +324,8 @@ EXPECT(pack_halves) {
 EXPECT(float_pairs) {
     UNUSED_LANES;
     uint64_t a = in[0][l], b = in[1][l];
-    return bits32(f32((uint32_t)a) * f32((uint32_t)b)) |
-           (uint64_t)bits32(f32((uint32_t)(a >> 32)) * f32((uint32_t)(b >> 32))) << 32;
+    return number_bits32(number_f32((uint32_t)a) * number_f32((uint32_t)b)) |
+           (uint64_t)number_bits32(number_f32((uint32_t)(a >> 32)) * number_f32((uint32_t)(b >> 32))) << 32;
 }
 
 /* lanes */
@@ -567,11 +534,6 @@ static void append_kernel(weft_text *text, int index, const opcode_row *row, int
     weft_text_append(text, "  store i64 %%%s, ptr addrspace(1) %%o\n  ret void\n}\n", wide ? "r" : "x");
 }
 
-static uint64_t random_bits(uint64_t *state) {
-    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return *state >> 20 ^ *state << 40;
-}
-
 /* Round numbers, ends of ranges, numbers that are not; then floats of ordinary size; then any bits. */
 static void fill(lanes_in in, uint64_t seed) {
     static const uint32_t words[] = {0,          1,          0xffffffff, 0x7fffffff, 0x80000000, 0x3f800000,
@@ -581,19 +543,19 @@ static void fill(lanes_in in, uint64_t seed) {
     enum { WORDS = sizeof words / sizeof *words };
     for (int s = 0; s < SOURCES; s++)
         for (int l = 0; l < LANES; l++) {
-            uint64_t bits = random_bits(&seed), pick = random_bits(&seed) % 4;
+            uint64_t bits = number_random(&seed), pick = number_random(&seed) % 4;
             float x = (float)(int64_t)(bits % 2001) / 8 - 125;
             if (pick == 0) bits = words[bits % WORDS] | (uint64_t)words[bits / 64 % WORDS] << 32;
-            if (pick == 1) bits = bits32(x) | (uint64_t)bits32(x) << 32;
-            if (pick == 2) bits = bits64((double)x * 1.1);
+            if (pick == 1) bits = number_bits32(x) | (uint64_t)number_bits32(x) << 32;
+            if (pick == 2) bits = number_bits64((double)x * 1.1);
             in[s][l] = bits;
         }
 }
 
 static bool is_nan(char type, uint64_t bits) {
-    if (type == 'f') return isnan(f32((uint32_t)bits));
-    if (type == 'h') return isnan(f16((uint32_t)bits & 0xffff));
-    return type == 'g' && isnan(f64(bits));
+    if (type == 'f') return isnan(number_f32((uint32_t)bits));
+    if (type == 'h') return isnan(number_f16((uint32_t)bits & 0xffff));
+    return type == 'g' && isnan(number_f64(bits));
 }
 
 /* Numbers that are not: any of them. Packed results are compared by parts. */

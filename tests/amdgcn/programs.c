@@ -7,49 +7,19 @@
 
 enum { LANES = 64, ROUNDS = 40, BLOCK = 256, BLOCKS = 5 };
 
-static uint64_t random_bits(uint64_t *state) {
-    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return *state >> 24 ^ *state << 36;
-}
-
-static float f32(uint64_t bits) {
-    uint32_t low = (uint32_t)bits;
-    float x;
-    memcpy(&x, &low, 4);
-    return x;
-}
-
-static double f64(uint64_t bits) {
-    double x;
-    memcpy(&x, &bits, 8);
-    return x;
-}
-
-static uint64_t of_f32(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, 4);
-    return bits;
-}
-
-static uint64_t of_f64(double x) {
-    uint64_t bits;
-    memcpy(&bits, &x, 8);
-    return bits;
-}
-
 /* The correctly rounded results; numbers that are not are all the same one. */
 static uint64_t expected(int which, uint64_t a, uint64_t b) {
     _Float16 h[3];
     uint16_t half;
     switch (which) {
-    case 0: return of_f32(f32(a) / f32(b));
-    case 1: return of_f64(f64(a) / f64(b));
-    case 2: return of_f32(sqrtf(f32(a)));
-    case 3: return of_f64(sqrt(f64(a)));
+    case 0: return number_bits32(number_f32(a) / number_f32(b));
+    case 1: return number_bits64(number_f64(a) / number_f64(b));
+    case 2: return number_bits32(sqrtf(number_f32(a)));
+    case 3: return number_bits64(sqrt(number_f64(a)));
     case 4: return a / (b | 1);
     case 5: return (uint64_t)((int64_t)(int32_t)a % (int64_t)((b & 1048575) | 2));
-    case 6: return of_f32((float)a);
-    case 7: return of_f64((double)(int64_t)a);
+    case 6: return number_bits32((float)a);
+    case 7: return number_bits64((double)(int64_t)a);
     case 8: return (((a & 0x7f7f7f7f) + (b & 0x7f7f7f7f)) ^ ((a ^ b) & 0x80808080)) & UINT32_MAX;
     default:
         memcpy(h, &a, 4);
@@ -71,8 +41,8 @@ enum { PROGRAMS = sizeof programs / sizeof *programs };
 
 static bool is_nan(int which, uint64_t bits) {
     if (which == 9) return (bits & 0x7fff) > 0x7c00;
-    if (which == 1 || which == 3) return isnan(f64(bits));
-    return (which == 0 || which == 2) && isnan(f32(bits));
+    if (which == 1 || which == 3) return isnan(number_f64(bits));
+    return (which == 0 || which == 2) && isnan(number_f32(bits));
 }
 
 /* Any bits, floats of ordinary size, those near the ends of the range, zeros and infinities. */
@@ -89,11 +59,11 @@ static uint64_t pick(uint64_t *state, int which) {
                                        0x00800000,
                                        0x00400001,
                                        UINT64_C(0x0010000000000000)};
-    uint64_t bits = random_bits(state), kind = random_bits(state) % 8;
+    uint64_t bits = number_random(state), kind = number_random(state) % 8;
     if (kind == 0) return special[bits % (sizeof special / sizeof *special)];
     double x = ((double)(bits % 1000003) + 1) / 1009;
-    if (kind < 4 && (which == 0 || which == 2)) return of_f32((float)x);
-    if (kind < 4 && (which == 1 || which == 3)) return of_f64(x);
+    if (kind < 4 && (which == 0 || which == 2)) return number_bits32((float)x);
+    if (kind < 4 && (which == 1 || which == 3)) return number_bits64(x);
     if (kind < 6 && which == 4) return bits >> (bits % 61);
     if (kind < 6 && which == 9) return (bits & UINT64_C(0x3fff3fff)) | 0x30003000;
     return bits;

@@ -5,6 +5,7 @@
 #include "base/context.h"
 #include "tests/amdgcn/assemble.h"
 #include "tests/amdgcn/emulator/emulator.h"
+#include "tests/support/numbers.h"
 #include "tests/support/status.h"
 
 enum { ARCHES = 5 };

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "tests/ptx/interpreter/ptx.h"
+#include "tests/support/numbers.h"
 #include "tests/support/status.h"
 
 enum { THREADS = 64, SOURCES = 3 };
@@ -12,18 +13,6 @@ typedef uint64_t (*expectation)(uint64_t a, uint64_t b, uint64_t c);
 
 #define EXPECT(NAME) static uint64_t NAME(uint64_t a, uint64_t b, uint64_t c)
 #define UNUSED       (void)a, (void)b, (void)c
-
-static float f32(uint64_t bits) {
-    uint32_t low = (uint32_t)bits;
-    float x;
-    memcpy(&x, &low, 4);
-    return x;
-}
-static uint64_t of_f32(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, 4);
-    return bits;
-}
 
 EXPECT(permute) {
     UNUSED;
@@ -112,27 +101,27 @@ EXPECT(picked) {
 }
 EXPECT(both) {
     UNUSED;
-    return f32(a) < f32(b) && (uint32_t)c > 7;
+    return number_f32(a) < number_f32(b) && (uint32_t)c > 7;
 }
 EXPECT(not_ordered) {
     UNUSED;
-    return !(f32(a) >= f32(b));
+    return !(number_f32(a) >= number_f32(b));
 }
 EXPECT(nan_or_more) {
     UNUSED;
-    return !(f32(a) < f32(b));
+    return !(number_f32(a) < number_f32(b));
 }
 EXPECT(fused) {
     UNUSED;
-    return of_f32(fmaf(f32(a), f32(b), f32(c)));
+    return number_bits32(fmaf(number_f32(a), number_f32(b), number_f32(c)));
 }
 EXPECT(rounded_up) {
     UNUSED;
-    return of_f32(ceilf(f32(a)));
+    return number_bits32(ceilf(number_f32(a)));
 }
 EXPECT(to_signed) {
     UNUSED;
-    double x = (double)f32(a);
+    double x = (double)number_f32(a);
     return isnan(x)             ? 0
            : x >= 2147483647.0  ? 0x7fffffff
            : x <= -2147483648.0 ? 0x80000000
@@ -145,15 +134,15 @@ EXPECT(to_byte) {
 }
 EXPECT(of_unsigned64) {
     UNUSED;
-    return of_f32((float)a);
+    return number_bits32((float)a);
 }
 EXPECT(with_sign) {
     UNUSED;
-    return of_f32(copysignf(f32(b), f32(a)));
+    return number_bits32(copysignf(number_f32(b), number_f32(a)));
 }
 EXPECT(two_halves) {
     UNUSED;
-    _Float16 h[2] = {(_Float16)f32(b), (_Float16)f32(a)};
+    _Float16 h[2] = {(_Float16)number_f32(b), (_Float16)number_f32(a)};
     uint32_t r;
     memcpy(&r, h, 4);
     return r;
@@ -161,7 +150,7 @@ EXPECT(two_halves) {
 EXPECT(bf16_rounded) {
     UNUSED;
     uint64_t x = a % (UINT64_C(1) << 32), up = x + 0x7fff + (x >> 16 & 1);
-    return isnan(f32(a)) ? 0x7fff : up >> 16;
+    return isnan(number_f32(a)) ? 0x7fff : up >> 16;
 }
 EXPECT(parts_swapped) {
     UNUSED;
@@ -213,18 +202,13 @@ static const struct {
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
-static uint64_t random_bits(uint64_t *state) {
-    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return *state >> 20 ^ *state << 40;
-}
-
 static uint64_t pick(uint64_t *state) {
     static const uint32_t words[] = {0,          1,          0xffffffff, 0x7fffffff, 0x80000000,
                                      0x3f800000, 0x7f800000, 0xff800000, 0x7fc00000, 1,
                                      31,         32,         33,         0x4f000000, 0xcf000000};
-    uint64_t bits = random_bits(state), kind = random_bits(state) % 4;
+    uint64_t bits = number_random(state), kind = number_random(state) % 4;
     if (kind == 0) return words[bits % (sizeof words / sizeof *words)];
-    if (kind == 1) return of_f32((float)(int64_t)(bits % 4001) / 16 - 125);
+    if (kind == 1) return number_bits32((float)(int64_t)(bits % 4001) / 16 - 125);
     return kind == 2 ? bits % 64 : bits;
 }
 
@@ -232,7 +216,7 @@ static bool half_is_nan(uint64_t bits) { return (bits & 0x7fff) > 0x7c00; }
 
 static bool same(char kind, uint64_t got, uint64_t wanted) {
     if (got == wanted) return true;
-    if (kind == 'f') return isnan(f32(got)) && isnan(f32(wanted));
+    if (kind == 'f') return isnan(number_f32(got)) && isnan(number_f32(wanted));
     if (kind != 'p') return false;
     for (int shift = 0; shift < 32; shift += 16)
         if ((got >> shift & 0xffff) != (wanted >> shift & 0xffff) &&

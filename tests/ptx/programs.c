@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "tests/ptx/interpreter/ptx.h"
+#include "tests/support/numbers.h"
 #include "tests/support/status.h"
 
 enum { WORDS = 1024, THREADS = 128 };
@@ -176,10 +177,9 @@ START_TEST(damaged) {
         char copy[sizeof text];
         memcpy(copy, text, sizeof text);
         for (int n = 0; n < 1 + trial % 5; n++) {
-            state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-            copy[(state >> 33) % (sizeof text - 1)] = (char)(state >> 24);
+            copy[number_random(&state) % (sizeof text - 1)] = (char)number_random(&state);
         }
-        if (trial % 7 == 0) copy[(state >> 40) % (sizeof text - 1)] = 0;
+        if (trial % 7 == 0) copy[number_random(&state) % (sizeof text - 1)] = 0;
         ptx_module *module;
         weft_status_release(ptx_module_load(machine, copy, &module));
         ptx_module_unload(module);

@@ -3,15 +3,15 @@
 #include "tests/amdgcn/emulator/half.h"
 
 static uint64_t floats(int op, int bytes, uint64_t old, uint64_t value) {
-    double a = bytes == 8 ? amdgcn_f64(old) : (double)amdgcn_f32((uint32_t)old),
-           b = bytes == 8 ? amdgcn_f64(value) : (double)amdgcn_f32((uint32_t)value), r;
+    double a = bytes == 8 ? number_f64(old) : (double)number_f32((uint32_t)old),
+           b = bytes == 8 ? number_f64(value) : (double)number_f32((uint32_t)value), r;
     if (op == A_ADD_F) {
-        if (bytes == 4) return amdgcn_bits(amdgcn_f32((uint32_t)old) + amdgcn_f32((uint32_t)value));
+        if (bytes == 4) return number_bits32(number_f32((uint32_t)old) + number_f32((uint32_t)value));
         r = a + b;
     } else {
         r = op == A_MIN_F ? fmin(a, b) : fmax(a, b);
     }
-    return bytes == 8 ? amdgcn_bits64(r) : amdgcn_bits((float)r);
+    return bytes == 8 ? number_bits64(r) : number_bits32((float)r);
 }
 
 static uint64_t pair_sum(uint64_t old, uint64_t value) {

@@ -103,9 +103,9 @@ static void classes(amdgcn_wave *w, const amdgcn_instruction *i) {
     for (int l = 0; l < LANES; l++) {
         uint32_t c;
         if (d)
-            c = class_of(amdgcn_f64(d[l]), 0x1p-1022, d[l] >> 51 & 1);
+            c = class_of(number_f64(d[l]), 0x1p-1022, d[l] >> 51 & 1);
         else if (type == OF_F32)
-            c = class_of((double)amdgcn_f32(a[l]), 0x1p-126, a[l] >> 22 & 1);
+            c = class_of((double)number_f32(a[l]), 0x1p-126, a[l] >> 22 & 1);
         else
             c = class_of((double)amdgcn_from_half(half_of(a[l], &i->in[0])), 0x1p-14, a[l] >> 9 & 1);
         mask |= (uint64_t)((c & b[l]) != 0) << l;

@@ -47,8 +47,8 @@ static uint32_t to_unsigned(double a, double high) { return !(a > 0) ? 0 : a >= 
 
 static uint32_t word_of(int op, uint32_t bits, float x) {
     switch (op) {
-    case F32_I32: return amdgcn_bits((float)(int32_t)bits);
-    case F32_U32: return amdgcn_bits((float)bits);
+    case F32_I32: return number_bits32((float)(int32_t)bits);
+    case F32_U32: return number_bits32((float)bits);
     case I32_F32: return to_signed((double)x, -2147483648.0, 2147483647.0);
     case U32_F32: return to_unsigned((double)x, 4294967295.0);
     case FLR_I32_F32: return to_signed((double)floorf(x), -2147483648.0, 2147483647.0);
@@ -56,23 +56,23 @@ static uint32_t word_of(int op, uint32_t bits, float x) {
     case F32_UB0:
     case F32_UB1:
     case F32_UB2:
-    case F32_UB3: return amdgcn_bits((float)(bits >> 8 * (op - F32_UB0) & 255));
+    case F32_UB3: return number_bits32((float)(bits >> 8 * (op - F32_UB0) & 255));
     case I32_I16: return (uint32_t)(int32_t)(int16_t)bits;
     case U32_U16: return bits & 0xffff;
-    default: return amdgcn_bits((float)((int32_t)(bits << 28) >> 28) / 16);
+    default: return number_bits32((float)((int32_t)(bits << 28) >> 28) / 16);
     }
 }
 
 static void words(amdgcn_wave *w, const amdgcn_instruction *i) {
     uint32_t space[LANES], r[LANES];
     const uint32_t *a = (const uint32_t *)amdgcn_floats(w, &i->in[0], space);
-    for (int l = 0; l < LANES; l++) r[l] = word_of(i->op, a[l], amdgcn_f32(a[l]));
+    for (int l = 0; l < LANES; l++) r[l] = word_of(i->op, a[l], number_f32(a[l]));
     if (i->scale || i->clamp) {
         float factor = i->scale > 0 ? (float)i->scale : i->scale < 0 ? 0.5F : 1;
         for (int l = 0; l < LANES; l++) {
-            float x = amdgcn_f32(r[l]) * factor;
+            float x = number_f32(r[l]) * factor;
             if (i->clamp) x = x > 0 ? (x < 1 ? x : 1) : 0;
-            r[l] = amdgcn_bits(x);
+            r[l] = number_bits32(x);
         }
     }
     amdgcn_put(w, &i->out[0], 0, r);
@@ -111,7 +111,7 @@ static void from_half(amdgcn_wave *w, const amdgcn_instruction *i) {
         float x = amdgcn_from_half(half_bits(a[l], &i->in[0]));
         if (i->scale) x *= i->scale > 0 ? (float)i->scale : 0.5F;
         if (i->clamp) x = x > 0 ? (x < 1 ? x : 1) : 0;
-        r[l] = amdgcn_bits(x);
+        r[l] = number_bits32(x);
     }
     amdgcn_put(w, &i->out[0], 0, r);
 }
@@ -140,7 +140,7 @@ static void to_double(amdgcn_wave *w, const amdgcn_instruction *i) {
     const uint32_t *a = (const uint32_t *)amdgcn_floats(w, &i->in[0], space);
     lane_f64 *r = (lane_f64 *)result;
     for (int l = 0; l < LANES; l++)
-        r[l] = i->op == F64_F32 ? (double)amdgcn_f32(a[l]) : i->op == F64_I32 ? (double)(int32_t)a[l] : (double)a[l];
+        r[l] = i->op == F64_F32 ? (double)number_f32(a[l]) : i->op == F64_I32 ? (double)(int32_t)a[l] : (double)a[l];
     amdgcn_put_wide(w, &i->out[0], result);
 }
 
@@ -150,7 +150,7 @@ static void from_double(amdgcn_wave *w, const amdgcn_instruction *i) {
     const lane_f64 *a = (const lane_f64 *)amdgcn_wide(w, &i->in[0], space);
     for (int l = 0; l < LANES; l++) {
         if (i->op == F32_F64)
-            r[l] = amdgcn_bits((float)a[l]);
+            r[l] = number_bits32((float)a[l]);
         else
             r[l] = i->op == I32_F64 ? to_signed(a[l], -2147483648.0, 2147483647.0) : to_unsigned(a[l], 4294967295.0);
     }
@@ -211,8 +211,8 @@ static void eights(amdgcn_wave *w, const amdgcn_instruction *i) {
     bool pair = i->op == PK_F32_FP8 || i->op == PK_F32_BF8;
     int shift = pair ? (i->op_sel & 1 ? 16 : 0) : 8 * (int)((i->op_sel & 1) << 1 | (i->op_sel >> 1 & 1));
     for (int l = 0; l < LANES; l++) {
-        r[0][l] = amdgcn_bits(amdgcn_from_eight(f, a[l] >> shift & 255));
-        r[1][l] = pair ? amdgcn_bits(amdgcn_from_eight(f, a[l] >> (shift + 8) & 255)) : 0;
+        r[0][l] = number_bits32(amdgcn_from_eight(f, a[l] >> shift & 255));
+        r[1][l] = pair ? number_bits32(amdgcn_from_eight(f, a[l] >> (shift + 8) & 255)) : 0;
     }
     amdgcn_put(w, &i->out[0], 0, r[0]);
     if (pair) amdgcn_put(w, &i->out[0], 1, r[1]);

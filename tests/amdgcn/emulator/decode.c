@@ -42,20 +42,13 @@ static const amdgcn_opcode *find_opcode(const char *name) {
 
 /* -- operands */
 
-static uint16_t half_constant(double value) {
-    _Float16 half = (_Float16)value;
-    uint16_t bits;
-    memcpy(&bits, &half, 2);
-    return bits;
-}
-
 /* Numbers with a point are floats of the row's type. Other decimal ones are inline integers, signed; hexadecimal ones
    are literals of 32 bits, which an f64 takes as its upper half. */
 static uint64_t constant_of(const char *text, char type) {
     if (strchr(text, '.')) {
         double value = strtod(text, NULL);
-        if (type == 'F' || type == 'I') return amdgcn_bits64(value);
-        return type == 'h' || type == 'p' ? half_constant(value) : amdgcn_bits((float)value);
+        if (type == 'F' || type == 'I') return number_bits64(value);
+        return type == 'h' || type == 'p' ? number_bits16(value) : number_bits32((float)value);
     }
     bool hexadecimal = strchr(text, 'x') != NULL;
     uint64_t bits = (uint64_t)strtoll(text, NULL, 0);

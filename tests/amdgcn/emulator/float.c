@@ -42,13 +42,13 @@ typedef enum float_op {
 static inline float smaller(float a, float b) { /* minNum; -0 below +0 */
     if (a < b || b != b) return a;
     if (b < a || a != a) return b;
-    return amdgcn_f32(amdgcn_bits(a) | amdgcn_bits(b));
+    return number_f32(number_bits32(a) | number_bits32(b));
 }
 
 static inline float larger(float a, float b) {
     if (a > b || b != b) return a;
     if (b > a || a != a) return b;
-    return amdgcn_f32(amdgcn_bits(a) & amdgcn_bits(b));
+    return number_f32(number_bits32(a) & number_bits32(b));
 }
 
 static inline float smaller_or_nan(float a, float b) { return a != a ? a : b != b ? b : smaller(a, b); }
@@ -65,7 +65,7 @@ static inline float dropped(float x) { return fabsf(x) < 0x1p-126F ? copysignf(0
 static float approximate(double x) {
     float f = (float)x;
     if (f != f || isinf(x)) return f;
-    if (fabs((double)f) > fabs(x)) f = amdgcn_f32(amdgcn_bits(f) - 1);
+    if (fabs((double)f) > fabs(x)) f = number_f32(number_bits32(f) - 1);
     return dropped(f);
 }
 
@@ -76,7 +76,7 @@ static inline float multiplied_added(float a, float b, float c) {
 
 static float fraction(float x) {
     float f = x - floorf(x);
-    return f < 1 ? f : amdgcn_f32(0x3f7fffff);
+    return f < 1 ? f : number_f32(0x3f7fffff);
 }
 
 static float turned(float x, bool cosine) { /* the argument counts turns */
@@ -241,7 +241,7 @@ static void load_exponent(amdgcn_wave *w, const amdgcn_instruction *i) {
 
 /* -- division in three steps; the ISA documents give the conditions */
 
-static int biased(float x) { return (int)(amdgcn_bits(x) >> 23 & 255); }
+static int biased(float x) { return (int)(number_bits32(x) >> 23 & 255); }
 static bool is_denormal(double x) { return x != 0 && fabs(x) < 0x1p-126; }
 
 static float scale_one(float s0, float s1, float s2, bool *out_flag) {
@@ -272,7 +272,7 @@ static void divide_scale(amdgcn_wave *w, const amdgcn_instruction *i) {
     uint64_t flags = 0;
     for (int l = 0; l < LANES; l++) {
         bool flag;
-        result[l] = amdgcn_bits(scale_one(a[l], b[l], c[l], &flag));
+        result[l] = number_bits32(scale_one(a[l], b[l], c[l], &flag));
         flags |= (uint64_t)flag << l;
     }
     amdgcn_put(w, &i->out[0], 0, result);
@@ -288,7 +288,7 @@ static void divide_fmas(amdgcn_wave *w, const amdgcn_instruction *i) {
         float q = fmaf(a[l], b[l], c[l]);
         if (vcc >> l & 1) /* one rounding, of the scaled sum */
             q = (float)ldexp(amdgcn_odd_fma((double)a[l], (double)b[l], (double)c[l]), biased(c[l]) > 127 ? 64 : -64);
-        result[l] = amdgcn_bits(q);
+        result[l] = number_bits32(q);
     }
     finish(w, i, result);
 }
@@ -309,7 +309,7 @@ static void divide_fixup(amdgcn_wave *w, const amdgcn_instruction *i) {
     uint32_t space[3][LANES], result[LANES];
     const lane_f32 *a = amdgcn_floats(w, &i->in[0], space[0]), *b = amdgcn_floats(w, &i->in[1], space[1]),
                    *c = amdgcn_floats(w, &i->in[2], space[2]);
-    for (int l = 0; l < LANES; l++) result[l] = amdgcn_bits(fixed_up(a[l], b[l], c[l]));
+    for (int l = 0; l < LANES; l++) result[l] = number_bits32(fixed_up(a[l], b[l], c[l]));
     finish(w, i, result);
 }
 

@@ -10,14 +10,14 @@
 static inline float amdgcn_from_half(uint32_t bits) {
     uint32_t sign = (bits & 0x8000) << 16, magnitude = bits & 0x7fff;
     /* 2^112 moves the exponent from f16's bias to f32's, denormals included */
-    float value = amdgcn_f32(magnitude << 13) * 0x1p112F;
-    uint32_t word = magnitude >= 0x7c00 ? 0x7f800000 | magnitude << 13 : amdgcn_bits(value);
-    return amdgcn_f32(word | sign);
+    float value = number_f32(magnitude << 13) * 0x1p112F;
+    uint32_t word = magnitude >= 0x7c00 ? 0x7f800000 | magnitude << 13 : number_bits32(value);
+    return number_f32(word | sign);
 }
 
 /* From f64, rounded once: f32 and sums of products of f16 are exact in f64 or carry a sticky bit. */
 static inline uint32_t amdgcn_to_half(double value) {
-    uint64_t bits = amdgcn_bits64(value);
+    uint64_t bits = number_bits64(value);
     uint32_t sign = (uint32_t)(bits >> 48) & 0x8000;
     double magnitude = fabs(value);
     if (value != value) return sign | 0x7e00;
@@ -28,13 +28,13 @@ static inline uint32_t amdgcn_to_half(double value) {
     return sign | (uint32_t)(scaled + (double)((exponent + 14) * 1024));
 }
 
-static inline float amdgcn_from_bf16(uint32_t bits) { return amdgcn_f32(bits << 16); }
+static inline float amdgcn_from_bf16(uint32_t bits) { return number_f32(bits << 16); }
 
 /* s, the nearest to a sum that exceeds it by `rest`, rounded to odd instead: one more rounding is then right. */
 static inline double amdgcn_odd(double s, double rest) {
-    uint64_t bits = amdgcn_bits64(s);
+    uint64_t bits = number_bits64(s);
     if (rest == 0 || !isfinite(s) || (bits & 1)) return s;
-    return amdgcn_f64((rest > 0) == (s > 0) ? bits | 1 : bits - 1);
+    return number_f64((rest > 0) == (s > 0) ? bits | 1 : bits - 1);
 }
 
 /* a * b + c rounded to odd; the product must be exact, as that of two f32 or f16 is. */

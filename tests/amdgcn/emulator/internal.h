@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "tests/amdgcn/emulator/emulator.h"
+#include "tests/support/numbers.h"
 #include "tests/support/ranges.h"
 
 enum {
@@ -277,30 +278,6 @@ static inline void amdgcn_put_wide(amdgcn_wave *w, const amdgcn_operand *o, cons
     for (int l = 0; l < LANES; l++) low[l] = (uint32_t)values[l], high[l] = (uint32_t)(values[l] >> 32);
     amdgcn_put(w, o, 0, low);
     amdgcn_put(w, o, 1, high);
-}
-
-static inline float amdgcn_f32(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, 4);
-    return value;
-}
-
-static inline uint32_t amdgcn_bits(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, 4);
-    return bits;
-}
-
-static inline double amdgcn_f64(uint64_t bits) {
-    double value;
-    memcpy(&value, &bits, 8);
-    return value;
-}
-
-static inline uint64_t amdgcn_bits64(double value) {
-    uint64_t bits;
-    memcpy(&bits, &value, 8);
-    return bits;
 }
 
 #endif

@@ -24,8 +24,8 @@ static float number_of(const amdgcn_wave *w, element type, uint32_t bits) {
     switch ((int)type) {
     case F16: return amdgcn_from_half(bits);
     case BF16: return amdgcn_from_bf16(bits);
-    case F32: return amdgcn_f32(bits);
-    case XF32: return amdgcn_f32((bits + 0xfff + (bits >> 13 & 1)) & 0xffffe000); /* 10 bits of fraction */
+    case F32: return number_f32(bits);
+    case XF32: return number_f32((bits + 0xfff + (bits >> 13 & 1)) & 0xffffe000); /* 10 bits of fraction */
     case I8: return (float)(int8_t)bits;
     case I4: return (float)((int32_t)(bits << 28) >> 28);
     case FP8: return amdgcn_from_eight(amdgcn_eight_format(false, fnuz), bits);
@@ -195,7 +195,7 @@ static void mfma_wide(amdgcn_wave *w, const amdgcn_instruction *i) {
             int row = 4 * r + l / 16, column = l % 16;
             double sum = c[l];
             for (int k = 0; k < 4; k++) sum = __builtin_fma(a[k * 16 + row], b[k * 16 + column], sum);
-            out[r][l] = amdgcn_bits64(sum);
+            out[r][l] = number_bits64(sum);
         }
     }
     for (int r = 0; r < 4; r++) {
@@ -242,7 +242,7 @@ static void take_result(amdgcn_wave *w, const amdgcn_instruction *i, int kind, p
             if (stores) {
                 uint32_t *word = &w->rows[o->index + part][l];
                 uint32_t value = !is_half ? *cell
-                                 : is_f16 ? amdgcn_to_half((double)amdgcn_f32(*cell))
+                                 : is_f16 ? amdgcn_to_half((double)number_f32(*cell))
                                           : (*cell + 0x7fff + (*cell >> 16 & 1)) >> 16;
                 *word = !is_half ? value : (*word & ~(UINT32_C(0xffff) << shift)) | value << shift;
                 continue;
@@ -250,7 +250,7 @@ static void take_result(amdgcn_wave *w, const amdgcn_instruction *i, int kind, p
             uint32_t word = o->kind == VECTOR ? w->rows[o->index + part][l] : amdgcn_scalar32(w, o, 0);
             if (is_half) {
                 word = word >> shift & 0xffff;
-                word = amdgcn_bits(is_f16 ? amdgcn_from_half(word) : amdgcn_from_bf16(word));
+                word = number_bits32(is_f16 ? amdgcn_from_half(word) : amdgcn_from_bf16(word));
             }
             *cell = word;
         }

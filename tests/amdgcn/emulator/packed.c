@@ -148,7 +148,7 @@ static void mixed(amdgcn_wave *w, const amdgcn_instruction *i) {
         bool half = i->op_sel_hi >> s & 1;
         int shift = i->op_sel >> s & 1 ? 16 : 0;
         for (int l = 0; l < LANES; l++) {
-            float x = half ? amdgcn_from_half(from[l] >> shift & 0xffff) : amdgcn_f32(from[l]);
+            float x = half ? amdgcn_from_half(from[l] >> shift & 0xffff) : number_f32(from[l]);
             if (i->in[s].absolute) x = fabsf(x);
             v[s][l] = i->in[s].negate ? -x : x;
         }
@@ -158,7 +158,7 @@ static void mixed(amdgcn_wave *w, const amdgcn_instruction *i) {
         float x = fmaf(v[0][l], v[1][l], v[2][l]);
         if (i->clamp) x = x > 0 ? (x < 1 ? x : 1) : 0;
         if (i->op == FULL)
-            r[l] = amdgcn_bits(x);
+            r[l] = number_bits32(x);
         else
             r[l] = i->op == LO ? (before[l] & 0xffff0000) | amdgcn_to_half((double)x)
                                : (before[l] & 0xffff) | amdgcn_to_half((double)x) << 16;
@@ -190,13 +190,13 @@ static void dots(amdgcn_wave *w, const amdgcn_instruction *i) {
     for (int l = 0; l < LANES; l++) {
         switch (i->op) {
         case DOT2_F16:
-            r[l] = amdgcn_bits(
+            r[l] = number_bits32(
                 fmaf(amdgcn_from_half(a[l] >> 16), amdgcn_from_half(b[l] >> 16),
-                     fmaf(amdgcn_from_half(a[l] & 0xffff), amdgcn_from_half(b[l] & 0xffff), amdgcn_f32(c[l]))));
+                     fmaf(amdgcn_from_half(a[l] & 0xffff), amdgcn_from_half(b[l] & 0xffff), number_f32(c[l]))));
             break;
         case DOT2_BF16:
-            r[l] = amdgcn_bits(fmaf(amdgcn_f32(a[l] & 0xffff0000), amdgcn_f32(b[l] & 0xffff0000),
-                                    fmaf(amdgcn_f32(a[l] << 16), amdgcn_f32(b[l] << 16), amdgcn_f32(c[l]))));
+            r[l] = number_bits32(fmaf(number_f32(a[l] & 0xffff0000), number_f32(b[l] & 0xffff0000),
+                                      fmaf(number_f32(a[l] << 16), number_f32(b[l] << 16), number_f32(c[l]))));
             break;
         case DOT4_I8: r[l] = dot_integers(a[l], b[l], c[l], 8, true, true, i->clamp); break;
         case DOT4_U8: r[l] = dot_integers(a[l], b[l], c[l], 8, false, false, i->clamp); break;

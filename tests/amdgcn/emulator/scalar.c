@@ -448,7 +448,7 @@ enum {
 };
 
 static float scalar_float(const amdgcn_wave *w, const amdgcn_operand *o) {
-    float value = amdgcn_f32(amdgcn_scalar32(w, o, 0));
+    float value = number_f32(amdgcn_scalar32(w, o, 0));
     if (o->absolute) value = fabsf(value);
     return o->negate ? -value : value;
 }
@@ -479,7 +479,7 @@ static void floating(amdgcn_wave *w, const amdgcn_instruction *i) {
     case F_TRUNC: r = truncf(a); break;
     default: r = rintf(a); break;
     }
-    amdgcn_set32(w, &i->out[0], 0, amdgcn_bits(r));
+    amdgcn_set32(w, &i->out[0], 0, number_bits32(r));
 }
 
 static void compare_floating(amdgcn_wave *w, const amdgcn_instruction *i) {

@@ -40,16 +40,16 @@ static void finish(amdgcn_wave *w, const amdgcn_instruction *i, uint64_t *result
 static double smaller(double a, double b) {
     if (a < b || b != b) return a;
     if (b < a || a != a) return b;
-    return amdgcn_f64(amdgcn_bits64(a) | amdgcn_bits64(b));
+    return number_f64(number_bits64(a) | number_bits64(b));
 }
 
 static double larger(double a, double b) {
     if (a > b || b != b) return a;
     if (b > a || a != a) return b;
-    return amdgcn_f64(amdgcn_bits64(a) & amdgcn_bits64(b));
+    return number_f64(number_bits64(a) & number_bits64(b));
 }
 
-static double approximate(double x) { return isfinite(x) ? amdgcn_f64(amdgcn_bits64(x) & ~UINT64_C(0x1fffffff)) : x; }
+static double approximate(double x) { return isfinite(x) ? number_f64(number_bits64(x) & ~UINT64_C(0x1fffffff)) : x; }
 
 static double unary_of(int op, double x) {
     int exponent;
@@ -58,7 +58,7 @@ static double unary_of(int op, double x) {
     case CEIL: return ceil(x);
     case FLOOR: return floor(x);
     case RNDNE: return rint(x);
-    case FRACT: x -= floor(x); return x < 1 ? x : amdgcn_f64(0x3fefffffffffffff);
+    case FRACT: x -= floor(x); return x < 1 ? x : number_f64(0x3fefffffffffffff);
     case RCP: return approximate(1 / x);
     case RSQ: return approximate(1 / sqrt(x));
     case SQRT: return approximate(sqrt(x));
@@ -131,7 +131,7 @@ static void load_exponent(amdgcn_wave *w, const amdgcn_instruction *i) {
 
 /* -- division */
 
-static int biased(double x) { return (int)(amdgcn_bits64(x) >> 52 & 2047); }
+static int biased(double x) { return (int)(number_bits64(x) >> 52 & 2047); }
 static bool is_denormal(double x) { return x != 0 && fabs(x) < 0x1p-1022; }
 
 static double scale_one(double s0, double s1, double s2, bool *out_flag) {

@@ -49,22 +49,8 @@ static int pieces(const char *name, char out[8][NAME]) {
 
 /* -- numbers */
 
-static float of_half(uint64_t bits) {
-    _Float16 x;
-    uint16_t low = (uint16_t)bits;
-    memcpy(&x, &low, 2);
-    return (float)x;
-}
-
-static uint64_t to_half(float x) {
-    _Float16 half = (_Float16)x;
-    uint16_t bits;
-    memcpy(&bits, &half, 2);
-    return bits;
-}
-
 static uint64_t to_bf16(float x) {
-    uint64_t bits = ptx_bits(x);
+    uint64_t bits = number_bits32(x);
     return x != x ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
 
@@ -74,19 +60,19 @@ static int bits_of(type t) { return t <= S64 ? 8 << (t & 3) : t == F32 ? 32 : t 
 
 static double float_value(type t, uint64_t bits) {
     switch ((int)t) {
-    case F16: return (double)of_half(bits);
-    case BF16: return (double)ptx_f32(bits << 16);
-    case F32: return (double)ptx_f32(bits);
-    default: return ptx_f64(bits);
+    case F16: return (double)number_f16(bits);
+    case BF16: return (double)number_f32(bits << 16);
+    case F32: return (double)number_f32(bits);
+    default: return number_f64(bits);
     }
 }
 
 static uint64_t of_float(type t, double x) {
     switch ((int)t) {
-    case F16: return to_half((float)x);
+    case F16: return number_bits16(x);
     case BF16: return to_bf16((float)x);
-    case F32: return ptx_bits((float)x);
-    default: return ptx_bits64(x);
+    case F32: return number_bits32((float)x);
+    default: return number_bits64(x);
     }
 }
 
@@ -129,7 +115,7 @@ static uint64_t converted(int op, uint64_t value) {
     }
     int64_t n = signed_value(from, value);
     if (is_float(to)) {
-        if (to == F32) return ptx_bits(from == U64 ? (float)(uint64_t)n : (float)n);
+        if (to == F32) return number_bits32(from == U64 ? (float)(uint64_t)n : (float)n);
         return of_float(to, from == U64 ? (double)(uint64_t)n : (double)n);
     }
     if (op & SATURATES) return clamped(to, from == U64 ? (double)(uint64_t)n : (double)n);
@@ -145,8 +131,9 @@ static void convert(ptx_warp *w, const ptx_instruction *i, uint32_t lanes) {
 static void convert_two(ptx_warp *w, const ptx_instruction *i, uint32_t lanes) {
     for (int l = 0; l < LANES; l++) {
         if (!(lanes >> l & 1)) continue;
-        float high = ptx_f32(ptx_get(w, &i->operands[1], l)), low = ptx_f32(ptx_get(w, &i->operands[2], l));
-        uint64_t r = i->op == F16X2 ? to_half(high) << 16 | to_half(low) : to_bf16(high) << 16 | to_bf16(low);
+        float high = number_f32(ptx_get(w, &i->operands[1], l)), low = number_f32(ptx_get(w, &i->operands[2], l));
+        uint64_t r = i->op == F16X2 ? (uint64_t)number_bits16((double)high) << 16 | number_bits16((double)low)
+                                    : to_bf16(high) << 16 | to_bf16(low);
         ptx_put(w, i->operands[0].index, l, r);
     }
 }

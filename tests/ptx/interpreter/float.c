@@ -32,15 +32,15 @@ static float saturated(float x) { return x > 0 ? (x < 1 ? x : 1) : 0; }
 
 #define F32(NAME, ...)                                                                                                 \
     static uint64_t NAME(uint64_t a_, uint64_t b_, uint64_t c_) {                                                      \
-        float a = ptx_f32(a_), b = ptx_f32(b_), c = ptx_f32(c_);                                                       \
+        float a = number_f32(a_), b = number_f32(b_), c = number_f32(c_);                                              \
         (void)a, (void)b, (void)c;                                                                                     \
-        return ptx_bits(__VA_ARGS__);                                                                                  \
+        return number_bits32(__VA_ARGS__);                                                                             \
     }
 #define F64(NAME, ...)                                                                                                 \
     static uint64_t NAME(uint64_t a_, uint64_t b_, uint64_t c_) {                                                      \
-        double a = ptx_f64(a_), b = ptx_f64(b_), c = ptx_f64(c_);                                                      \
+        double a = number_f64(a_), b = number_f64(b_), c = number_f64(c_);                                             \
         (void)a, (void)b, (void)c;                                                                                     \
-        return ptx_bits64(__VA_ARGS__);                                                                                \
+        return number_bits64(__VA_ARGS__);                                                                             \
     }
 
 F32(add, a + b)

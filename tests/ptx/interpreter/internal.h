@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tests/ptx/interpreter/ptx.h"
+#include "tests/support/numbers.h"
 #include "tests/support/ranges.h"
 
 enum { LANES = 32, OPERANDS = 6, PARTS = 8, NAME = 96, BARRIERS = 16 };
@@ -150,31 +151,6 @@ static inline uint64_t ptx_width(const ptx_warp *w, int reg, uint64_t value) {
 
 static inline void ptx_put(ptx_warp *w, int reg, int lane, uint64_t value) {
     if (reg >= 0) w->rows[reg][lane] = ptx_width(w, reg, value);
-}
-
-static inline float ptx_f32(uint64_t bits) {
-    uint32_t low = (uint32_t)bits;
-    float x;
-    memcpy(&x, &low, 4);
-    return x;
-}
-
-static inline uint64_t ptx_bits(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, 4);
-    return bits;
-}
-
-static inline double ptx_f64(uint64_t bits) {
-    double x;
-    memcpy(&x, &bits, 8);
-    return x;
-}
-
-static inline uint64_t ptx_bits64(double x) {
-    uint64_t bits;
-    memcpy(&bits, &x, 8);
-    return bits;
 }
 
 #endif

@@ -16,8 +16,8 @@ static float element(int type, uint64_t word, int at) {
     uint16_t bits = (uint16_t)(word >> 16 * (at & 1));
     switch (type) {
     case F16: memcpy(&half, &bits, 2); return (float)half;
-    case BF16: return ptx_f32((uint64_t)bits << 16);
-    case TF32: return ptx_f32(word & 0xffffe000); /* the unit does not see the rest */
+    case BF16: return number_f32((uint64_t)bits << 16);
+    case TF32: return number_f32(word & 0xffffe000); /* the unit does not see the rest */
     case S8: return (float)(int8_t)(word >> 8 * at);
     default: return (float)(uint8_t)(word >> 8 * at);
     }
@@ -52,14 +52,14 @@ static void multiply(ptx_warp *w, const ptx_instruction *i, uint32_t lanes) {
             int row = l / 4 + r / 2 * 8, column = l % 4 * 2 + r % 2;
             uint64_t c = w->rows[i->operands[3].parts[r]][l];
             int32_t whole = (int32_t)c;
-            float sum = ptx_f32(c);
+            float sum = number_f32(c);
             for (int k = 0; k < depth; k++) {
                 if (integer)
                     whole += (int32_t)a[row][k] * (int32_t)b[column][k];
                 else
                     sum = fmaf(a[row][k], b[column][k], sum);
             }
-            ptx_put(w, i->operands[0].parts[r], l, integer ? (uint64_t)(uint32_t)whole : ptx_bits(sum));
+            ptx_put(w, i->operands[0].parts[r], l, integer ? (uint64_t)(uint32_t)whole : number_bits32(sum));
         }
 }
 

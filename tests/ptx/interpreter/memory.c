@@ -96,7 +96,8 @@ enum { T_UNSIGNED, T_SIGNED, T_FLOAT };
 static uint64_t atomic_result(const ptx_instruction *i, uint64_t old, uint64_t b, uint64_t c) {
     int shift = 64 - 8 * i->bytes;
     if (i->type == T_FLOAT && i->op == A_ADD)
-        return i->bytes == 4 ? ptx_bits(ptx_f32(old) + ptx_f32(b)) : ptx_bits64(ptx_f64(old) + ptx_f64(b));
+        return i->bytes == 4 ? number_bits32(number_f32(old) + number_f32(b))
+                             : number_bits64(number_f64(old) + number_f64(b));
     bool less = i->type == T_SIGNED ? (int64_t)(old << shift) < (int64_t)(b << shift) : old < b;
     switch (i->op) {
     case A_ADD: return old + b;

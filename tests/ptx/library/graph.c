@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tests/ptx/library/card.h"
+#include "tests/support/numbers.h"
 
 typedef struct card_node {
     int number;
@@ -162,8 +163,7 @@ EXPORT int cuGraphLaunch(card_graph *graph, void *stream) {
         int ready = 0, pick = -1;
         for (int i = 0; i < graph->count; i++) { /* each of those that are ready with equal chance */
             if (!is_ready(graph->nodes[i], done)) continue;
-            graph->random = graph->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-            if ((graph->random >> 33) % (uint64_t)++ready == 0) pick = i;
+            if (number_random(&graph->random) % (uint64_t)++ready == 0) pick = i;
         }
         if (pick < 0)
             result = INVALID_VALUE; /* a circle */
