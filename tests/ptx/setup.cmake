@@ -8,7 +8,7 @@ set_target_properties(weft-ptx-interpreter PROPERTIES POSITION_INDEPENDENT_CODE 
 add_library(weft-fake-cuda SHARED ${folder}/library/cuda.c ${folder}/library/graph.c)
 set_target_properties(weft-fake-cuda PROPERTIES OUTPUT_NAME cuda SUFFIX .so.1 LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/ptx)
 target_include_directories(weft-fake-cuda PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
-target_compile_options(weft-fake-cuda PRIVATE -Wno-missing-prototypes)
+target_compile_options(weft-fake-cuda PRIVATE -Wno-missing-prototypes -Wno-pedantic)
 target_link_libraries(weft-fake-cuda PRIVATE weft-ptx-interpreter weft-rt)
 target_link_options(weft-fake-cuda PRIVATE LINKER:--exclude-libs,ALL)
 add_dependencies(test-${name} weft-fake-cuda)
