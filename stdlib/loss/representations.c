@@ -1,12 +1,6 @@
 /* Losses between sets of representations, rows of [N, D]. Sources: weft/loss.h. */
 #include "stdlib/loss/loss.h"
 
-/* [N, N] bool: i == j. */
-static weft_value *diagonal(weft_graph *g, weft_dim n) {
-    weft_dim shape[2] = {n, n};
-    return weft_compare(g, WEFT_EQ, weft_iota(g, WEFT_I64, 2, shape, 0), weft_iota(g, WEFT_I64, 2, shape, 1));
-}
-
 static weft_value *unit_rows(weft_graph *g, weft_value *x) {
     int64_t features[1] = {1};
     weft_value *norm = weft_sqrt(g, weft_reduce_sum(g, weft_square(g, x), 1, features, true));
@@ -22,7 +16,7 @@ static weft_value *positions(weft_graph *g, weft_dim n) { return weft_iota(g, WE
 /* -inf on the diagonal: a row is no negative of its own */
 static weft_value *without_self(weft_graph *g, weft_value *similarity) {
     weft_value *never = weft_loss_number(g, similarity, -1e30);
-    return weft_where(g, diagonal(g, weft_value_dim(similarity, 0)), never, similarity);
+    return weft_where(g, weft_loss_diagonal(g, weft_value_dim(similarity, 0)), never, similarity);
 }
 
 weft_value *weft_loss_nt_xent(weft_graph *g, weft_value *a, weft_value *b, double tau) {
@@ -45,7 +39,7 @@ weft_value *weft_loss_sup_con(weft_graph *g, weft_value *z, weft_value *labels, 
     weft_value *rows = unit_rows(g, z), *similarity = weft_mul_number(g, products(g, rows, rows), 1 / tau);
     weft_value *log_p = weft_log_softmax(g, without_self(g, similarity), 1);
     weft_value *same = weft_compare(g, WEFT_EQ, weft_reshape(g, labels, 2, column), weft_reshape(g, labels, 2, row));
-    weft_value *positive = weft_and(g, same, weft_not(g, diagonal(g, n)));
+    weft_value *positive = weft_and(g, same, weft_not(g, weft_loss_diagonal(g, n)));
     weft_value *zero = weft_loss_number(g, z, 0), *one = weft_loss_number(g, z, 1);
     weft_value *count = weft_reduce_sum(g, weft_convert(g, positive, weft_value_dtype(z)), 1, others, false);
     weft_value *sum = weft_reduce_sum(g, weft_where(g, positive, log_p, zero), 1, others, false);
@@ -67,7 +61,7 @@ static weft_value *count_of(weft_graph *g, weft_value *x, int axis) {
 
 static weft_value *off_diagonal_squares(weft_graph *g, weft_value *square) {
     weft_value *zero = weft_loss_number(g, square, 0);
-    weft_value *rest = weft_where(g, diagonal(g, weft_value_dim(square, 0)), zero, square);
+    weft_value *rest = weft_where(g, weft_loss_diagonal(g, weft_value_dim(square, 0)), zero, square);
     return weft_loss_sum(g, weft_square(g, rest));
 }
 
@@ -105,6 +99,6 @@ weft_value *weft_loss_barlow_twins(weft_graph *g, weft_value *a, weft_value *b, 
     weft_value *product = weft_matmul(g, weft_transpose(g, normalised(g, a), NULL), normalised(g, b));
     weft_value *c = weft_div(g, product, count_of(g, a, 0));
     weft_value *on = weft_square(g, weft_add_number(g, c, -1)), *zero = weft_loss_number(g, c, 0);
-    on = weft_loss_sum(g, weft_where(g, diagonal(g, weft_value_dim(c, 0)), on, zero));
+    on = weft_loss_sum(g, weft_where(g, weft_loss_diagonal(g, weft_value_dim(c, 0)), on, zero));
     return weft_add(g, on, weft_mul_number(g, off_diagonal_squares(g, c), lambda));
 }

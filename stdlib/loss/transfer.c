@@ -26,17 +26,11 @@ static weft_value *differences(weft_graph *g, weft_value *x) {
     return weft_sub(g, weft_unsqueeze(g, x, 1, second), weft_unsqueeze(g, x, 1, first));
 }
 
-/* bool [N, N]: i == j */
-static weft_value *diagonal(weft_graph *g, weft_dim n) {
-    weft_dim shape[2] = {n, n};
-    return weft_compare(g, WEFT_EQ, weft_iota(g, WEFT_I64, 2, shape, 0), weft_iota(g, WEFT_I64, 2, shape, 1));
-}
-
 /* Lengths of the differences, [N, N]; the diagonal is `own`, a constant to derivatives. */
 static weft_value *lengths(weft_graph *g, weft_value *d, double own) {
     int64_t feature[1] = {2};
     weft_value *square = weft_reduce_sum(g, weft_square(g, d), 1, feature, false);
-    weft_value *same = diagonal(g, weft_value_dim(d, 0));
+    weft_value *same = weft_loss_diagonal(g, weft_value_dim(d, 0));
     weft_value *root = weft_sqrt(g, weft_where(g, same, weft_loss_number(g, d, 1), square));
     return weft_where(g, same, weft_loss_number(g, d, own), root);
 }

@@ -12,14 +12,13 @@ typedef struct projector {
     bool tall;
 } projector;
 
-static weft_value *transposed(weft_graph *g, weft_value *x) { return weft_transpose(g, x, NULL); }
-
 static void compute(void *self, weft_graph *g, weft_value *const *arguments, weft_value **results) {
     const projector *p = self;
     weft_value *x = p->gradient, *values, *vectors;
     (void)arguments;
-    weft_eigh(g, p->tall ? weft_matmul(g, transposed(g, x), x) : weft_matmul(g, x, transposed(g, x)), &values,
-              &vectors);
+    weft_eigh(g,
+              p->tall ? weft_matmul(g, weft_optim_transposed(g, x), x) : weft_matmul(g, x, weft_optim_transposed(g, x)),
+              &values, &vectors);
     vectors = weft_slice_axis(g, weft_reverse(g, vectors, 1, (int64_t[]){1}), 1, 0, p->rank);
     weft_value *sum = weft_reduce_sum(g, vectors, 1, (int64_t[]){0}, false),
                *zero = weft_scalar(g, weft_value_dtype(x), 0);
@@ -58,29 +57,23 @@ static weft_value *projected(weft_optim_pass *pass, weft_value *gradient) {
     weft_value *due = weft_compare(g, WEFT_EQ, phase, weft_scalar_integer(g, WEFT_I64, o->period > 1)), *basis;
     weft_cond(g, due, compute, keep, &p, 1, &basis);
     weft_optim_state_set(pass, "basis", basis);
-    weft_value *r = p.tall ? weft_matmul(g, gradient, basis) : weft_matmul(g, transposed(g, basis), gradient);
+    weft_value *r =
+        p.tall ? weft_matmul(g, gradient, basis) : weft_matmul(g, weft_optim_transposed(g, basis), gradient);
     int64_t shape[2] = {p.tall ? rows : p.rank, p.tall ? p.rank : columns};
     weft_value *low =
         averages(pass, weft_optim_shaped_state(pass, "m", 2, shape), weft_optim_shaped_state(pass, "v", 2, shape), r);
-    weft_value *back = p.tall ? weft_matmul(g, low, transposed(g, basis)) : weft_matmul(g, basis, low);
+    weft_value *back = p.tall ? weft_matmul(g, low, weft_optim_transposed(g, basis)) : weft_matmul(g, basis, low);
     return weft_mul_number(g, back, o->alpha);
 }
 
 void weft_optim_galore(weft_optim_pass *pass) {
     weft_graph *g = pass->g;
-    const weft_optim_options *o = pass->o;
-    int rank = weft_value_rank(pass->p->value);
     weft_dim shape[WEFT_MAX_RANK];
-    for (int i = 0; i < rank; i++) shape[i] = weft_value_dim(pass->p->value, i);
+    int rank = weft_optim_shape(pass, shape);
     weft_value *gradient = weft_optim_gradient(pass), *direction;
     if (rank > 1)
         direction = weft_reshape(g, projected(pass, weft_flatten(g, gradient, 1)), rank, shape);
     else
         direction = averages(pass, weft_optim_state(pass, "m", false), weft_optim_state(pass, "v", false), gradient);
-    weft_value *scale =
-        weft_div(g, weft_sqrt(g, weft_optim_correction(pass, o->beta2)), weft_optim_correction(pass, o->beta1));
-    weft_value *moved = weft_sub(g, pass->p->value, weft_mul(g, weft_mul(g, pass->rate, scale), direction));
-    if (pass->decay && o->decoupled)
-        moved = weft_mul(g, moved, weft_sub(g, weft_scalar(g, pass->dtype, 1), weft_mul(g, pass->rate, pass->decay)));
-    weft_optim_finish(pass, moved);
+    weft_optim_finish(pass, weft_optim_stepped(pass, pass->step, direction));
 }

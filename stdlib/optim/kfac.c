@@ -7,15 +7,6 @@
 
 #include <math.h>
 
-static weft_value *transposed(weft_graph *g, weft_value *x) { return weft_transpose(g, x, NULL); }
-
-static weft_value *identity_of(weft_graph *g, weft_dim n, weft_dtype dtype) {
-    weft_dim shape[2] = {n, n};
-    weft_value *same =
-        weft_compare(g, WEFT_EQ, weft_iota(g, WEFT_I64, 2, shape, 0), weft_iota(g, WEFT_I64, 2, shape, 1));
-    return weft_convert(g, same, dtype);
-}
-
 /* All axes but the last as one. */
 static weft_value *as_rows(weft_graph *g, weft_value *x) {
     int rank = weft_value_rank(x);
@@ -27,7 +18,7 @@ static weft_value *factor(weft_optim_pass *pass, const weft_optim_kfac_options *
     weft_graph *g = pass->g;
     weft_dim n = weft_value_dim(x, 1);
     weft_value *count = weft_convert(g, weft_extent(g, weft_value_dim(x, 0)), pass->dtype);
-    weft_value *now = weft_div(g, weft_matmul(g, transposed(g, x), x), count);
+    weft_value *now = weft_div(g, weft_matmul(g, weft_optim_transposed(g, x), x), count);
     weft_value *old = weft_optim_shaped_state(pass, suffix, 2, (int64_t[]){n, n});
     weft_value *first = weft_compare(g, WEFT_EQ, o->step, weft_scalar_integer(g, WEFT_I64, 1));
     weft_value *average = weft_where(g, first, now, weft_optim_average(g, old, now, o->momentum));
@@ -51,7 +42,7 @@ static weft_value *solve(weft_graph *g, weft_value *matrix, weft_value *identity
 /* [O, I] or [O, I + 1]: the gradients of weight and bias as one matrix. */
 static weft_value *joint_gradient(weft_graph *g, const weft_optim_layer *layer) {
     weft_value *gradient = layer->weight->gradient;
-    if (layer->inputs_first) gradient = transposed(g, gradient);
+    if (layer->inputs_first) gradient = weft_optim_transposed(g, gradient);
     if (!layer->bias) return gradient;
     return weft_concat(g, 1, 2,
                        (weft_value *[]){gradient, weft_unsqueeze(g, layer->bias->gradient, 1, (int64_t[]){1})});
@@ -59,7 +50,7 @@ static weft_value *joint_gradient(weft_graph *g, const weft_optim_layer *layer) 
 
 static void give_back(weft_graph *g, const weft_optim_layer *layer, weft_value *joint, weft_dim inputs) {
     weft_value *weight = weft_slice_axis(g, joint, 1, 0, inputs);
-    layer->weight->gradient = layer->inputs_first ? transposed(g, weight) : weight;
+    layer->weight->gradient = layer->inputs_first ? weft_optim_transposed(g, weight) : weight;
     if (!layer->bias) return;
     weft_dim outputs = weft_value_dim(joint, 0);
     layer->bias->gradient = weft_reshape(g, weft_slice_axis(g, joint, 1, inputs, inputs + 1), 1, &outputs);
@@ -78,12 +69,13 @@ static void precondition(weft_optim_pass *pass, const weft_optim_kfac_options *o
     }
     weft_value *left = factor(pass, o, "kfac_outputs", weft_mul(g, s, count)),
                *right = factor(pass, o, "kfac_inputs", a);
-    weft_value *left_one = identity_of(g, weft_value_dim(left, 0), pass->dtype),
-               *right_one = identity_of(g, weft_value_dim(right, 0), pass->dtype);
+    weft_value *left_one = weft_optim_identity(g, weft_value_dim(left, 0), pass->dtype),
+               *right_one = weft_optim_identity(g, weft_value_dim(right, 0), pass->dtype);
     weft_value *pi = weft_sqrt(g, weft_div(g, mean_diagonal(g, right, right_one), mean_diagonal(g, left, left_one)));
     weft_value *root = weft_scalar(g, pass->dtype, sqrt(o->damping));
     weft_value *half = solve(g, left, left_one, weft_div(g, root, pi), joint_gradient(g, layer));
-    weft_value *joint = transposed(g, solve(g, right, right_one, weft_mul(g, root, pi), transposed(g, half)));
+    weft_value *joint =
+        weft_optim_transposed(g, solve(g, right, right_one, weft_mul(g, root, pi), weft_optim_transposed(g, half)));
     give_back(g, layer, joint, inputs);
 }
 

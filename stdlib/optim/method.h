@@ -53,6 +53,13 @@ weft_value *weft_optim_scalar_state(weft_optim_pass *pass, const char *suffix);
 weft_value *weft_optim_shaped_state(weft_optim_pass *pass, const char *suffix, int rank, const int64_t *shape);
 /* rate and decay for pass->p. */
 void weft_optim_pass_rates(weft_optim_pass *pass);
+/* The parameter's shape; returns its rank. */
+int weft_optim_shape(const weft_optim_pass *pass, weft_dim *out_shape);
+/* value - rate sqrt(1 - beta2^t) / (1 - beta1^t) direction, and the decay, when it is decoupled, of what that gives. */
+weft_value *weft_optim_stepped(const weft_optim_pass *pass, weft_value *step, weft_value *direction);
+/* [n, n] */
+weft_value *weft_optim_identity(weft_graph *g, weft_dim n, weft_dtype dtype);
+static inline weft_value *weft_optim_transposed(weft_graph *g, weft_value *x) { return weft_transpose(g, x, NULL); }
 /* NAME/suffix; false and a problem when it does not fit. */
 bool weft_optim_state_name(weft_optim_pass *pass, const char *suffix, char *name, size_t capacity);
 void weft_optim_state_set(weft_optim_pass *pass, const char *suffix, weft_value *value);

@@ -7,19 +7,17 @@
 enum { ITERATIONS = 5 };
 static const double a = 3.4445, b = -4.7750, c = 2.0315;
 
-static weft_value *transposed(weft_graph *g, weft_value *x) { return weft_transpose(g, x, NULL); }
-
 /* x [R, C] -> about U V^T. The smaller of R R and C C products is used. */
 static weft_value *orthogonal(weft_graph *g, weft_value *x, double epsilon) {
     bool tall = weft_value_dim(x, 0) > weft_value_dim(x, 1);
     x = weft_div(g, x, weft_add_number(g, weft_optim_norm(g, x), epsilon));
-    if (tall) x = transposed(g, x);
+    if (tall) x = weft_optim_transposed(g, x);
     for (int i = 0; i < ITERATIONS; i++) {
-        weft_value *gram = weft_matmul(g, x, transposed(g, x));
+        weft_value *gram = weft_matmul(g, x, weft_optim_transposed(g, x));
         weft_value *mixed = weft_add(g, weft_mul_number(g, gram, b), weft_mul_number(g, weft_matmul(g, gram, gram), c));
         x = weft_add(g, weft_mul_number(g, x, a), weft_matmul(g, mixed, x));
     }
-    return tall ? transposed(g, x) : x;
+    return tall ? weft_optim_transposed(g, x) : x;
 }
 
 void weft_optim_muon(weft_optim_pass *pass) {

@@ -206,6 +206,29 @@ weft_value *weft_optim_norm(weft_graph *g, weft_value *x) {
     return weft_sqrt(g, weft_reduce_sum(g, weft_square(g, x), 0, NULL, false));
 }
 
+int weft_optim_shape(const weft_optim_pass *pass, weft_dim *out_shape) {
+    int rank = weft_value_rank(pass->p->value);
+    for (int i = 0; i < rank; i++) out_shape[i] = weft_value_dim(pass->p->value, i);
+    return rank;
+}
+
+weft_value *weft_optim_identity(weft_graph *g, weft_dim n, weft_dtype dtype) {
+    weft_dim shape[2] = {n, n};
+    weft_value *row = weft_iota(g, WEFT_I64, 2, shape, 0), *column = weft_iota(g, WEFT_I64, 2, shape, 1);
+    return weft_convert(g, weft_compare(g, WEFT_EQ, row, column), dtype);
+}
+
+weft_value *weft_optim_stepped(const weft_optim_pass *pass, weft_value *step, weft_value *direction) {
+    weft_graph *g = pass->g;
+    weft_optim_pass at = *pass;
+    at.step = step;
+    weft_value *scale = weft_sqrt(g, weft_optim_correction(&at, pass->o->beta2));
+    scale = weft_div(g, scale, weft_optim_correction(&at, pass->o->beta1));
+    weft_value *moved = weft_sub(g, pass->p->value, weft_mul(g, weft_mul(g, pass->rate, scale), direction));
+    if (!pass->decay || !pass->o->decoupled) return moved;
+    return weft_mul(g, moved, weft_sub(g, weft_scalar(g, pass->dtype, 1), weft_mul(g, pass->rate, pass->decay)));
+}
+
 /* -- one step */
 
 static bool may_update(weft_graph *g, const weft_optim_options *o, const weft_parameter *p) {

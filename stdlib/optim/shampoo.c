@@ -13,12 +13,6 @@ typedef struct root_loop {
     double tolerance; /* of |M - I| */
 } root_loop;
 
-static weft_value *identity_of(weft_graph *g, weft_dim n, weft_dtype dtype) {
-    weft_dim shape[2] = {n, n};
-    weft_value *row = weft_iota(g, WEFT_I64, 2, shape, 0), *column = weft_iota(g, WEFT_I64, 2, shape, 1);
-    return weft_convert(g, weft_compare(g, WEFT_EQ, row, column), dtype);
-}
-
 /* arguments: trip, X, M. */
 static void goes_on(void *self, weft_graph *g, weft_value *const *arguments, weft_value **results) {
     const root_loop *loop = self;
@@ -43,7 +37,7 @@ static void iterate(void *self, weft_graph *g, weft_value *const *arguments, wef
 /* (a + epsilon I)^(-1/4) of a symmetric a with no negative eigenvalue. */
 static weft_value *inverse_root(weft_graph *g, weft_value *a, double epsilon) {
     weft_dtype dtype = weft_value_dtype(a);
-    root_loop loop = {identity_of(g, weft_value_dim(a, 0), dtype), dtype == WEFT_F64 ? 1e-12 : 1e-5};
+    root_loop loop = {weft_optim_identity(g, weft_value_dim(a, 0), dtype), dtype == WEFT_F64 ? 1e-12 : 1e-5};
     a = weft_add(g, a, weft_mul_number(g, loop.identity, epsilon));
     /* the norm bounds the eigenvalues: those of z a lie in (0, 2.5] */
     weft_value *z = weft_div(g, weft_scalar(g, dtype, (ROOT + 1.0) / 2), weft_optim_norm(g, a));
@@ -105,9 +99,8 @@ static weft_value *precondition(weft_optim_pass *pass, weft_value *gradient) {
 void weft_optim_shampoo(weft_optim_pass *pass) {
     weft_graph *g = pass->g;
     const weft_optim_options *o = pass->o;
-    int rank = weft_value_rank(pass->p->value);
     weft_dim shape[WEFT_MAX_RANK];
-    for (int i = 0; i < rank; i++) shape[i] = weft_value_dim(pass->p->value, i);
+    int rank = weft_optim_shape(pass, shape);
     weft_value *gradient = weft_optim_gradient(pass), *direction;
     if (rank > 1) {
         direction = weft_reshape(g, precondition(pass, weft_flatten(g, gradient, 1)), rank, shape);

@@ -17,17 +17,15 @@ typedef struct basis {
     weft_value *due;
 } basis;
 
-static weft_value *transposed(weft_graph *g, weft_value *x) { return weft_transpose(g, x, NULL); }
-
 /* a^T x b of what is turned: into the eigenvectors. */
 static weft_value *turn(weft_graph *g, const basis *b, weft_value *x) {
-    if (b->sides[0].q) x = weft_matmul(g, transposed(g, b->sides[0].q), x);
+    if (b->sides[0].q) x = weft_matmul(g, weft_optim_transposed(g, b->sides[0].q), x);
     return b->sides[1].q ? weft_matmul(g, x, b->sides[1].q) : x;
 }
 
 static weft_value *turn_back(weft_graph *g, const basis *b, weft_value *x) {
     if (b->sides[0].q) x = weft_matmul(g, b->sides[0].q, x);
-    return b->sides[1].q ? weft_matmul(g, x, transposed(g, b->sides[1].q)) : x;
+    return b->sides[1].q ? weft_matmul(g, x, weft_optim_transposed(g, b->sides[1].q)) : x;
 }
 
 /* results: v, then q of each turned side. */
@@ -82,7 +80,7 @@ static void read_sides(basis *b, weft_value *gradient) {
     for (int i = 0; i < 2; i++) {
         weft_dim n = weft_value_dim(gradient, i);
         if (b->pass->o->size_max > 0 && n > b->pass->o->size_max) continue;
-        weft_value *turned = transposed(g, gradient);
+        weft_value *turned = weft_optim_transposed(g, gradient);
         weft_value *square = i ? weft_matmul(g, turned, gradient) : weft_matmul(g, gradient, turned);
         b->sides[i].factor = weft_optim_average(
             g, weft_optim_shaped_state(b->pass, factor_names[i], 2, (int64_t[]){n, n}), square, b->pass->o->beta3);
@@ -105,17 +103,15 @@ static void write_sides(basis *b, weft_value *first) {
     for (int i = 0; i < 2; i++)
         if (b->sides[i].q) weft_optim_state_set(b->pass, vector_names[i], results[at++]);
     weft_dim shape[WEFT_MAX_RANK];
-    int rank = weft_value_rank(b->pass->p->value);
-    for (int i = 0; i < rank; i++) shape[i] = weft_value_dim(b->pass->p->value, i);
+    int rank = weft_optim_shape(b->pass, shape);
     weft_optim_state_set(b->pass, "v", weft_reshape(g, results[0], rank, shape));
 }
 
 void weft_optim_soap(weft_optim_pass *pass) {
     weft_graph *g = pass->g;
     const weft_optim_options *o = pass->o;
-    int rank = weft_value_rank(pass->p->value);
     weft_dim shape[WEFT_MAX_RANK];
-    for (int i = 0; i < rank; i++) shape[i] = weft_value_dim(pass->p->value, i);
+    int rank = weft_optim_shape(pass, shape);
     bool matrix = rank > 1;
     weft_value *gradient = weft_optim_gradient(pass), *m = weft_optim_state(pass, "m", false),
                *v = weft_optim_state(pass, "v", false);
@@ -129,13 +125,8 @@ void weft_optim_soap(weft_optim_pass *pass) {
     weft_value *root = weft_add_number(g, weft_sqrt(g, b.v), o->epsilon);
     weft_value *direction = weft_reshape(g, turn_back(g, &b, weft_div(g, turn(g, &b, m), root)), rank, shape);
     /* t = step - 1 counts from the second call on */
-    weft_optim_pass late = *pass;
-    late.step = weft_max(g, weft_add_number(g, pass->step, -1), weft_scalar(g, pass->dtype, 1));
-    weft_value *scale =
-        weft_div(g, weft_sqrt(g, weft_optim_correction(&late, o->beta2)), weft_optim_correction(&late, o->beta1));
-    weft_value *moved = weft_sub(g, pass->p->value, weft_mul(g, weft_mul(g, pass->rate, scale), direction));
-    if (pass->decay && o->decoupled)
-        moved = weft_mul(g, moved, weft_sub(g, weft_scalar(g, pass->dtype, 1), weft_mul(g, pass->rate, pass->decay)));
+    weft_value *late = weft_max(g, weft_add_number(g, pass->step, -1), weft_scalar(g, pass->dtype, 1));
+    weft_value *moved = weft_optim_stepped(pass, late, direction);
     write_sides(&b, first);
     weft_optim_finish(pass, weft_where(g, first, pass->p->value, moved));
 }
