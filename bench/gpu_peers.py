@@ -580,6 +580,8 @@ def time_residual(part, m, n, k):
 
 
 def part_fused():
+    for m, n, k in ((768, 3072, 32768), (768, 768, 32768), (768, 2304, 32768)):  # gradients of weights: grids that fill no round
+        time_matmul("fused", m, n, k, 2, 0, 0, 6)
     for m, n, k in ((32768, 768, 3072), (32768, 768, 768)):
         time_residual("fused", m, n, k)
     for m, n, k in ((32768, 3072, 768), (8192, 8192, 2048)):

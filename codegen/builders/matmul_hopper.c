@@ -155,19 +155,26 @@ static double cost_of(const weft_capability *capability, const tile_choice *choi
     /* rows that do not start at lines of the L2 cost it two for each 128 bytes: blocks that share B bear it */
     if (straddles && choice->cluster == 1 && bm < m) inlet *= 1.3;
     double step = tensor > inlet ? tensor : inlet;
-    /* parts of k: a launch, their sums written and read */
-    double sums = choice->split == 1 ? 0 : 4500 + (double)(choice->split * m * n * batch) * 8 / 1200;
+    /* parts of k: a launch, their sums written while no product runs, and read */
+    double sums = choice->split == 1 ? 0
+                                     : 5000 + (double)(choice->split * m * n * batch) * 8 / 2400 +
+                                           waves * (double)(bm * choice->bn) * 4 / 40;
     return waves * steps * step + 600 * waves + 2200 + sums;
 }
 
-/* Parts of k for a grid that leaves blocks idle: as many as fit one round, none shorter than 8 steps. */
+/* The best number of parts of k, none shorter than 8 steps: for grids that leave blocks idle, in their only round or in
+   the last one; 1: none pays. */
 static int split_of(const weft_capability *capability, const tile_choice *choice, int64_t m, int64_t n, int64_t k,
-                    int64_t batch, int bk) {
-    int64_t bm = (int64_t)64 * choice->consumers * choice->cluster;
-    int64_t tiles = (m + bm - 1) / bm * ((n + choice->bn - 1) / choice->bn) * batch * choice->cluster;
-    int64_t split = capability->multiprocessors / tiles, most = k / bk / 8;
-    if (split > most) split = most;
-    return split > SPLIT_MAX ? SPLIT_MAX : split < 1 ? 1 : (int)split;
+                    int64_t batch, int bk, bool straddles) {
+    tile_choice tried = *choice;
+    double least = cost_of(capability, choice, m, n, k, batch, bk, straddles);
+    int best = 1;
+    for (tried.split = 2; tried.split <= SPLIT_MAX && k / bk / tried.split >= 8; tried.split++) {
+        double cost = cost_of(capability, &tried, m, n, k, batch, bk, straddles);
+        if (cost >= least || m * n * batch > INT32_MAX / tried.split) continue;
+        least = cost, best = tried.split;
+    }
+    return best;
 }
 
 /* Is an operand read in place whose rows are not whole lines? */
@@ -200,7 +207,8 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
         if (i < CHOICES)
             own[i].tail = promote && own[i].bn > 128 ? 0 : tail_of(request, &product, own[i].bn); /* registers */
         else if (known)
-            own[i].split = split_of(request->capability, &own[i], m, n, k, batch, bk);
+            own[i].split =
+                split_of(request->capability, &own[i], m, n, k, batch, bk, straddles(request->graph, &product));
         if (i >= CHOICES && own[i].split == 1) continue;
         cost[i] = cost_of(request->capability, &own[i], m, n, k, batch, bk, straddles(request->graph, &product));
         int at = count++;
