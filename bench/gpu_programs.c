@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/drivers/cuda/cuda.h"
 #include "runtime/session.h"
 #include "weft/compile.h"
 #include "weft/loss.h"
@@ -121,7 +122,8 @@ WEFT_API int weft_bench_step_create(const char *target, const char *name, const 
 WEFT_API void weft_bench_step_release(weft_bench_step *s);
 /* Writes an artifact instead of compiling for a device: to look at. */
 WEFT_API int weft_bench_step_save(const char *target, const char *name, const int64_t *numbers, const char *path);
-WEFT_API int weft_bench_step_run(weft_bench_step *s, double *out_seconds);
+/* stream: of PyTorch, not the default one; the steps go behind what it holds. */
+WEFT_API int weft_bench_step_run(weft_bench_step *s, void *stream, double *out_seconds);
 WEFT_API int weft_bench_step_launches(const weft_bench_step *s);
 /* Bytes of temporaries and constants. */
 WEFT_API int64_t weft_bench_step_bytes(const weft_bench_step *s);
@@ -177,8 +179,9 @@ int weft_bench_step_save(const char *target, const char *name, const int64_t *nu
     return report(status);
 }
 
-int weft_bench_step_run(weft_bench_step *s, double *out_seconds) {
+int weft_bench_step_run(weft_bench_step *s, void *stream, double *out_seconds) {
     weft_tensor *output = NULL;
+    if (stream) weft_cuda_use_stream(s->session->program->device, stream);
     s->session->timed = true;
     weft_status status = weft_session_call(s->session, 0, NULL, 1, &output);
     *out_seconds = s->session->device_ns * 1e-9;

@@ -278,10 +278,36 @@ weft_kval weft_index_compare(weft_index_context *c, const char *direction, weft_
     return !strcmp(direction, "le") ? weft_k_le(k, a, b) : weft_k_le(k, b, a);
 }
 
+/* A number against places along an axis, as labels are: equality of 64-bit integers costs several instructions a lane
+   where 32 bits hold all places. A number that is none of them becomes -1. WEFT_KNONE: this is no such comparison. */
+static weft_kval equals_place(weft_index_context *c, const weft_node *node, weft_kval a, weft_kval b) {
+    weft_kernel *k = c->kernel;
+    const char *direction = weft_node_string(node, WEFT_ATTR_direction, "eq");
+    if (strcmp(direction, "eq") != 0 || k->capability->index_dtype != WEFT_I32) return WEFT_KNONE;
+    for (int side = 0; side < 2; side++) {
+        const weft_node *iota = node->operands[side]->node;
+        weft_kval places = side ? b : a, number = side ? a : b;
+        int64_t low, high;
+        if (!iota || iota->op != WEFT_OP_iota || weft_operand_type(node, side)->dtype != WEFT_I64 ||
+            weft_ktype_of(k, number).lanes != 1 || weft_ktype_of(k, places).lanes == 1)
+            continue;
+        weft_dim_bounds(c->graph->dims, iota->results[0].type.dims[weft_node_int(iota, WEFT_ATTR_axis, 0)], &low,
+                        &high);
+        if (high > INT32_MAX) continue;
+        weft_kval narrow = weft_k_convert(k, number, WEFT_I32);
+        weft_kval fits = weft_k_eq(k, weft_k_convert(k, narrow, WEFT_I64), number);
+        narrow = weft_k_select(k, fits, narrow, weft_k_integer(k, WEFT_I32, -1));
+        return weft_k_eq(k, weft_k_convert(k, places, WEFT_I32), narrow);
+    }
+    return WEFT_KNONE;
+}
+
 static weft_kval compare_parts(weft_index_context *c, const weft_node *node, weft_parts a, weft_parts b) {
     weft_dtype dtype = weft_operand_type(node, 0)->dtype;
     const char *direction = weft_node_string(node, WEFT_ATTR_direction, "eq");
-    weft_kval real = weft_index_compare(c, direction, dtype, a.part[0], b.part[0]);
+    weft_kval real = equals_place(c, node, a.part[0], b.part[0]);
+    if (real != WEFT_KNONE) return real;
+    real = weft_index_compare(c, direction, dtype, a.part[0], b.part[0]);
     if (a.part[1] == WEFT_KNONE) return real;
     weft_kval imaginary = weft_index_compare(c, direction, dtype, a.part[1], b.part[1]);
     return weft_k_binary(c->kernel, !strcmp(direction, "ne") ? WEFT_K_or : WEFT_K_and, real, imaginary);

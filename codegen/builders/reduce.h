@@ -49,10 +49,11 @@ typedef struct weft_reduction {
     int level[WEFT_REDUCTIONS_MAX]; /* from 0; -1: a pick */
     weft_reduce_pick pick[WEFT_REDUCTIONS_MAX];
     const char *kind[WEFT_REDUCTIONS_MAX];
-    weft_reduce_form *forms; /* of results */
-    bool any_full;
-    bool rows;     /* lanes along a reduced group */
-    int lane_axis; /* where the lane index stands */
+    weft_reduce_form *forms;   /* of results */
+    bool any_full, full_waits; /* results of X's shape; one of them needs a reduction */
+    bool full_early;           /* they are written in the pass over the row: reduce_split.c */
+    bool rows;                 /* lanes along a reduced group */
+    int lane_axis;             /* where the lane index stands */
     weft_dim lane_extent;
     weft_axis_set kept;  /* kept axes without the lane group */
     weft_axis_set outer; /* reduced axes without the lane group */

@@ -256,8 +256,12 @@ static int blocks_of_two(const weft_kernel *k) { return k->capability->registers
 
 void weft_reduce_prepare_gpu(weft_reduction *r) {
     int64_t known = weft_dim_divisor(r->request->graph->dims, r->lane_extent);
-    int widest = weft_reduction_widest_argument(r); /* results of the row are few: what is read sets the vectors */
-    if (r->rows && !r->any_full && widest > 0) {
+    int widest = weft_reduction_widest_argument(r); /* what lies in memory sets the vectors */
+    for (int i = 0; i < r->request->fusion->result_count && widest > 0; i++) {
+        int bytes = weft_dtype_bits(r->request->fusion->results[i].type.dtype) / 8;
+        if (r->forms[i] == WEFT_REDUCE_FULL && bytes > widest) widest = bytes;
+    }
+    if (r->rows && widest > 0) {
         int lanes = r->request->capability->vector_bytes / widest;
         r->lanes = lanes > 8 ? 8 : lanes > r->lanes ? lanes : r->lanes;
     }

@@ -1,5 +1,6 @@
 /* Few results and long reductions: a first launch reduces pieces into temporaries, a second combines them in piece
-   order and computes the results. Only for one level and no results of X's shape. Temporary t holds the partial results
+   order and computes the results. Only for one level; results of X's shape are written by the first launch, where no
+   reduction is behind them. Temporary t holds the partial results
    of reduce t: [pieces][results], carriers. */
 #include "codegen/builders/reduce.h"
 
@@ -35,7 +36,7 @@ static bool split_columns(const weft_reduction *r, int *out_pieces) {
 
 bool weft_reduce_should_split(const weft_reduction *r, int *out_pieces) {
     weft_dim_table *table = r->request->graph->dims;
-    if (r->levels != 1 || r->any_full) return false;
+    if (r->levels != 1 || r->full_waits) return false;
     if (!r->rows && !weft_capability_is_cpu(r->request->capability)) return split_columns(r, out_pieces);
     int64_t low, results, length, length_max, wanted = parallelism(r->request);
     weft_dim count = r->kept.extent;
@@ -142,6 +143,7 @@ static weft_status build_partials(const weft_build_request *request, int pieces,
     weft_reduction *r = weft_arena_allocate(request->arena, sizeof *r);
     if (!r) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: reduction", request->name);
     WEFT_TRY(weft_reduction_init(request, "_partial", r), "partial results");
+    r->full_early = r->any_full;
     weft_kval temps[WEFT_REDUCTIONS_MAX];
     for (int i = 0; i < r->count; i++) {
         weft_dtype carrier = weft_index_carrier(r->nodes[i]->results[0].type.dtype);
@@ -190,7 +192,8 @@ static void combine_at(weft_reduction *r, const weft_kval *temps, int pieces, we
         weft_index_bind(&r->c, value, weft_index_round(&r->c, value->type.dtype, weft_k_get(k, sum)));
     }
     for (int i = 0; i < r->request->fusion->result_count; i++)
-        weft_index_emit_flat(&r->c, i, weft_lane_range(position, lanes), lanes, mask);
+        if (r->forms[i] != WEFT_REDUCE_FULL)
+            weft_index_emit_flat(&r->c, i, weft_lane_range(position, lanes), lanes, mask);
     weft_index_release(&r->c, mark);
 }
 
@@ -215,7 +218,8 @@ static weft_status combine_by_block(weft_reduction *r, weft_dim result_count, co
     weft_k_if(k, weft_k_eq(k, weft_k_thread(k), weft_k_index(k, 0)));
     size_t mark = weft_index_mark(&r->c);
     for (int i = 0; i < r->request->fusion->result_count; i++)
-        weft_index_emit_flat(&r->c, i, weft_lane_range(position, 1), 1, WEFT_KNONE);
+        if (r->forms[i] != WEFT_REDUCE_FULL)
+            weft_index_emit_flat(&r->c, i, weft_lane_range(position, 1), 1, WEFT_KNONE);
     weft_index_release(&r->c, mark);
     weft_k_end(k);
     WEFT_TRY(weft_index_finish(&r->c), "combination");

@@ -78,6 +78,32 @@ START_TEST(split) {
 }
 END_TEST
 
+/* A result of the operand's shape that no reduction is behind leaves with the pieces. */
+static void split_with_full(int64_t rows, int64_t columns, int64_t axis) {
+    harness h;
+    harness_open(&h, "reduce");
+    h.note = "split beside a full result";
+    h.class = WEFT_TOLERANCE_SUM;
+    h.terms = (double)(axis ? columns : rows);
+    h.scale = 64;
+    weft_graph *g = h.graph;
+    weft_value *x = weft_graph_input(g, "x", WEFT_F32, 2, (weft_dim[]){rows, columns});
+    weft_graph_place(g, weft_graph_place_end(g, g->body->block));
+    weft_value *twice = weft_emit_binary(g, WEFT_OP_add, x, x);
+    weft_graph_output(g, "narrow", weft_emit_convert(g, twice, WEFT_BF16));
+    weft_graph_output(g, "sum", weft_emit_reduce(g, twice, "sum", 1, &axis));
+    weft_graph_output(g, "squares", weft_emit_reduce(g, weft_emit_binary(g, WEFT_OP_mul, x, x), "sum", 1, &axis));
+    harness_check(&h);
+    harness_close(&h);
+}
+
+START_TEST(split_full) {
+    split_with_full(3001, 20, 0);
+    split_with_full(2, 50001, 1);
+    split_with_full(130, 768, 0);
+}
+END_TEST
+
 static void derived(weft_op op, weft_dtype dtype, int64_t rows, int64_t columns, int operands, int64_t axis,
                     bool symbolic, bool prologue) {
     harness h;
@@ -256,6 +282,7 @@ Suite *reduce_suite(void) {
     tcase_add_test(tests, samples);
     tcase_add_test(tests, shapes);
     tcase_add_test(tests, split);
+    tcase_add_test(tests, split_full);
     tcase_add_test(tests, norms);
     tcase_add_test(tests, batch_statistics);
     tcase_add_test(tests, picks);
