@@ -435,14 +435,21 @@ weft_status cli_fuzz_graph(weft_context *context, unsigned long long seed, int o
     return weft_graph_verify(g.graph);
 }
 
+/* An extent with B = value. */
+static int64_t extent_with(const weft_graph *graph, weft_dim dim, int64_t value) {
+    int64_t symbols[8], found = value;
+    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) symbols[i] = value;
+    bool fits = weft_dim_symbol_count(graph->dims) <= (int)(sizeof symbols / sizeof *symbols);
+    return fits && weft_dim_evaluate(graph->dims, dim, symbols, &found) ? found : value;
+}
+
 weft_status cli_fuzz_inputs(weft_context *context, weft_graph *graph, unsigned long long seed, int64_t extent,
                             weft_tensor **out_inputs) {
     cli_random random = {seed ^ (unsigned long long)extent << 32};
     for (int i = 0; i < weft_graph_input_count(graph); i++) {
         const weft_value *value = weft_graph_input_value(graph, i);
         int64_t shape[WEFT_MAX_RANK];
-        for (int d = 0; d < value->type.rank; d++)
-            shape[d] = weft_dim_is_number(value->type.dims[d]) ? value->type.dims[d] : extent;
+        for (int d = 0; d < value->type.rank; d++) shape[d] = extent_with(graph, value->type.dims[d], extent);
         WEFT_TRY(weft_tensor_create(context, value->type.dtype, value->type.rank, shape, &out_inputs[i]), "input %d",
                  i);
         void *data = weft_tensor_data(out_inputs[i]);

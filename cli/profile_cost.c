@@ -96,7 +96,8 @@ static cli_profile_part part_of(const counter *c, const weft_node *node) {
         for (const weft_node *n = node->regions[0]->block->first; n; n = n->next) {
             double own = of_node(c, n);
             all += own;
-            if (n->location.origin) derivative += own;
+            /* a derivative asks attention for more results: that node does the forward work for both */
+            if (n->location.origin && n->op != WEFT_OP_attention) derivative += own;
         }
     }
     return derivative * 2 >= all ? CLI_PROFILE_BACKWARD : CLI_PROFILE_FORWARD;

@@ -93,8 +93,9 @@ static void memory(const cli_profile_data *p, weft_text *t) {
         }
         if (found < 0) break;
         below = p->frame->sizes[found];
-        weft_text_append(t, "%s %s %.2f MB (steps %d to %d)", n ? "," : "; of these", data->buffers[found].name,
-                         (double)below * 1e-6, data->buffers[found].first_step, data->buffers[found].last_step);
+        const weft_buffer *buffer = &data->buffers[found];
+        weft_text_append(t, "%s %.2f MB of step %d, %s, until %d", n ? ";" : "; of these", (double)below * 1e-6,
+                         buffer->first_step, p->steps[buffer->first_step].what, buffer->last_step);
     }
     weft_text_append(t, ".\n");
 }
