@@ -24,6 +24,8 @@ void weft_gpu_start(weft_gpu *gpu) {
 
 void weft_gpu_stop(weft_gpu *gpu) {
     weft_gpu_trim(&gpu->base);
+    for (int i = 0; i < 2; i++)
+        if (gpu->marks[i]) (void)gpu->calls->drop_mark(&gpu->base, gpu->marks[i]);
     if (gpu->landing) (void)gpu->calls->unpin(&gpu->base, gpu->landing);
     gpu->landing = NULL;
 }
@@ -160,4 +162,28 @@ weft_status weft_gpu_download(weft_device *base, void *to, const void *from, siz
     if (!status) memcpy(to, gpu->landing, bytes);
     (void)pthread_mutex_unlock(&gpu->landing_lock);
     return status;
+}
+
+/* -- times */
+
+weft_status weft_gpu_mark(weft_device *base, int which) {
+    weft_gpu *gpu = (weft_gpu *)base;
+    void **mark = &gpu->marks[which != 0];
+    WEFT_TRY(weft_gpu_enter(base), "timing");
+    if (!*mark) WEFT_TRY(gpu->calls->status(base, gpu->calls->make_mark(base, mark), "making a mark"), "timing");
+    return gpu->calls->status(base, gpu->calls->set_mark(base, *mark), "setting a mark");
+}
+
+weft_status weft_gpu_elapsed(weft_device *base, double *out_ns) {
+    const weft_gpu *gpu = (weft_gpu *)base;
+    float ms = 0;
+    *out_ns = 0;
+    if (!gpu->marks[0] || !gpu->marks[1]) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "nothing was marked");
+    WEFT_TRY(weft_gpu_enter(base), "timing");
+    WEFT_TRY(gpu->calls->status(base, gpu->calls->wait_mark(base, gpu->marks[1]), "waiting for a mark"), "timing");
+    WEFT_TRY(gpu->calls->status(base, gpu->calls->between(base, gpu->marks[0], gpu->marks[1], &ms),
+                                "the time between marks"),
+             "timing");
+    *out_ns = (double)ms * 1e6;
+    return NULL;
 }

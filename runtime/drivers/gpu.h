@@ -1,5 +1,5 @@
 /* What drivers of graphics cards share, told of the card by a few calls: device memory with a cache of freed blocks,
-   since a card's own free waits for all of its work; copies; small downloads through pinned memory.
+   since a card's own free waits for all of its work; copies; small downloads through pinned memory; times.
 
    All work of a device is ordered on one stream, so a block that was freed after its last launch may be given to the
    next one. When the card is full the cache is emptied and the request repeated. A driver's own device starts with a
@@ -24,6 +24,11 @@ typedef struct weft_gpu_calls {
     int (*fetch)(weft_device *device, void *to, const void *from, size_t bytes);
     int (*move)(weft_device *device, void *to, const void *from, size_t bytes);
     int (*wait)(weft_device *device); /* for the stream */
+    int (*make_mark)(weft_device *device, void **out_mark);
+    int (*drop_mark)(weft_device *device, void *mark);
+    int (*set_mark)(weft_device *device, void *mark); /* on the stream */
+    int (*wait_mark)(weft_device *device, void *mark);
+    int (*between)(weft_device *device, void *from, void *to, float *out_ms);
     weft_status (*status)(const weft_device *device, int result, const char *what);
 } weft_gpu_calls;
 
@@ -41,7 +46,8 @@ typedef struct weft_gpu {
     size_t cached_count, cached_capacity, live_bytes;
     bool poison; /* WEFT_POISON: new memory is filled */
     pthread_mutex_t landing_lock;
-    void *landing; /* pinned; NULL: there was none */
+    void *landing;  /* pinned; NULL: there was none */
+    void *marks[2]; /* made when they are first set */
 } weft_gpu;
 
 void weft_gpu_init(weft_gpu *gpu, weft_context *context, const weft_driver *driver, int ordinal,
@@ -61,5 +67,7 @@ weft_status weft_gpu_upload(weft_device *device, void *to, const void *from, siz
 weft_status weft_gpu_download(weft_device *device, void *to, const void *from, size_t bytes) WEFT_MUST_USE;
 weft_status weft_gpu_copy(weft_device *device, void *to, const void *from, size_t bytes) WEFT_MUST_USE;
 weft_status weft_gpu_synchronise(weft_device *device) WEFT_MUST_USE;
+weft_status weft_gpu_mark(weft_device *device, int which) WEFT_MUST_USE;
+weft_status weft_gpu_elapsed(weft_device *device, double *out_ns) WEFT_MUST_USE;
 
 #endif

@@ -51,8 +51,6 @@ static void cuda_close(weft_device *base) {
     cuda_device *device = (cuda_device *)base;
     if (device->context) {
         weft_gpu_stop(&device->gpu);
-        for (int i = 0; i < 2; i++)
-            if (device->marks[i]) (void)device->api.cuEventDestroy(device->marks[i]);
         if (device->own_stream) (void)device->api.cuStreamDestroy(device->own_stream);
         (void)device->api.cuDevicePrimaryCtxRelease(device->device);
     }
@@ -124,6 +122,6 @@ const weft_driver weft_driver_cuda = {.name = "cuda",
                                       .record = weft_cuda_record,
                                       .replay = weft_cuda_replay,
                                       .forget = weft_cuda_forget,
-                                      .mark = weft_cuda_mark,
-                                      .elapsed = weft_cuda_elapsed,
+                                      .mark = weft_gpu_mark,
+                                      .elapsed = weft_gpu_elapsed,
                                       .trim = weft_gpu_trim};

@@ -4,6 +4,7 @@
 #define WEFT_RUNTIME_DRIVERS_CUDA_CUDA_H
 
 #include <pthread.h>
+#include <stddef.h>
 
 #include "runtime/driver.h"
 #include "runtime/drivers/cuda/api.h"
@@ -35,13 +36,13 @@ typedef struct cuda_device {
     cu_device device;
     cu_context context;
     cu_stream stream, own_stream;
-    cu_event marks[2];
     int major, minor;
     int processor_threads, processor_shared, processor_registers; /* of a multiprocessor; 0: not known */
     char name[128], arch[16];
     pthread_mutex_t lock; /* of the maps */
     cuda_map_entry maps[CUDA_MAP_CACHE];
 } cuda_device;
+_Static_assert(offsetof(cuda_device, gpu) == 0, "a weft_gpu is the start of its device");
 
 /* Work goes to this stream (of the device's primary context) until it is changed again; NULL = the device's own. For
    programs that share the card with another library. The caller keeps the stream alive. */
@@ -60,8 +61,6 @@ weft_status weft_cuda_record(weft_device *device, weft_module *module, int count
                              weft_recording **out_recording) WEFT_MUST_USE;
 weft_status weft_cuda_replay(weft_device *device, weft_recording *recording) WEFT_MUST_USE;
 void weft_cuda_forget(weft_device *device, weft_recording *recording);
-weft_status weft_cuda_mark(weft_device *device, int which) WEFT_MUST_USE;
-weft_status weft_cuda_elapsed(weft_device *device, double *out_ns) WEFT_MUST_USE;
 /* Registers and local memory per thread as the device loaded the kernel. */
 weft_status weft_cuda_kernel_info(weft_device *device, weft_module *module, int kernel, int *out_registers,
                                   int *out_local_bytes) WEFT_MUST_USE;

@@ -1,7 +1,7 @@
 /* Recordings: the launches and copies of one call as a CUDA graph, made node by node, so that other threads may use the
    stream meanwhile. A node follows those that its command has to follow; what is free runs side by side. A recording
-   keeps the addresses and extents of its commands; whoever made it drops it when one changes. Also the marks that time
-   what the device does. Source: CUDA driver API manual, graph management. */
+   keeps the addresses and extents of its commands; whoever made it drops it when one changes. Source: CUDA driver API
+   manual, graph management. */
 #include "runtime/drivers/cuda/cuda.h"
 
 #include <string.h>
@@ -112,28 +112,4 @@ void weft_cuda_forget(weft_device *base, weft_recording *recording) {
     weft_status_release(weft_gpu_enter(base));
     (void)device->api.cuGraphExecDestroy(recording->exec);
     weft_free(base->context->allocator, recording, sizeof *recording);
-}
-
-weft_status weft_cuda_mark(weft_device *base, int which) {
-    cuda_device *device = (cuda_device *)base;
-    cu_event *event = &device->marks[which != 0];
-    WEFT_TRY(weft_gpu_enter(base), "timing");
-    if (!*event)
-        WEFT_TRY(weft_cuda_status(&device->api, device->api.cuEventCreate(event, 0), "cuEventCreate"), "timing");
-    return weft_cuda_status(&device->api, device->api.cuEventRecord(*event, device->stream), "cuEventRecord");
-}
-
-weft_status weft_cuda_elapsed(weft_device *base, double *out_ns) {
-    cuda_device *device = (cuda_device *)base;
-    float ms = 0;
-    *out_ns = 0;
-    if (!device->marks[0] || !device->marks[1]) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "nothing was marked");
-    WEFT_TRY(weft_gpu_enter(base), "timing");
-    WEFT_TRY(weft_cuda_status(&device->api, device->api.cuEventSynchronize(device->marks[1]), "cuEventSynchronize"),
-             "timing");
-    WEFT_TRY(weft_cuda_status(&device->api, device->api.cuEventElapsedTime(&ms, device->marks[0], device->marks[1]),
-                              "cuEventElapsedTime"),
-             "timing");
-    *out_ns = (double)ms * 1e6;
-    return NULL;
 }

@@ -29,6 +29,18 @@ static int move(weft_device *base, void *to, const void *from, size_t bytes) {
     return of(base)->api.cuMemcpyDtoDAsync(at(to), at(from), bytes, of(base)->stream);
 }
 static int wait(weft_device *base) { return of(base)->api.cuStreamSynchronize(of(base)->stream); }
+static int make_mark(weft_device *base, void **out_mark) {
+    cu_event event = NULL;
+    cu_result result = of(base)->api.cuEventCreate(&event, 0);
+    *out_mark = event;
+    return result;
+}
+static int drop_mark(weft_device *base, void *mark) { return of(base)->api.cuEventDestroy(mark); }
+static int set_mark(weft_device *base, void *mark) { return of(base)->api.cuEventRecord(mark, of(base)->stream); }
+static int wait_mark(weft_device *base, void *mark) { return of(base)->api.cuEventSynchronize(mark); }
+static int between(weft_device *base, void *from, void *to, float *out_ms) {
+    return of(base)->api.cuEventElapsedTime(out_ms, from, to);
+}
 static weft_status status(const weft_device *base, int result, const char *what) {
     return weft_cuda_status(&((const cuda_device *)base)->api, result, what);
 }
@@ -44,4 +56,9 @@ const weft_gpu_calls weft_cuda_calls = {.full = CU_ERROR_OUT_OF_MEMORY,
                                         .fetch = fetch,
                                         .move = move,
                                         .wait = wait,
+                                        .make_mark = make_mark,
+                                        .drop_mark = drop_mark,
+                                        .set_mark = set_mark,
+                                        .wait_mark = wait_mark,
+                                        .between = between,
                                         .status = status};

@@ -1,6 +1,6 @@
 /* Recordings: the launches and copies of one call, captured on a stream of their own (so that other threads may use the
    device's meanwhile) and kept as a graph. A recording keeps the addresses and extents of its commands; whoever made it
-   drops it when one changes. Also the marks that time what the device does. */
+   drops it when one changes. */
 #include "base/arena.h"
 #include "runtime/drivers/hip/hip.h"
 
@@ -75,30 +75,4 @@ void weft_hip_forget(weft_device *base, weft_recording *recording) {
     weft_status_release(weft_gpu_enter(base));
     (void)device->api.hipGraphExecDestroy(recording->exec);
     weft_free(base->context->allocator, recording, sizeof *recording);
-}
-
-weft_status weft_hip_mark(weft_device *base, int which) {
-    hip_device *device = (hip_device *)base;
-    hip_event *event = &device->marks[which != 0];
-    WEFT_TRY(weft_gpu_enter(base), "timing");
-    if (!*event)
-        WEFT_TRY(
-            weft_hip_status(&device->api, device->api.hipEventCreateWithFlags(event, 0), "hipEventCreateWithFlags"),
-            "timing");
-    return weft_hip_status(&device->api, device->api.hipEventRecord(*event, device->stream), "hipEventRecord");
-}
-
-weft_status weft_hip_elapsed(weft_device *base, double *out_ns) {
-    hip_device *device = (hip_device *)base;
-    float ms = 0;
-    *out_ns = 0;
-    if (!device->marks[0] || !device->marks[1]) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "nothing was marked");
-    WEFT_TRY(weft_gpu_enter(base), "timing");
-    WEFT_TRY(weft_hip_status(&device->api, device->api.hipEventSynchronize(device->marks[1]), "hipEventSynchronize"),
-             "timing");
-    WEFT_TRY(weft_hip_status(&device->api, device->api.hipEventElapsedTime(&ms, device->marks[0], device->marks[1]),
-                             "hipEventElapsedTime"),
-             "timing");
-    *out_ns = (double)ms * 1e6;
-    return NULL;
 }

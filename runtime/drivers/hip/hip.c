@@ -52,8 +52,6 @@ static void hip_close(weft_device *base) {
     hip_device *device = (hip_device *)base;
     if (device->stream) {
         weft_gpu_stop(&device->gpu);
-        for (int i = 0; i < 2; i++)
-            if (device->marks[i]) (void)device->api.hipEventDestroy(device->marks[i]);
         (void)device->api.hipStreamDestroy(device->stream);
     }
     weft_gpu_deinit(&device->gpu);
@@ -107,5 +105,5 @@ const weft_driver weft_driver_hip = {.name = "amdgcn",
                                      .record = weft_hip_record,
                                      .replay = weft_hip_replay,
                                      .forget = weft_hip_forget,
-                                     .mark = weft_hip_mark,
-                                     .elapsed = weft_hip_elapsed};
+                                     .mark = weft_gpu_mark,
+                                     .elapsed = weft_gpu_elapsed};

@@ -6,6 +6,8 @@
 #ifndef WEFT_RUNTIME_DRIVERS_HIP_HIP_H
 #define WEFT_RUNTIME_DRIVERS_HIP_HIP_H
 
+#include <stddef.h>
+
 #include "runtime/driver.h"
 #include "runtime/drivers/drivers.h"
 #include "runtime/drivers/gpu.h"
@@ -17,9 +19,9 @@ typedef struct hip_device {
     weft_gpu gpu;
     hip_api api;
     hip_stream stream;
-    hip_event marks[2];
     char name[128], arch[32]; /* arch without the features behind its colon */
 } hip_device;
+_Static_assert(offsetof(hip_device, gpu) == 0, "a weft_gpu is the start of its device");
 
 extern const weft_gpu_calls weft_hip_calls;
 
@@ -35,7 +37,5 @@ weft_status weft_hip_record(weft_device *device, weft_module *module, int count,
                             weft_recording **out_recording) WEFT_MUST_USE;
 weft_status weft_hip_replay(weft_device *device, weft_recording *recording) WEFT_MUST_USE;
 void weft_hip_forget(weft_device *device, weft_recording *recording);
-weft_status weft_hip_mark(weft_device *device, int which) WEFT_MUST_USE;
-weft_status weft_hip_elapsed(weft_device *device, double *out_ns) WEFT_MUST_USE;
 
 #endif

@@ -28,6 +28,18 @@ static int move(weft_device *base, void *to, const void *from, size_t bytes) {
     return of(base)->api.hipMemcpyDtoDAsync(to, writable(from), bytes, of(base)->stream);
 }
 static int wait(weft_device *base) { return of(base)->api.hipStreamSynchronize(of(base)->stream); }
+static int make_mark(weft_device *base, void **out_mark) {
+    hip_event event = NULL;
+    hip_result result = of(base)->api.hipEventCreateWithFlags(&event, 0);
+    *out_mark = event;
+    return result;
+}
+static int drop_mark(weft_device *base, void *mark) { return of(base)->api.hipEventDestroy(mark); }
+static int set_mark(weft_device *base, void *mark) { return of(base)->api.hipEventRecord(mark, of(base)->stream); }
+static int wait_mark(weft_device *base, void *mark) { return of(base)->api.hipEventSynchronize(mark); }
+static int between(weft_device *base, void *from, void *to, float *out_ms) {
+    return of(base)->api.hipEventElapsedTime(out_ms, from, to);
+}
 static weft_status status(const weft_device *base, int result, const char *what) {
     return weft_hip_status(&((const hip_device *)base)->api, result, what);
 }
@@ -43,4 +55,9 @@ const weft_gpu_calls weft_hip_calls = {.full = HIP_ERROR_OUT_OF_MEMORY,
                                        .fetch = fetch,
                                        .move = move,
                                        .wait = wait,
+                                       .make_mark = make_mark,
+                                       .drop_mark = drop_mark,
+                                       .set_mark = set_mark,
+                                       .wait_mark = wait_mark,
+                                       .between = between,
                                        .status = status};
