@@ -78,7 +78,8 @@ static bool print_own(weft_llvm_printer *printer, int32_t at) {
            weft_amdgcn_print_matrix(printer, at);
 }
 
-/* Nothing hidden is asked for: no dispatch or queue pointer, no implicit arguments, one dimension of the grid. */
+/* Code object version 4: the oldest that LLVM 19 still makes, so the one that most runtimes load.
+   Nothing hidden is asked for: no dispatch or queue pointer, no implicit arguments, one dimension of the grid. */
 static void print_module(const weft_capability *capability, weft_text *text) {
     static const char *const absent[] = {"dispatch-ptr",   "queue-ptr",        "dispatch-id",   "implicitarg-ptr",
                                          "workgroup-id-y", "workgroup-id-z",   "workitem-id-y", "workitem-id-z",
@@ -87,7 +88,7 @@ static void print_module(const weft_capability *capability, weft_text *text) {
     (void)capability;
     weft_text_append(text, "attributes #0 = { nounwind convergent \"uniform-work-group-size\"=\"true\"");
     for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) weft_text_append(text, " \"amdgpu-no-%s\"", absent[i]);
-    weft_text_append(text, " }\n!llvm.module.flags = !{!0}\n!0 = !{i32 1, !\"amdhsa_code_object_version\", i32 500}\n");
+    weft_text_append(text, " }\n!llvm.module.flags = !{!0}\n!0 = !{i32 1, !\"amdhsa_code_object_version\", i32 400}\n");
 }
 
 const weft_llvm_dialect weft_amdgcn_dialect = {.machine = "AMD GPUs",

@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "tests/hip/testing.h"
 
-enum { CALLS = 7, TURNS_MAX = 12, OUT_OF_MEMORY = 2, NO_DEVICE = 100, LAUNCH_FAILURE = 719 };
+enum { CALLS = 7, TURNS_MAX = 12, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_DEVICE = 101, LAUNCH_FAILURE = 719 };
 
 static const char arch[] = "gfx90a";
 
@@ -82,6 +82,8 @@ START_TEST(no_device) {
     assert_fine(weft_context_create(NULL, &context));
     hip_fail("hipInit", 1, NO_DEVICE);
     assert_fails(weft_device_open(context, "amdgcn", &device), WEFT_UNAVAILABLE, "hipErrorNoDevice");
+    hip_fail("hipInit", 1, INVALID_DEVICE); /* as version 5.2 says it */
+    assert_fails(weft_device_open(context, "amdgcn", &device), WEFT_UNAVAILABLE, "hipErrorInvalidDevice");
     ck_assert_ptr_null(device);
     weft_context_release(context);
 }

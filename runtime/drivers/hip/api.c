@@ -26,8 +26,8 @@ weft_status weft_hip_api_load(weft_allocator allocator, hip_api *out_api) {
 weft_status weft_hip_status(const hip_api *api, hip_result result, const char *what) {
     if (result == HIP_SUCCESS) return NULL;
     const char *name = api->hipGetErrorName(result), *text = api->hipGetErrorString(result);
-    weft_code code = result == HIP_ERROR_OUT_OF_MEMORY ? WEFT_OUT_OF_MEMORY
-                     : result == HIP_ERROR_NO_DEVICE   ? WEFT_UNAVAILABLE
-                                                       : WEFT_INTERNAL;
+    weft_code code = result == HIP_ERROR_OUT_OF_MEMORY                                     ? WEFT_OUT_OF_MEMORY
+                     : result == HIP_ERROR_NO_DEVICE || result == HIP_ERROR_INVALID_DEVICE ? WEFT_UNAVAILABLE
+                                                                                           : WEFT_INTERNAL;
     return WEFT_STATUS(code, "%s: %s (%d, %s)", what, name ? name : "unknown HIP error", result, text ? text : "");
 }

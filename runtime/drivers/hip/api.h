@@ -22,6 +22,7 @@ enum {
     HIP_SUCCESS = 0,
     HIP_ERROR_OUT_OF_MEMORY = 2,
     HIP_ERROR_NO_DEVICE = 100,
+    HIP_ERROR_INVALID_DEVICE = 101, /* what hipInit of 5.2 says where there is none */
     HIP_STREAM_NON_BLOCKING = 1,
     HIP_CAPTURE_THREAD_LOCAL = 1
 };
