@@ -54,6 +54,7 @@ weft_status launch_kernel(loaded *l, const char *name, int blocks, int threads, 
 int main(void) {
     Suite *suite = suite_create("amdgcn");
     add_opcode_tests(suite);
+    add_matrix_tests(suite);
     add_program_tests(suite);
     add_fault_tests(suite);
     SRunner *runner = srunner_create(suite);

@@ -28,6 +28,7 @@ weft_status launch_kernel(loaded *l, const char *name, int blocks, int threads, 
                           void *c) WEFT_MUST_USE;
 
 void add_opcode_tests(Suite *suite);
+void add_matrix_tests(Suite *suite);
 void add_program_tests(Suite *suite);
 void add_fault_tests(Suite *suite);
 
