@@ -133,24 +133,28 @@ static bool run_seed(const place *p, weft_context *context, unsigned long long s
     return fine;
 }
 
-static int run_gradients(cli_arguments *arguments) {
+static int run_transforms(cli_arguments *arguments) {
+    bool batches = cli_flag(arguments, "batches");
     long long count = cli_number(arguments, "count", 1000), first = cli_number(arguments, "seed", 1), outcomes[3] = {0};
     cli_progress progress;
     cli_progress_start(&progress, "fuzz");
     for (long long i = 0; i < count; i++) {
         unsigned long long seed = (unsigned long long)(first + i);
         int ops = OPS_MIN + (int)(seed % OPS_SPREAD);
-        outcomes[cli_fuzz_gradients(arguments->context, seed, ops, cli_text(arguments, "device", NULL))]++;
+        cli_fuzz_outcome outcome =
+            batches ? cli_fuzz_batches(arguments->context, seed, ops)
+                    : cli_fuzz_gradients(arguments->context, seed, ops, cli_text(arguments, "device", NULL));
+        outcomes[outcome]++;
         cli_progress_at(&progress, i + 1, count, outcomes[CLI_FUZZ_FAILED] ? "with failures" : "");
     }
     cli_progress_end(&progress);
-    printf("%lld passed, %lld failed, %lld without derivatives or finite numbers\n", outcomes[CLI_FUZZ_PASSED],
-           outcomes[CLI_FUZZ_FAILED], outcomes[CLI_FUZZ_SKIPPED]);
+    printf("%lld passed, %lld failed, %lld not applicable\n", outcomes[CLI_FUZZ_PASSED], outcomes[CLI_FUZZ_FAILED],
+           outcomes[CLI_FUZZ_SKIPPED]);
     return outcomes[CLI_FUZZ_FAILED] ? 1 : 0;
 }
 
 int cli_run_fuzz(cli_arguments *arguments) {
-    if (cli_flag(arguments, "gradients")) return run_gradients(arguments);
+    if (cli_flag(arguments, "gradients") || cli_flag(arguments, "batches")) return run_transforms(arguments);
     long long count = cli_number(arguments, "count", 1000), seed = cli_number(arguments, "seed", 1), failed = 0,
               counts[WEFT_OP_COUNT] = {0};
     place p = {.device = cli_text(arguments, "device", NULL), .contract = {WEFT_TOLERANCE_GRAPH, "cpu", 1, 1}};

@@ -21,5 +21,10 @@ typedef enum cli_fuzz_outcome { CLI_FUZZ_PASSED, CLI_FUZZ_FAILED, CLI_FUZZ_SKIPP
 /* The derivatives of the graph of a seed: forward against reverse mode, compiled against interpreted. Prints failures.
  */
 cli_fuzz_outcome cli_fuzz_gradients(weft_context *context, unsigned long long seed, int ops, const char *device);
+/* vmap of the graph of a seed against one element at a time. Prints failures. */
+cli_fuzz_outcome cli_fuzz_batches(weft_context *context, unsigned long long seed, int ops);
+void cli_fuzz_print_status(unsigned long long seed, weft_status status);
+/* CLI_VALUES_MAX tensors, those that are there. */
+void cli_fuzz_release(weft_tensor **tensors);
 
 #endif

@@ -139,11 +139,15 @@ static bool has_no_derivative(weft_status status) {
     return found;
 }
 
-static void print_status(unsigned long long seed, weft_status status) {
+void cli_fuzz_print_status(unsigned long long seed, weft_status status) {
     size_t length = weft_status_format(status, NULL, 0);
     char *text = malloc(length + 1);
     if (text) weft_status_format(status, text, length + 1), printf("seed %llu: %s\n", seed, text);
     free(text);
+}
+
+void cli_fuzz_release(weft_tensor **tensors) {
+    for (int i = 0; i < CLI_VALUES_MAX; i++) weft_tensor_release(tensors[i]), tensors[i] = NULL;
 }
 
 cli_fuzz_outcome cli_fuzz_gradients(weft_context *context, unsigned long long seed, int ops, const char *device) {
@@ -169,7 +173,7 @@ cli_fuzz_outcome cli_fuzz_gradients(weft_context *context, unsigned long long se
             status = run(&t, context, seed, device, &outcome);
         }
     }
-    if (status) print_status(seed, status);
+    if (status) cli_fuzz_print_status(seed, status);
     weft_text_deinit(&t.text);
     weft_graph_release(t.g);
     if (status) outcome = CLI_FUZZ_FAILED;
