@@ -36,6 +36,7 @@ weft_status weft_metal_flush(metal_device *device) {
     const metal_api *api = &device->api;
     metal_id commands = device->commands;
     device->command_count = 0;
+    if (device->lost) return lost(device);
     if (!commands) return NULL;
     end_encoder(device);
     device->commands = NULL;
@@ -67,54 +68,33 @@ weft_status weft_metal_encoder(metal_device *device, bool copying, metal_id *out
     return NULL;
 }
 
-static weft_status find(const metal_device *device, const void *memory, size_t bytes, const metal_block **out_block,
-                        size_t *out_offset) {
-    *out_block = weft_metal_block_find(device, memory, bytes);
-    if (!*out_block)
-        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%zu bytes at %p are no memory of metal:%d", bytes, memory,
-                           device->base.ordinal);
-    *out_offset = (size_t)((uintptr_t)memory - (uintptr_t)(*out_block)->contents);
-    return NULL;
-}
-
 static weft_status transfer(metal_device *device, void *to, const void *from, const void *ours, size_t bytes) {
-    const metal_block *block = NULL;
-    size_t offset = 0;
-    if (device->lost) return lost(device);
-    WEFT_TRY(find(device, ours, bytes, &block, &offset), "transfer");
+    const weft_block *block = NULL;
+    uint64_t offset = 0;
+    WEFT_TRY(weft_blocks_locate(&device->gpu.blocks, &device->gpu.base, ours, bytes, &block, &offset), "transfer");
     WEFT_TRY(weft_metal_flush(device), "transfer");
     memcpy(to, from, bytes);
     return NULL;
 }
 
 weft_status weft_metal_upload(weft_device *base, void *to, const void *from, size_t bytes) {
-    metal_device *device = (metal_device *)base;
-    if (bytes == 0) return NULL;
-    void *pool = weft_metal_enter(device);
-    weft_status status = transfer(device, to, from, to, bytes);
-    weft_metal_leave(device, pool);
-    return status;
+    return transfer((metal_device *)base, to, from, to, bytes);
 }
 
 weft_status weft_metal_download(weft_device *base, void *to, const void *from, size_t bytes) {
-    metal_device *device = (metal_device *)base;
-    if (bytes == 0) return NULL;
-    void *pool = weft_metal_enter(device);
-    weft_status status = transfer(device, to, from, from, bytes);
-    weft_metal_leave(device, pool);
-    return status;
+    return transfer((metal_device *)base, to, from, from, bytes);
 }
 
 /* Metal copies whole words that do not overlap; the rest is the host's. */
-static weft_status copy(metal_device *device, void *to, const void *from, size_t bytes) {
-    const metal_block *source = NULL, *target = NULL;
-    size_t source_offset = 0, target_offset = 0;
+weft_status weft_metal_copy(weft_device *base, void *to, const void *from, size_t bytes) {
+    metal_device *device = (metal_device *)base;
+    const weft_block *source = NULL, *target = NULL;
+    uint64_t source_offset = 0, target_offset = 0;
     metal_id encoder;
-    WEFT_TRY(find(device, from, bytes, &source, &source_offset), "copy");
-    WEFT_TRY(find(device, to, bytes, &target, &target_offset), "copy");
+    WEFT_TRY(weft_blocks_locate(&device->gpu.blocks, base, from, bytes, &source, &source_offset), "copy");
+    WEFT_TRY(weft_blocks_locate(&device->gpu.blocks, base, to, bytes, &target, &target_offset), "copy");
     bool apart = source != target || source_offset + bytes <= target_offset || target_offset + bytes <= source_offset;
     if ((source_offset | target_offset | bytes) % 4 || !apart) {
-        if (device->lost) return lost(device);
         WEFT_TRY(weft_metal_flush(device), "copy");
         memmove(to, from, bytes);
         return NULL;
@@ -122,24 +102,7 @@ static weft_status copy(metal_device *device, void *to, const void *from, size_t
     WEFT_TRY(weft_metal_encoder(device, true, &encoder), "copy");
     METAL_SEND(&device->api, void,
                (metal_id, metal_sel, metal_id, unsigned long, metal_id, unsigned long, unsigned long), encoder, copy,
-               source->buffer, (unsigned long)source_offset, target->buffer, (unsigned long)target_offset,
-               (unsigned long)bytes);
+               (metal_id)(uintptr_t)source->buffer, (unsigned long)source_offset, (metal_id)(uintptr_t)target->buffer,
+               (unsigned long)target_offset, (unsigned long)bytes);
     return NULL;
-}
-
-weft_status weft_metal_copy(weft_device *base, void *to, const void *from, size_t bytes) {
-    metal_device *device = (metal_device *)base;
-    if (bytes == 0) return NULL;
-    void *pool = weft_metal_enter(device);
-    weft_status status = copy(device, to, from, bytes);
-    weft_metal_leave(device, pool);
-    return status;
-}
-
-weft_status weft_metal_synchronise(weft_device *base) {
-    metal_device *device = (metal_device *)base;
-    void *pool = weft_metal_enter(device);
-    weft_status status = device->lost ? lost(device) : weft_metal_flush(device);
-    weft_metal_leave(device, pool);
-    return status;
 }

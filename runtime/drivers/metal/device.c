@@ -16,7 +16,7 @@ static weft_status choose_device(metal_device *device) {
     const metal_api *api = &device->api;
     metal_id all = api->all_devices(); /* ours, as the name says */
     unsigned long count = all ? weft_metal_number(api, all, api->count) : 0;
-    int ordinal = device->base.ordinal;
+    int ordinal = device->gpu.base.ordinal;
     if (count > (unsigned long)ordinal)
         device->device = weft_metal_get(
             api,
@@ -34,7 +34,7 @@ static weft_status choose_device(metal_device *device) {
         return WEFT_STATUS(WEFT_UNSUPPORTED, "%s is no GPU of the family Apple7 (M1, A14) or a later one",
                            device->name);
     device->memory_bytes = (int64_t)weft_metal_number(api, device->device, api->working_set);
-    device->buffer_limit = (int64_t)weft_metal_number(api, device->device, api->buffer_limit);
+    device->gpu.blocks.limit = weft_metal_number(api, device->device, api->buffer_limit);
     device->queue = weft_metal_get(api, device->device, api->new_queue);
     if (!device->queue) return WEFT_STATUS(WEFT_UNAVAILABLE, "%s gives no command queue", device->name);
     return NULL;
@@ -45,15 +45,14 @@ static void metal_close(weft_device *base) {
     const metal_api *api = &device->api;
     weft_allocator allocator = base->context->allocator;
     if (device->device) {
-        void *pool = weft_metal_enter(device);
+        void *pool = weft_block_device_enter(base);
         weft_status_release(weft_metal_flush(device));
-        weft_metal_release_blocks(device, true);
+        weft_blocks_deinit(&device->gpu.blocks, base);
         if (device->queue) weft_metal_tell(api, device->queue, api->release);
         weft_metal_tell(api, device->device, api->release);
-        weft_metal_leave(device, pool);
+        weft_block_device_leave(base, pool);
     }
-    weft_free(allocator, device->blocks, device->block_capacity * sizeof *device->blocks);
-    (void)pthread_mutex_destroy(&device->lock);
+    weft_block_device_deinit(&device->gpu);
     weft_free(allocator, device, sizeof *device);
 }
 
@@ -61,21 +60,17 @@ static weft_status metal_open(weft_context *context, int ordinal, weft_device **
     *out_device = NULL;
     metal_device *device = weft_allocate(context->allocator, sizeof *device);
     if (!device) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for a device");
-    device->base.context = context;
-    device->base.driver = &weft_driver_metal;
-    device->base.ordinal = ordinal;
-    device->poison = weft_env_get(WEFT_ENV_POISON)[0] == '1';
-    (void)pthread_mutex_init(&device->lock, NULL);
+    weft_block_device_init(&device->gpu, context, &weft_driver_metal, ordinal, &weft_metal_blocks);
     weft_status status = weft_metal_api_open(context->allocator, &device->api);
     if (!status) {
-        void *pool = weft_metal_enter(device);
+        void *pool = weft_block_device_enter(&device->gpu.base);
         status = choose_device(device);
-        weft_metal_leave(device, pool);
+        weft_block_device_leave(&device->gpu.base, pool);
     }
     if (status)
-        metal_close(&device->base);
+        metal_close(&device->gpu.base);
     else
-        *out_device = &device->base;
+        *out_device = &device->gpu.base;
     return status;
 }
 
@@ -103,11 +98,11 @@ const weft_driver weft_driver_metal = {.name = "metal",
                                        .match = metal_match,
                                        .load = weft_metal_load,
                                        .unload = weft_metal_unload,
-                                       .allocate = weft_metal_allocate,
-                                       .free = weft_metal_free,
-                                       .upload = weft_metal_upload,
-                                       .download = weft_metal_download,
-                                       .copy = weft_metal_copy,
+                                       .allocate = weft_block_device_allocate,
+                                       .free = weft_block_device_free,
+                                       .upload = weft_block_device_upload,
+                                       .download = weft_block_device_download,
+                                       .copy = weft_block_device_copy,
                                        .launch = weft_metal_launch,
-                                       .synchronise = weft_metal_synchronise,
-                                       .trim = weft_metal_trim};
+                                       .synchronise = weft_block_device_synchronise,
+                                       .trim = weft_block_device_trim};

@@ -4,14 +4,13 @@
    Memory handed out is the address of an MTLBuffer's contents (shared storage: the processors of a Mac see one memory),
    so programs do arithmetic on it; a table of blocks finds the buffer and the offset that a launch binds. Commands go
    into one command buffer, committed when somebody waits or it is long; within it dispatches are serial.
-   One lock guards everything; each entry drains what was autoreleased. Read next: objc.c, device.c, memory.c,
+   Each entry drains what was autoreleased. Read next: objc.c, device.c, memory.c,
    commands.c, module.c. Source: Apple, Metal framework reference. */
 #ifndef WEFT_RUNTIME_DRIVERS_METAL_METAL_H
 #define WEFT_RUNTIME_DRIVERS_METAL_METAL_H
 
-#include <pthread.h>
-
 #include "runtime/driver.h"
+#include "runtime/drivers/blocks.h"
 #include "runtime/drivers/drivers.h"
 
 typedef void *metal_id;  /* an object or class */
@@ -78,27 +77,17 @@ typedef struct metal_api {
 #define METAL_SEND(api, result, parameters, self, selector, ...)                                                       \
     ((result(*) parameters)(api)->send)((self), (api)->selector, __VA_ARGS__)
 
-typedef struct metal_block {
-    char *contents;
-    size_t bytes;
-    metal_id buffer;
-    bool used;
-} metal_block;
-
 typedef struct metal_device {
-    weft_device base; /* first */
-    pthread_mutex_t lock;
+    weft_block_device gpu; /* first; a block's address is its contents, its buffer an MTLBuffer */
     metal_api api;
     metal_id device, queue;
     metal_id commands, encoder; /* the open command buffer and encoder; NULL: none */
     bool copying;               /* the encoder is one for copies */
     int command_count;
     int family; /* 7 and up: Apple7 ... */
-    bool lost, poison;
+    bool lost;
     char name[128];
-    int64_t memory_bytes, buffer_limit;
-    metal_block *blocks; /* sorted by contents */
-    size_t block_count, block_capacity, live_bytes;
+    int64_t memory_bytes;
 } metal_device;
 
 /* -- objc.c */
@@ -110,16 +99,9 @@ void weft_metal_tell(const metal_api *api, metal_id self, metal_sel selector);
 const char *weft_metal_text(const metal_api *api, metal_id string);
 /* What an NSError says. */
 const char *weft_metal_error(const metal_api *api, metal_id error);
-/* Takes the lock and opens a pool; leave drains and unlocks. */
-void *weft_metal_enter(metal_device *device);
-void weft_metal_leave(metal_device *device, void *pool);
 
-/* -- memory.c: the caller holds the lock where no weft_device is given */
-const metal_block *weft_metal_block_find(const metal_device *device, const void *memory, size_t bytes);
-void weft_metal_release_blocks(metal_device *device, bool used_too);
-weft_status weft_metal_allocate(weft_device *device, size_t bytes, void **out_memory) WEFT_MUST_USE;
-void weft_metal_free(weft_device *device, void *memory, size_t bytes);
-void weft_metal_trim(weft_device *device);
+/* -- memory.c */
+extern const weft_block_calls weft_metal_blocks;
 
 /* -- commands.c */
 /* The open encoder, of the kind asked for. */
@@ -129,7 +111,6 @@ weft_status weft_metal_flush(metal_device *device) WEFT_MUST_USE;
 weft_status weft_metal_upload(weft_device *device, void *to, const void *from, size_t bytes) WEFT_MUST_USE;
 weft_status weft_metal_download(weft_device *device, void *to, const void *from, size_t bytes) WEFT_MUST_USE;
 weft_status weft_metal_copy(weft_device *device, void *to, const void *from, size_t bytes) WEFT_MUST_USE;
-weft_status weft_metal_synchronise(weft_device *device) WEFT_MUST_USE;
 
 /* -- module.c */
 weft_status weft_metal_load(weft_device *device, const weft_program_data *program, const weft_binary *code,

@@ -21,7 +21,7 @@ struct weft_module {
 /* From source: the options keep arithmetic as it is written. */
 static weft_status compile(metal_device *device, const weft_binary *code, weft_module *module) {
     const metal_api *api = &device->api;
-    weft_allocator allocator = device->base.context->allocator;
+    weft_allocator allocator = device->gpu.base.context->allocator;
     metal_id error = NULL;
     char *source = code->bytes < SIZE_MAX ? weft_allocate(allocator, code->bytes + 1) : NULL;
     if (!source) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for %zu bytes of source", code->bytes);
@@ -56,9 +56,9 @@ weft_status weft_metal_load(weft_device *base, const weft_program_data *program,
     for (int i = 0; !status && i < program->kernel_count; i++)
         module->kernels[i] = (kernel_code){.name = program->kernels[i].name, .threads = program->kernels[i].threads};
     if (!status) {
-        void *pool = weft_metal_enter(device);
+        void *pool = weft_block_device_enter(base);
         status = compile(device, code, module);
-        weft_metal_leave(device, pool);
+        weft_block_device_leave(base, pool);
     }
     if (status)
         weft_metal_unload(base, module);
@@ -72,12 +72,12 @@ void weft_metal_unload(weft_device *base, weft_module *module) {
     const metal_api *api = &device->api;
     weft_allocator allocator = base->context->allocator;
     if (!module) return;
-    void *pool = weft_metal_enter(device);
+    void *pool = weft_block_device_enter(base);
     weft_status_release(weft_metal_flush(device));
     for (int i = 0; module->kernels && i < module->kernel_count; i++)
         if (module->kernels[i].pipeline) weft_metal_tell(api, module->kernels[i].pipeline, api->release);
     if (module->library) weft_metal_tell(api, module->library, api->release);
-    weft_metal_leave(device, pool);
+    weft_block_device_leave(base, pool);
     weft_free(allocator, module->kernels,
               (size_t)(module->kernel_count ? module->kernel_count : 1) * sizeof *module->kernels);
     weft_free(allocator, module, sizeof *module);
@@ -122,14 +122,14 @@ static weft_status check(const metal_device *device, const weft_module *module, 
 
 /* A buffer without elements may lie at the end of its block, where nothing can be bound: the block's start does. */
 static weft_status bind_buffer(metal_device *device, metal_id encoder, void *memory, int index) {
-    const metal_block *block = weft_metal_block_find(device, memory, 0);
+    const weft_block *block;
+    uint64_t offset;
     if (!memory) return NULL;
-    if (!block)
-        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "buffer %d at %p is no memory of metal:%d", index, memory,
-                           device->base.ordinal);
-    size_t offset = (size_t)((uintptr_t)memory - (uintptr_t)block->contents);
+    WEFT_TRY(weft_blocks_locate(&device->gpu.blocks, &device->gpu.base, memory, 0, &block, &offset), "buffer %d",
+             index);
     METAL_SEND(&device->api, void, (metal_id, metal_sel, metal_id, unsigned long, unsigned long), encoder, set_buffer,
-               block->buffer, (unsigned long)(offset < block->bytes ? offset : 0), (unsigned long)index);
+               (metal_id)(uintptr_t)block->buffer, (unsigned long)(offset < block->bytes ? offset : 0),
+               (unsigned long)index);
     return NULL;
 }
 
@@ -155,8 +155,8 @@ weft_status weft_metal_launch(weft_device *base, weft_module *module, const weft
     metal_device *device = (metal_device *)base;
     WEFT_TRY(check(device, module, launch), "launch");
     if (launch->grid == 0) return NULL;
-    void *pool = weft_metal_enter(device);
+    void *pool = weft_block_device_enter(base);
     weft_status status = launch_locked(device, module, launch);
-    weft_metal_leave(device, pool);
+    weft_block_device_leave(base, pool);
     return status;
 }

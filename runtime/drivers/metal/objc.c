@@ -56,13 +56,3 @@ const char *weft_metal_error(const metal_api *api, metal_id error) {
     const char *text = error ? weft_metal_text(api, weft_metal_get(api, error, api->description)) : "";
     return text[0] ? text : "no reason given";
 }
-
-void *weft_metal_enter(metal_device *device) {
-    (void)pthread_mutex_lock(&device->lock);
-    return device->api.push_pool();
-}
-
-void weft_metal_leave(metal_device *device, void *pool) {
-    device->api.pop_pool(pool);
-    (void)pthread_mutex_unlock(&device->lock);
-}

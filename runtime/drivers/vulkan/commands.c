@@ -46,16 +46,6 @@ weft_status weft_vulkan_begin(vulkan_device *device, size_t bytes, size_t *out_o
     return NULL;
 }
 
-static weft_status find(vulkan_device *device, const void *memory, size_t bytes, const vulkan_block **out_block,
-                        uint64_t *out_offset) {
-    *out_block = weft_vulkan_block_find(device, memory, bytes);
-    if (!*out_block)
-        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%zu bytes at %p are no memory of vulkan:%d", bytes, memory,
-                           device->base.ordinal);
-    *out_offset = (uint64_t)(uintptr_t)memory - (*out_block)->address;
-    return NULL;
-}
-
 /* The command buffer is open. */
 static void record_copy(vulkan_device *device, VkBuffer from, uint64_t from_offset, VkBuffer to, uint64_t to_offset,
                         uint64_t bytes) {
@@ -65,10 +55,12 @@ static void record_copy(vulkan_device *device, VkBuffer from, uint64_t from_offs
 
 /* Through the ring, piece by piece, in order with the commands before; straight into memory the host sees when nothing
    is under way. */
-static weft_status upload(vulkan_device *device, void *to, const unsigned char *from, size_t bytes) {
-    const vulkan_block *block = NULL;
+weft_status weft_vulkan_upload(weft_device *base, void *to, const void *data, size_t bytes) {
+    vulkan_device *device = (vulkan_device *)base;
+    const unsigned char *from = data;
+    const weft_block *block = NULL;
     uint64_t offset = 0;
-    WEFT_TRY(find(device, to, bytes, &block, &offset), "upload");
+    WEFT_TRY(weft_blocks_locate(&device->gpu.blocks, base, to, bytes, &block, &offset), "upload");
     if (block->mapped && device->command_count == 0) {
         memcpy(block->mapped + offset, from, bytes);
         return NULL;
@@ -78,15 +70,17 @@ static weft_status upload(vulkan_device *device, void *to, const unsigned char *
         piece = bytes - done < VULKAN_RING_BYTES / 2 ? bytes - done : VULKAN_RING_BYTES / 2;
         WEFT_TRY(weft_vulkan_begin(device, piece, &at), "upload");
         memcpy(device->ring.mapped + at, from + done, piece);
-        record_copy(device, device->ring.buffer, at, block->buffer, offset + done, piece);
+        record_copy(device, vulkan_buffer(&device->ring), at, vulkan_buffer(block), offset + done, piece);
     }
     return NULL;
 }
 
-static weft_status download(vulkan_device *device, unsigned char *to, const void *from, size_t bytes) {
-    const vulkan_block *block = NULL;
+weft_status weft_vulkan_download(weft_device *base, void *data, const void *from, size_t bytes) {
+    vulkan_device *device = (vulkan_device *)base;
+    unsigned char *to = data;
+    const weft_block *block = NULL;
     uint64_t offset = 0;
-    WEFT_TRY(find(device, from, bytes, &block, &offset), "download");
+    WEFT_TRY(weft_blocks_locate(&device->gpu.blocks, base, from, bytes, &block, &offset), "download");
     if (block->mapped) {
         WEFT_TRY(weft_vulkan_flush(device), "download");
         memcpy(to, block->mapped + offset, bytes);
@@ -96,55 +90,20 @@ static weft_status download(vulkan_device *device, unsigned char *to, const void
         size_t at = 0;
         piece = bytes - done < VULKAN_RING_BYTES / 2 ? bytes - done : VULKAN_RING_BYTES / 2;
         WEFT_TRY(weft_vulkan_begin(device, piece, &at), "download");
-        record_copy(device, block->buffer, offset + done, device->ring.buffer, at, piece);
+        record_copy(device, vulkan_buffer(block), offset + done, vulkan_buffer(&device->ring), at, piece);
         WEFT_TRY(weft_vulkan_flush(device), "download");
         memcpy(to + done, device->ring.mapped + at, piece);
     }
     return NULL;
 }
 
-static weft_status copy(vulkan_device *device, void *to, const void *from, size_t bytes) {
-    const vulkan_block *source = NULL, *target = NULL;
-    uint64_t source_offset = 0, target_offset = 0;
-    WEFT_TRY(find(device, from, bytes, &source, &source_offset), "copy");
-    WEFT_TRY(find(device, to, bytes, &target, &target_offset), "copy");
-    WEFT_TRY(weft_vulkan_begin(device, 0, NULL), "copy");
-    record_copy(device, source->buffer, source_offset, target->buffer, target_offset, bytes);
-    return NULL;
-}
-
-weft_status weft_vulkan_upload(weft_device *base, void *to, const void *from, size_t bytes) {
-    vulkan_device *device = (vulkan_device *)base;
-    if (bytes == 0) return NULL;
-    (void)pthread_mutex_lock(&device->lock);
-    weft_status status = upload(device, to, from, bytes);
-    (void)pthread_mutex_unlock(&device->lock);
-    return status;
-}
-
-/* The host may read `to` when this returns. */
-weft_status weft_vulkan_download(weft_device *base, void *to, const void *from, size_t bytes) {
-    vulkan_device *device = (vulkan_device *)base;
-    if (bytes == 0) return NULL;
-    (void)pthread_mutex_lock(&device->lock);
-    weft_status status = download(device, to, from, bytes);
-    (void)pthread_mutex_unlock(&device->lock);
-    return status;
-}
-
 weft_status weft_vulkan_copy(weft_device *base, void *to, const void *from, size_t bytes) {
     vulkan_device *device = (vulkan_device *)base;
-    if (bytes == 0) return NULL;
-    (void)pthread_mutex_lock(&device->lock);
-    weft_status status = copy(device, to, from, bytes);
-    (void)pthread_mutex_unlock(&device->lock);
-    return status;
-}
-
-weft_status weft_vulkan_synchronise(weft_device *base) {
-    vulkan_device *device = (vulkan_device *)base;
-    (void)pthread_mutex_lock(&device->lock);
-    weft_status status = weft_vulkan_flush(device);
-    (void)pthread_mutex_unlock(&device->lock);
-    return status;
+    const weft_block *source = NULL, *target = NULL;
+    uint64_t source_offset = 0, target_offset = 0;
+    WEFT_TRY(weft_blocks_locate(&device->gpu.blocks, base, from, bytes, &source, &source_offset), "copy");
+    WEFT_TRY(weft_blocks_locate(&device->gpu.blocks, base, to, bytes, &target, &target_offset), "copy");
+    WEFT_TRY(weft_vulkan_begin(device, 0, NULL), "copy");
+    record_copy(device, vulkan_buffer(source), source_offset, vulkan_buffer(target), target_offset, bytes);
+    return NULL;
 }

@@ -31,7 +31,7 @@ weft_status weft_vulkan_status(vulkan_device *device, VkResult result, const cha
 
 static weft_status load_instance(vulkan_device *device) {
     vulkan_api *api = &device->api;
-    weft_allocator allocator = device->base.context->allocator;
+    weft_allocator allocator = device->gpu.base.context->allocator;
     void *library = NULL;
     WEFT_TRY(weft_library_open(allocator, "vulkan", &library), "starting Vulkan");
     WEFT_TRY(weft_library_symbol(library, "vulkan", "vkGetInstanceProcAddr", &api->GetInstanceProcAddr),
@@ -68,16 +68,16 @@ static weft_status choose_physical(vulkan_device *device) {
     if (count == 0)
         return WEFT_STATUS(WEFT_UNAVAILABLE, "Vulkan shows no device: install the driver of the graphics card, "
                                              "or mesa-vulkan-drivers for one in software");
-    if ((uint32_t)device->base.ordinal >= count)
-        return WEFT_STATUS(WEFT_NOT_FOUND, "there is no vulkan:%d: Vulkan shows %u devices", device->base.ordinal,
+    if ((uint32_t)device->gpu.base.ordinal >= count)
+        return WEFT_STATUS(WEFT_NOT_FOUND, "there is no vulkan:%d: Vulkan shows %u devices", device->gpu.base.ordinal,
                            count);
-    device->physical = devices[device->base.ordinal];
+    device->physical = devices[device->gpu.base.ordinal];
     VkPhysicalDeviceMaintenance3Properties sizes = {.sType =
                                                         VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES};
     VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &sizes};
     device->api.GetPhysicalDeviceProperties2(device->physical, &properties);
     device->limits = properties.properties.limits;
-    device->allocation_limit = sizes.maxMemoryAllocationSize;
+    device->gpu.blocks.limit = sizes.maxMemoryAllocationSize;
     (void)snprintf(device->name, sizeof device->name, "%.127s", properties.properties.deviceName);
     if (properties.properties.apiVersion < VK_API_VERSION_1_2)
         return WEFT_STATUS(WEFT_UNSUPPORTED, "%s speaks Vulkan %u.%u; 1.2 is needed", device->name,
@@ -90,8 +90,8 @@ static weft_status choose_physical(vulkan_device *device) {
                            device->limits.maxComputeWorkGroupInvocations, device->limits.maxComputeSharedMemorySize,
                            THREADS_LEAST, SHARED_LEAST);
     if (properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU)
-        weft_context_log(device->base.context, WEFT_LOG_WARNING, "vulkan:%d is %s, a device in software: slow",
-                         device->base.ordinal, device->name);
+        weft_context_log(device->gpu.base.context, WEFT_LOG_WARNING, "vulkan:%d is %s, a device in software: slow",
+                         device->gpu.base.ordinal, device->name);
     device->api.GetPhysicalDeviceMemoryProperties(device->physical, &device->memory);
     for (uint32_t i = 0; i < device->memory.memoryHeapCount; i++)
         if (device->memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)
@@ -191,24 +191,23 @@ static void vulkan_close(weft_device *base) {
     weft_allocator allocator = base->context->allocator;
     if (device->device && api->QueueSubmit) {
         weft_status_release(weft_vulkan_flush(device));
-        for (size_t i = 0; i < device->block_count; i++) weft_vulkan_block_destroy(device, &device->blocks[i]);
-        weft_vulkan_block_destroy(device, &device->ring);
+        weft_blocks_deinit(&device->gpu.blocks, base);
+        weft_vulkan_block_destroy(base, &device->ring);
         if (device->fence) api->DestroyFence(device->device, device->fence, NULL);
         if (device->pool) api->DestroyCommandPool(device->device, device->pool, NULL);
         if (device->layout) api->DestroyPipelineLayout(device->device, device->layout, NULL);
         api->DestroyDevice(device->device, NULL);
     }
     if (device->instance && api->DestroyInstance) api->DestroyInstance(device->instance, NULL);
-    weft_free(allocator, device->blocks, device->block_capacity * sizeof *device->blocks);
-    (void)pthread_mutex_destroy(&device->lock);
+    weft_block_device_deinit(&device->gpu);
     weft_free(allocator, device, sizeof *device);
 }
 
 static weft_status open_all(vulkan_device *device) {
-    WEFT_TRY(load_instance(device), "opening vulkan:%d", device->base.ordinal);
-    WEFT_TRY(choose_physical(device), "opening vulkan:%d", device->base.ordinal);
-    WEFT_TRY(choose_queue(device), "opening vulkan:%d", device->base.ordinal);
-    WEFT_TRY(create_device(device), "opening vulkan:%d", device->base.ordinal);
+    WEFT_TRY(load_instance(device), "opening vulkan:%d", device->gpu.base.ordinal);
+    WEFT_TRY(choose_physical(device), "opening vulkan:%d", device->gpu.base.ordinal);
+    WEFT_TRY(choose_queue(device), "opening vulkan:%d", device->gpu.base.ordinal);
+    WEFT_TRY(create_device(device), "opening vulkan:%d", device->gpu.base.ordinal);
     return create_objects(device);
 }
 
@@ -216,16 +215,12 @@ static weft_status vulkan_open(weft_context *context, int ordinal, weft_device *
     *out_device = NULL;
     vulkan_device *device = weft_allocate(context->allocator, sizeof *device);
     if (!device) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for a device");
-    device->base.context = context;
-    device->base.driver = &weft_driver_vulkan;
-    device->base.ordinal = ordinal;
-    device->poison = weft_env_get(WEFT_ENV_POISON)[0] == '1';
-    (void)pthread_mutex_init(&device->lock, NULL);
+    weft_block_device_init(&device->gpu, context, &weft_driver_vulkan, ordinal, &weft_vulkan_blocks);
     weft_status status = open_all(device);
     if (status)
-        vulkan_close(&device->base);
+        vulkan_close(&device->gpu.base);
     else
-        *out_device = &device->base;
+        *out_device = &device->gpu.base;
     return status;
 }
 
@@ -248,11 +243,11 @@ const weft_driver weft_driver_vulkan = {.name = "vulkan",
                                         .match = vulkan_match,
                                         .load = weft_vulkan_load,
                                         .unload = weft_vulkan_unload,
-                                        .allocate = weft_vulkan_allocate,
-                                        .free = weft_vulkan_free,
-                                        .upload = weft_vulkan_upload,
-                                        .download = weft_vulkan_download,
-                                        .copy = weft_vulkan_copy,
+                                        .allocate = weft_block_device_allocate,
+                                        .free = weft_block_device_free,
+                                        .upload = weft_block_device_upload,
+                                        .download = weft_block_device_download,
+                                        .copy = weft_block_device_copy,
                                         .launch = weft_vulkan_launch,
-                                        .synchronise = weft_vulkan_synchronise,
-                                        .trim = weft_vulkan_trim};
+                                        .synchronise = weft_block_device_synchronise,
+                                        .trim = weft_block_device_trim};

@@ -25,11 +25,11 @@ struct weft_module {
 void weft_vulkan_unload(weft_device *base, weft_module *module) {
     vulkan_device *device = (vulkan_device *)base;
     weft_allocator allocator = base->context->allocator;
-    (void)pthread_mutex_lock(&device->lock);
+    (void)pthread_mutex_lock(&device->gpu.lock);
     weft_status_release(weft_vulkan_flush(device));
     for (int i = 0; module->kernels && i < module->kernel_count; i++)
         if (module->kernels[i].pipeline) device->api.DestroyPipeline(device->device, module->kernels[i].pipeline, NULL);
-    (void)pthread_mutex_unlock(&device->lock);
+    (void)pthread_mutex_unlock(&device->gpu.lock);
     weft_free(allocator, module->kernels, (size_t)module->kernel_count * sizeof *module->kernels);
     weft_free(allocator, module->image, module->image_bytes);
     weft_free(allocator, module, sizeof *module);
@@ -136,8 +136,8 @@ weft_status weft_vulkan_launch(weft_device *base, weft_module *module, const wef
     vulkan_device *device = (vulkan_device *)base;
     WEFT_TRY(check(device, module, launch), "launch");
     if (launch->grid == 0) return NULL;
-    (void)pthread_mutex_lock(&device->lock);
+    (void)pthread_mutex_lock(&device->gpu.lock);
     weft_status status = launch_locked(device, module, launch);
-    (void)pthread_mutex_unlock(&device->lock);
+    (void)pthread_mutex_unlock(&device->gpu.lock);
     return status;
 }

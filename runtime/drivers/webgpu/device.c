@@ -44,7 +44,7 @@ static void take_loss(const wgpu_handle *handle, wgpu_enum reason, wgpu_text mes
 
 static weft_status load_functions(webgpu_device *device) {
     void *library = NULL;
-    WEFT_TRY(weft_library_open(device->base.context->allocator, "webgpu", &library), "starting WebGPU");
+    WEFT_TRY(weft_library_open(device->gpu.base.context->allocator, "webgpu", &library), "starting WebGPU");
 #define X(field, result, symbol, parameters)                                                                           \
     WEFT_TRY(weft_library_symbol(library, "wgpu-native", symbol, &device->api.field), "starting WebGPU");
     WGPU_FUNCTIONS(X)
@@ -62,14 +62,16 @@ static weft_status open_adapter(webgpu_device *device) {
     if (found.status != WGPU_SUCCESS || !found.object)
         return WEFT_STATUS(WEFT_UNAVAILABLE, "WebGPU shows no adapter: %s", found.message);
     device->adapter = found.object;
-    if (device->base.ordinal > 0)
-        return WEFT_STATUS(WEFT_NOT_FOUND, "there is no webgpu:%d: one adapter is asked for", device->base.ordinal);
+    if (device->gpu.base.ordinal > 0)
+        return WEFT_STATUS(WEFT_NOT_FOUND, "there is no webgpu:%d: one adapter is asked for", device->gpu.base.ordinal);
     (void)device->api.adapter_info(device->adapter, &info);
     keep_text(device->name, sizeof device->name, info.device);
     if (info.kind == WGPU_ADAPTER_CPU)
-        weft_context_log(device->base.context, WEFT_LOG_WARNING, "webgpu:0 is %s, a device in software: slow",
+        weft_context_log(device->gpu.base.context, WEFT_LOG_WARNING, "webgpu:0 is %s, a device in software: slow",
                          device->name);
     (void)device->api.adapter_limits(device->adapter, &device->limits);
+    device->gpu.blocks.limit = device->limits.storage_bytes < device->limits.buffer_bytes ? device->limits.storage_bytes
+                                                                                          : device->limits.buffer_bytes;
     return NULL;
 }
 
@@ -94,15 +96,14 @@ static void webgpu_close(weft_device *base) {
     weft_allocator allocator = base->context->allocator;
     if (device->device) {
         weft_status_release(weft_webgpu_flush(device));
-        weft_webgpu_release_blocks(device, true);
+        weft_blocks_deinit(&device->gpu.blocks, base);
         if (device->uniforms) api->release_buffer(device->uniforms);
         if (device->queue) api->release_queue(device->queue);
         api->release_device(device->device);
     }
     if (device->adapter) api->release_adapter(device->adapter);
     if (device->instance) api->release_instance(device->instance);
-    weft_free(allocator, device->blocks, device->block_capacity * sizeof *device->blocks);
-    (void)pthread_mutex_destroy(&device->lock);
+    weft_block_device_deinit(&device->gpu);
     weft_free(allocator, device, sizeof *device);
 }
 
@@ -110,19 +111,15 @@ static weft_status webgpu_open(weft_context *context, int ordinal, weft_device *
     *out_device = NULL;
     webgpu_device *device = weft_allocate(context->allocator, sizeof *device);
     if (!device) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for a device");
-    device->base.context = context;
-    device->base.driver = &weft_driver_webgpu;
-    device->base.ordinal = ordinal;
+    weft_block_device_init(&device->gpu, context, &weft_driver_webgpu, ordinal, &weft_webgpu_blocks);
     device->next_address = UINT64_C(1) << 40;
-    device->poison = weft_env_get(WEFT_ENV_POISON)[0] == '1';
-    (void)pthread_mutex_init(&device->lock, NULL);
     weft_status status = load_functions(device);
     if (!status) status = open_adapter(device);
     if (!status) status = open_device(device);
     if (status)
-        webgpu_close(&device->base);
+        webgpu_close(&device->gpu.base);
     else
-        *out_device = &device->base;
+        *out_device = &device->gpu.base;
     return status;
 }
 
@@ -144,11 +141,11 @@ const weft_driver weft_driver_webgpu = {.name = "webgpu",
                                         .match = webgpu_match,
                                         .load = weft_webgpu_load,
                                         .unload = weft_webgpu_unload,
-                                        .allocate = weft_webgpu_allocate,
-                                        .free = weft_webgpu_free,
-                                        .upload = weft_webgpu_upload,
-                                        .download = weft_webgpu_download,
-                                        .copy = weft_webgpu_copy,
+                                        .allocate = weft_block_device_allocate,
+                                        .free = weft_block_device_free,
+                                        .upload = weft_block_device_upload,
+                                        .download = weft_block_device_download,
+                                        .copy = weft_block_device_copy,
                                         .launch = weft_webgpu_launch,
-                                        .synchronise = weft_webgpu_synchronise,
-                                        .trim = weft_webgpu_trim};
+                                        .synchronise = weft_block_device_synchronise,
+                                        .trim = weft_block_device_trim};

@@ -67,13 +67,13 @@ weft_status weft_webgpu_load(weft_device *base, const weft_program_data *program
 void weft_webgpu_unload(weft_device *base, weft_module *module) {
     webgpu_device *device = (webgpu_device *)base;
     if (!module) return;
-    (void)pthread_mutex_lock(&device->lock);
+    (void)pthread_mutex_lock(&device->gpu.lock);
     weft_status_release(weft_webgpu_flush(device));
     for (int i = 0; module->kernels && i < module->kernel_count; i++) {
         if (module->kernels[i].layout) device->api.release_layout(module->kernels[i].layout);
         if (module->kernels[i].pipeline) device->api.release_pipeline(module->kernels[i].pipeline);
     }
-    (void)pthread_mutex_unlock(&device->lock);
+    (void)pthread_mutex_unlock(&device->gpu.lock);
     weft_arena_deinit(&module->arena);
     weft_free(base->context->allocator, module, sizeof *module);
 }
@@ -116,7 +116,7 @@ static weft_status make_layout(webgpu_device *device, kernel_code *kernel, wgpu_
 static weft_status make_pipeline(webgpu_device *device, kernel_code *kernel) {
     wgpu_handle layout = NULL;
     weft_text text;
-    weft_text_init(device->base.context->allocator, &text);
+    weft_text_init(device->gpu.base.context->allocator, &text);
     weft_status status = writable(kernel->code, &text);
     if (!status) status = make_layout(device, kernel, &layout);
     if (!status) {
@@ -175,7 +175,7 @@ static weft_status put_uniforms(webgpu_device *device, const weft_launch *launch
 
 /* A binding that starts where none may: its bytes move to a buffer of their own and, when they were written, back. */
 typedef struct moved_binding {
-    const webgpu_block *block;
+    const weft_block *block;
     uint64_t offset;
     wgpu_handle buffer;
     bool writes;
@@ -190,11 +190,11 @@ typedef struct bindings {
 
 /* Bytes behind the binding move along unchanged, so nobody else may write them in the same dispatch. */
 static weft_status move_binding(webgpu_device *device, const kernel_code *kernel, const weft_launch *launch, int index,
-                                const webgpu_block *block, uint64_t offset, bindings *out) {
+                                const weft_block *block, uint64_t offset, bindings *out) {
     bool writes = strcmp(kernel->buffers->children[index].string, "read") != 0;
     for (int i = 0; i < launch->buffer_count && writes; i++)
         if (i != index && is_bound(kernel, (size_t)i) && strcmp(kernel->buffers->children[i].string, "read") != 0 &&
-            weft_webgpu_block_find(device, launch->buffers[i], 0) == block)
+            weft_blocks_find(&device->gpu.blocks, launch->buffers[i], 0) == block)
             return WEFT_STATUS(WEFT_UNSUPPORTED, "kernel %s writes twice into one block from byte %llu on",
                                kernel->name, (unsigned long long)offset);
     if (offset % 4)
@@ -206,7 +206,7 @@ static weft_status move_binding(webgpu_device *device, const kernel_code *kernel
              "moving buffer %d of kernel %s", index, kernel->name);
     out->moved[out->moved_count++] = (moved_binding){block, offset, buffer, writes};
     WEFT_TRY(weft_webgpu_encoder(device, &encoder), "moving buffer %d of kernel %s", index, kernel->name);
-    device->api.copy(encoder, block->buffer, offset, buffer, 0, bytes);
+    device->api.copy(encoder, (wgpu_handle)(uintptr_t)block->buffer, offset, buffer, 0, bytes);
     out->entries[out->count++] = (wgpu_binding){.binding = (uint32_t)index, .buffer = buffer, .size = bytes};
     return NULL;
 }
@@ -216,8 +216,8 @@ static weft_status move_back(webgpu_device *device, const bindings *b) {
     for (int i = 0; i < b->moved_count; i++) {
         if (!b->moved[i].writes) continue;
         WEFT_TRY(weft_webgpu_encoder(device, &encoder), "moving a buffer back");
-        device->api.copy(encoder, b->moved[i].buffer, 0, b->moved[i].block->buffer, b->moved[i].offset,
-                         b->moved[i].block->bytes - b->moved[i].offset);
+        device->api.copy(encoder, b->moved[i].buffer, 0, (wgpu_handle)(uintptr_t)b->moved[i].block->buffer,
+                         b->moved[i].offset, b->moved[i].block->bytes - b->moved[i].offset);
     }
     return NULL;
 }
@@ -227,7 +227,7 @@ static weft_status put_buffers(webgpu_device *device, const kernel_code *kernel,
                                bindings *out) {
     for (int i = 0; i < launch->buffer_count; i++) {
         if (!is_bound(kernel, (size_t)i)) continue;
-        const webgpu_block *block = weft_webgpu_block_find(device, launch->buffers[i], 0);
+        const weft_block *block = weft_blocks_find(&device->gpu.blocks, launch->buffers[i], 0);
         if (!block)
             return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "kernel %s: buffer %d is no memory of webgpu:0", kernel->name, i);
         uint64_t offset = (uint64_t)(uintptr_t)launch->buffers[i] - block->address;
@@ -236,8 +236,10 @@ static weft_status put_buffers(webgpu_device *device, const kernel_code *kernel,
             WEFT_TRY(move_binding(device, kernel, launch, i, block, offset, out), "launch");
             continue;
         }
-        out->entries[out->count++] = (wgpu_binding){
-            .binding = (uint32_t)i, .buffer = block->buffer, .offset = offset, .size = block->bytes - offset};
+        out->entries[out->count++] = (wgpu_binding){.binding = (uint32_t)i,
+                                                    .buffer = (wgpu_handle)(uintptr_t)block->buffer,
+                                                    .offset = offset,
+                                                    .size = block->bytes - offset};
     }
     return NULL;
 }
@@ -280,8 +282,8 @@ weft_status weft_webgpu_launch(weft_device *base, weft_module *module, const wef
     webgpu_device *device = (webgpu_device *)base;
     WEFT_TRY(check(device, module, launch), "launch");
     if (launch->grid == 0) return NULL;
-    (void)pthread_mutex_lock(&device->lock);
+    (void)pthread_mutex_lock(&device->gpu.lock);
     weft_status status = launch_locked(device, module, launch);
-    (void)pthread_mutex_unlock(&device->lock);
+    (void)pthread_mutex_unlock(&device->gpu.lock);
     return status;
 }

@@ -4,27 +4,19 @@
    on it; a table of blocks finds buffer and offset. Kernels bind every buffer as read-write: one block may then be read
    and written by a dispatch at different places. Commands go into one encoder, submitted when somebody waits or it is
    long. Errors arrive late, by a callback: the next wait reports the first.
-   One lock guards everything. Read next: api.h, device.c, memory.c, module.c. */
+   Read next: api.h, device.c, memory.c, module.c. */
 #ifndef WEFT_RUNTIME_DRIVERS_WEBGPU_WEBGPU_H
 #define WEFT_RUNTIME_DRIVERS_WEBGPU_WEBGPU_H
 
-#include <pthread.h>
-
 #include "runtime/driver.h"
+#include "runtime/drivers/blocks.h"
 #include "runtime/drivers/drivers.h"
 #include "runtime/drivers/webgpu/api.h"
-
-typedef struct webgpu_block {
-    uint64_t address, bytes;
-    wgpu_handle buffer;
-    bool used;
-} webgpu_block;
 
 enum { WEBGPU_UNIFORM_BYTES = 256 << 10, WEBGPU_COMMANDS_MAX = 512 };
 
 typedef struct webgpu_device {
-    weft_device base; /* first */
-    pthread_mutex_t lock;
+    weft_block_device gpu; /* first; addresses are numbers that nothing lies at */
     wgpu_api api;
     wgpu_handle instance, adapter, device, queue;
     wgpu_handle encoder;  /* open, or NULL */
@@ -33,19 +25,16 @@ typedef struct webgpu_device {
     int command_count;
     char name[128];
     wgpu_limits limits;
-    bool poison, lost;
-    char problem[400];    /* the first error since the last wait; "": none */
-    bool no_memory;       /* it was one of memory */
-    webgpu_block *blocks; /* by address */
-    size_t block_count, block_capacity;
-    uint64_t next_address, live_bytes;
+    bool lost;
+    char problem[400]; /* the first error since the last wait; "": none */
+    bool no_memory;    /* it was one of memory */
+    uint64_t next_address;
 } webgpu_device;
 
-/* -- memory.c; the caller holds the lock where no weft_device is given */
+/* -- memory.c; under the lock */
 /* A buffer for these uses; errors are statuses. */
 weft_status weft_webgpu_buffer(webgpu_device *device, uint64_t usage, uint64_t bytes,
                                wgpu_handle *out_buffer) WEFT_MUST_USE;
-const webgpu_block *weft_webgpu_block_find(const webgpu_device *device, const void *memory, size_t bytes);
 /* The open encoder, with room for one more command. */
 weft_status weft_webgpu_encoder(webgpu_device *device, wgpu_handle *out_encoder) WEFT_MUST_USE;
 /* Submits what is encoded. */
@@ -53,14 +42,7 @@ void weft_webgpu_submit(webgpu_device *device);
 /* Submits, waits, and reports what went wrong since the last time. */
 weft_status weft_webgpu_flush(webgpu_device *device) WEFT_MUST_USE;
 weft_status weft_webgpu_problem(webgpu_device *device) WEFT_MUST_USE;
-void weft_webgpu_release_blocks(webgpu_device *device, bool used_too);
-weft_status weft_webgpu_allocate(weft_device *device, size_t bytes, void **out_memory) WEFT_MUST_USE;
-void weft_webgpu_free(weft_device *device, void *memory, size_t bytes);
-weft_status weft_webgpu_upload(weft_device *device, void *to, const void *from, size_t bytes) WEFT_MUST_USE;
-weft_status weft_webgpu_download(weft_device *device, void *to, const void *from, size_t bytes) WEFT_MUST_USE;
-weft_status weft_webgpu_copy(weft_device *device, void *to, const void *from, size_t bytes) WEFT_MUST_USE;
-weft_status weft_webgpu_synchronise(weft_device *device) WEFT_MUST_USE;
-void weft_webgpu_trim(weft_device *device);
+extern const weft_block_calls weft_webgpu_blocks;
 
 /* -- module.c */
 weft_status weft_webgpu_load(weft_device *device, const weft_program_data *program, const weft_binary *code,
