@@ -89,7 +89,7 @@ EXPECT(field) {
 EXPECT(field_signed) {
     UNUSED_LANES;
     unsigned width = C % 32;
-    int64_t x = (int64_t)((A >> (B % 32)) & ((UINT64_C(1) << width) - 1));
+    int64_t x = ((int64_t)(int32_t)A >> (B % 32)) & (int64_t)((UINT64_C(1) << width) - 1);
     if (width && x >> (width - 1)) x -= INT64_C(1) << width;
     return (uint32_t)x;
 }
@@ -390,8 +390,130 @@ EXPECT(even_or_old) {
 }
 EXPECT(swapped_halves) { return (uint32_t)in[0][lanes == 64 ? l ^ 32 : l]; }
 
+/* scalars: of lane 0 */
+#define A0          ((uint32_t)in[0][0])
+#define B0          ((uint32_t)in[1][0])
+#define UNUSED_LANE (void)l, (void)lanes
+EXPECT(scalar_field) {
+    UNUSED_LANE;
+    unsigned at = B0 & 31, width = B0 >> 16 & 31;
+    int64_t x = (int64_t)(int32_t)A0 >> at & (int64_t)((UINT64_C(1) << width) - 1);
+    if (width && x >> (width - 1)) x -= INT64_C(1) << width;
+    return (uint32_t)x;
+}
+EXPECT(scalar_high) {
+    UNUSED_LANE;
+    return (uint32_t)((uint64_t)((int64_t)(int32_t)A0 * (int32_t)B0) >> 32);
+}
+EXPECT(scalar_shift_sum) {
+    UNUSED_LANE;
+    return (uint32_t)((A0 << 2) + B0);
+}
+EXPECT(scalar_count) {
+    UNUSED_LANE;
+    return (uint64_t)(uint32_t)__builtin_popcount(A0);
+}
+EXPECT(scalar_carry) {
+    UNUSED_LANE;
+    return ((uint64_t)A0 + B0) >> 32;
+}
+EXPECT(scalar_overflow) {
+    UNUSED_LANE;
+    int64_t exact = (int64_t)(int32_t)A0 - (int32_t)B0;
+    return exact < INT32_MIN || exact > INT32_MAX;
+}
+EXPECT(scalar_smaller) {
+    UNUSED_LANE;
+    return (int32_t)A0 < (int32_t)B0 ? A0 : B0;
+}
+EXPECT(scalar_packed) {
+    UNUSED_LANE;
+    return (A0 & 0xffff) | (B0 & 0xffff0000);
+}
+EXPECT(scalar_extended) {
+    UNUSED_LANE;
+    int32_t x = (int8_t)A0;
+    return (uint32_t)x;
+}
+EXPECT(scalar_bit) {
+    UNUSED_LANE;
+    return A0 >> (B0 & 31) & 1;
+}
+EXPECT(scalar_less) {
+    UNUSED_LANE;
+    return (int32_t)A0 < (int32_t)B0;
+}
+EXPECT(scalar_wide_shift) {
+    UNUSED_LANE;
+    return (uint32_t)(((uint64_t)B0 << 32 | A0) >> (B0 & 63));
+}
+EXPECT(scalar_and_not) {
+    UNUSED_LANE;
+    return A0 & ~B0;
+}
+
+/* 8-bit floats of CDNA 3: exponents biased by 8, one number that is none, 0x80 */
+EXPECT(of_fp8) {
+    UNUSED_LANES;
+    unsigned byte = A >> 16 & 255, exponent = byte >> 3 & 15, fraction = byte & 7;
+    if (byte == 0x80) return 0x7fc00000;
+    float x = exponent ? ldexpf(1 + (float)fraction / 8, (int)exponent - 8) : ldexpf((float)fraction / 8, -7);
+    return number_bits32(byte & 128 ? -x : x);
+}
+EXPECT(dot_halves) {
+    UNUSED_LANES;
+    float low = fmaf(number_f16(A & 0xffff), number_f16(B & 0xffff), number_f32(C));
+    return number_bits32(fmaf(number_f16(A >> 16), number_f16(B >> 16), low));
+}
+EXPECT(cut_pair) { /* towards zero */
+    UNUSED_LANES;
+    uint64_t r = 0;
+    for (int i = 0; i < 2; i++) {
+        float x = number_f32(i ? B : A);
+        uint32_t h = number_bits16((double)x);
+        if (isfinite(x) && (isinf(number_f16(h)) || fabsf(number_f16(h)) > fabsf(x))) h--;
+        r |= (uint64_t)h << 16 * i;
+    }
+    return r;
+}
+EXPECT(differences) {
+    UNUSED_LANES;
+    uint32_t sum = C;
+    for (int i = 0; i < 32; i += 8) sum += (uint32_t)abs((int)(A >> i & 255) - (int)(B >> i & 255));
+    return sum;
+}
+EXPECT(saturated_pair) {
+    UNUSED_LANES;
+    int32_t x = (int32_t)A, y = (int32_t)B;
+    x = x > 32767 ? 32767 : x < -32768 ? -32768 : x, y = y > 32767 ? 32767 : y < -32768 ? -32768 : y;
+    return ((uint32_t)x & 0xffff) | (uint32_t)y << 16;
+}
+EXPECT(largest) {
+    UNUSED_LANES;
+    uint32_t x = A > B ? A : B;
+    return x > C ? x : C;
+}
+EXPECT(mantissa) {
+    UNUSED_LANES;
+    int e;
+    double x = number_f64(in[0][l]);
+    return number_bits64(isfinite(x) && x != 0 ? frexp(x, &e) : x);
+}
+EXPECT(row_picked) {
+    UNUSED_LANES;
+    return (uint32_t)in[0][(l & ~15) | (15 - (l & 15))];
+}
+EXPECT(other_row_picked) {
+    UNUSED_LANES;
+    return (uint32_t)in[0][((l & ~15) ^ 16) | (15 - (l & 15))];
+}
+
 /* A mask of lanes, seen by each of them as 0 or 1. */
 #define MASK(TEXT) TEXT "\n v_cndmask_b32 $0, 0, 1, VCC"
+
+/* Scalars of lane 0 in s20 and s21; the result in s20. */
+#define SCALARS(TEXT)                                                                                                  \
+    "v_readfirstlane_b32 s20, $1\n v_readfirstlane_b32 s21, $2\n s_nop 4\n " TEXT "\n v_mov_b32 $0, s20"
 
 static const opcode_row rows[] = {
     {"v_add_u32 $0, $1, $2", "www", GFX9, add},
@@ -493,6 +615,32 @@ static const opcode_row rows[] = {
      " v_add_nc_u32 $0, $1, $2\n s_mov_b32 exec_lo, s20",
      "wwww", LATER, even_or_old},
     {"v_permlane64_b32 $0, $1", "ww", GFX1100, swapped_halves},
+    {SCALARS("s_and_b32 s21, s21, 0x1f001f\n s_bfe_i32 s20, s20, s21"), "www", ANY, scalar_field},
+    {SCALARS("s_mul_hi_i32 s20, s20, s21"), "www", ANY, scalar_high},
+    {SCALARS("s_lshl2_add_u32 s20, s20, s21"), "www", ANY, scalar_shift_sum},
+    {SCALARS("s_bcnt1_i32_b32 s20, s20"), "www", ANY, scalar_count},
+    {SCALARS("s_add_u32 s20, s20, s21\n s_addc_u32 s20, 0, 0"), "www", ANY, scalar_carry},
+    {SCALARS("s_sub_i32 s20, s20, s21\n s_cselect_b32 s20, 1, 0"), "www", ANY, scalar_overflow},
+    {SCALARS("s_min_i32 s20, s20, s21"), "www", ANY, scalar_smaller},
+    {SCALARS("s_pack_lh_b32_b16 s20, s20, s21"), "www", ANY, scalar_packed},
+    {SCALARS("s_sext_i32_i8 s20, s20"), "www", ANY, scalar_extended},
+    {SCALARS("s_bitcmp1_b32 s20, s21\n s_cselect_b32 s20, 1, 0"), "www", ANY, scalar_bit},
+    {SCALARS("s_cmp_lt_i32 s20, s21\n s_cselect_b32 s20, 1, 0"), "www", ANY, scalar_less},
+    {SCALARS("s_mov_b32 s22, s21\n s_lshr_b64 s[20:21], s[20:21], s22"), "www", ANY, scalar_wide_shift},
+    {SCALARS("s_andn2_b32 s20, s20, s21"), "www", GFX9 | GFX1030, scalar_and_not},
+    {SCALARS("s_and_not1_b32 s20, s20, s21"), "www", GFX1100 | GFX1200, scalar_and_not},
+    {"v_cvt_f32_fp8_sdwa $0, $1 src0_sel:BYTE_2", "fw", GFX942, of_fp8},
+    {"v_dot2_f32_f16 $0, $1, $2, $3", "fwww", GFX9 | GFX1030 | GFX1100, dot_halves},
+    {"v_cvt_pkrtz_f16_f32 $0, $1, $2", "pww", GFX9 | GFX1030, cut_pair},
+    {"v_cvt_pk_rtz_f16_f32 $0, $1, $2", "pww", GFX1100 | GFX1200, cut_pair},
+    {"v_sad_u8 $0, $1, $2, $3", "wwww", ANY, differences},
+    {"v_cvt_pk_i16_i32 $0, $1, $2", "www", ANY, saturated_pair},
+    {"v_max3_u32 $0, $1, $2, $3", "wwww", ANY, largest},
+    {"v_frexp_mant_f64 $0, $1", "gd", ANY, mantissa},
+    {"s_mov_b32 s20, 0x89abcdef\n s_mov_b32 s21, 0x01234567\n v_permlane16_b32 $0, $1, s20, s21", "ww", LATER,
+     row_picked},
+    {"s_mov_b32 s20, 0x89abcdef\n s_mov_b32 s21, 0x01234567\n v_permlanex16_b32 $0, $1, s20, s21", "ww", LATER,
+     other_row_picked},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
@@ -525,7 +673,7 @@ static void append_kernel(weft_text *text, int index, const opcode_row *row, int
     }
     weft_text_append(text, "\", \"=&v");
     for (int s = 0; s < sources; s++) weft_text_append(text, ",v");
-    weft_text_append(text, ",~{vcc},~{v40},~{s20},~{s21},~{scc}\"(");
+    weft_text_append(text, ",~{vcc},~{v40},~{s20},~{s21},~{s22},~{scc}\"(");
     for (int s = 0; s < sources; s++)
         weft_text_append(text, is_wide(row->types[1 + s]) ? "%si64 %%d%d" : "%si32 %%w%d", s ? ", " : "", s);
     weft_text_append(text, ")\n");

@@ -232,7 +232,7 @@ static uint32_t permuted(uint32_t high, uint32_t low, uint32_t selector) {
 }
 
 static uint32_t extracted(uint32_t a, uint32_t offset, uint32_t width, bool extend) {
-    uint32_t r = a >> (offset & 31);
+    uint32_t r = extend ? (uint32_t)((int32_t)a >> (offset & 31)) : a >> (offset & 31); /* beyond the word: signs */
     width &= 31;
     if (!width) return 0;
     r &= (UINT32_C(1) << width) - 1;

@@ -83,7 +83,7 @@ typedef enum scalar_op {
 
 static uint32_t field(uint32_t value, unsigned offset, unsigned width, bool extend) {
     if (!width) return 0;
-    uint64_t bits = (uint64_t)value >> offset;
+    uint64_t bits = extend ? (uint64_t)((int64_t)(int32_t)value >> offset) : (uint64_t)value >> offset;
     if (width < 32) bits &= (UINT64_C(1) << width) - 1;
     if (extend && width < 32 && (bits >> (width - 1) & 1)) bits |= UINT64_MAX << width;
     return (uint32_t)bits;
@@ -239,7 +239,7 @@ static void binary_wide(amdgcn_wave *w, const amdgcn_instruction *i) {
     case BFE_U:
     case BFE_I: {
         unsigned offset = b & 63, width = b >> 16 & 127;
-        r = width ? a >> offset : 0;
+        r = !width ? 0 : i->op == BFE_I ? (uint64_t)((int64_t)a >> offset) : a >> offset;
         if (width && width < 64) r &= (UINT64_C(1) << width) - 1;
         if (i->op == BFE_I && width && width < 64 && (r >> (width - 1) & 1)) r |= UINT64_MAX << width;
         break;
