@@ -1,68 +1,16 @@
 /* dK and dV, and dQ's sums where they are asked for: the kernel of keys of attention_backward_hopper.c.
 
-   A block owns 128 keys (two consumers of 64) and loops over the queries, bm at a time, of every head that reads its
-   key head. Step of a consumer: S^T = K Q^T and dP^T = V dO^T are issued; P^T = exp2(c S^T - L), packed, S's registers
-   die; dS^T = P^T (dP^T - delta), packed; dK += dS^T Q, dV += P^T dO. With sums dS^T also goes to one of two buffers in
-   shared memory, and dQ of the step before, dS K, is multiplied while dK and dV are: the consumers exchange their
-   halves of dS without ever waiting for each other's step. dQ is added from the accumulators, in their order, to f32
-   sums: by atomics, or, where the block owns the key head and takes all its keys in turn, by its lanes alone: the first
-   128 keys store, the last ones that a tile of queries sees give the result.
+   A block owns 128 keys (two consumers of 64: attention_backward_hopper_keys_consumer.c) and loops over the queries, bm
+   at a time, of every head that reads its key head. dQ is added from the consumers' accumulators, in their order, to
+   f32 sums: by atomics, or, where the block owns the key head and takes all its keys in turn, by its lanes alone: the
+   first 128 keys store, the last ones that a tile of queries sees give the result. The producer writes first query,
+   flags, padded row and row in memory of each step into a ring of four records. Tiles are taken from a counter, heads
+   that share the L2 side by side, the longest first; an owner takes heads. Read next:
+   attention_backward_hopper_keys_consumer.c. */
+#include "codegen/builders/attention_backward_hopper_keys.h"
 
-   Step words: the producer writes first query, flags, padded row and row in memory of each step into a ring of four, so
-   that consumers hold no coordinates. Named barriers: 1 + 2 b + w consumer w has written its dS of buffer b; 5 + 2 b +
-   w it has read the other's; 9 + w its own 128 threads; 11 + w its turn at the tensor cores. Tiles are taken from a
-   counter, heads that share the L2 side by side, the longest first; an owner takes heads. Read next:
-   attention_backward_hopper_queries.c. */
-#include "codegen/builders/attention_backward_hopper.h"
-
-#include <math.h>
-
-enum { STAGES = 2, STEPS = 4 };
-enum { STEP_QUERY, STEP_FLAGS, STEP_ROW, STEP_LINE, STEP_HEAD };
-enum { FLAG_MASKED = 1, FLAG_FIRST = 2, FLAG_LAST = 4 }; /* first, last: block of keys that adds to these queries */
-enum { TILE_STEPS, TILE_KEY, TILE_HEAD, TILE_ZERO };
-enum { DS_WRITTEN = 1, DS_READ = 5, OWN_THREADS = 9, TURN = 11 };
-
-typedef struct key_kernel {
-    weft_backward *b;
-    weft_kernel *k;
-    weft_attention_side q, k_side, v, g, dk, dv, dq; /* g: dO */
-    weft_kval map_lse, map_delta, sums, counters, dq_memory;
-    weft_kval q_memory, k_memory, v_memory, do_memory, ds_memory, out_memory, lse_memory, delta_memory, steps, tiles;
-    weft_kval q_full, q_empty, do_full, do_empty, kv_full, kv_empty, tile_full, tile_empty;
-    weft_kval t, s, key_heads, group, tiles_q, together; /* lengths */
-    weft_kval last_block;                                /* of keys; the producer's */
-    int kv_bytes, kv_box, kv_buffers, q_bytes, q_box, ds_bytes, out_bytes;
-    weft_dim list_heads; /* key heads of a batch */
-    int words;           /* of a step or tile record: 4, or 8 where masks need the head */
-    int statistics;      /* f32 of a stage: bm, and what keeps stages at multiples of 128 bytes */
-} key_kernel;
-
-static void named(const key_kernel *e, weft_kop op, weft_kval id, int threads) {
-    weft_k_effect(e->k, op, 1, &id, threads, 0);
-}
-/* Word of a step or tile record. */
-static weft_kval word(const key_kernel *e, weft_kval memory, weft_kval record, int field) {
-    return weft_k_load(e->k, memory, weft_k_plus(e->k, weft_k_times(e->k, record, e->words), field), 1, WEFT_KNONE,
-                       WEFT_KNONE);
-}
-static void set_word(const key_kernel *e, weft_kval memory, weft_kval record, int field, weft_kval value) {
-    weft_k_store(e->k, memory, weft_k_plus(e->k, weft_k_times(e->k, record, e->words), field), WEFT_KNONE, value);
-}
-/* Parity of use n / 2 of a barrier that is used every other step. */
-static weft_kval parity_of(const key_kernel *e, weft_kval n) {
-    weft_kval half = weft_k_binary(e->k, WEFT_K_shr, n, weft_k_index(e->k, 1));
-    return weft_k_convert(e->k, weft_k_bits(e->k, half, 1), WEFT_U32);
-}
-static weft_kval other(const key_kernel *e, weft_kval parity) {
+static weft_kval other(const weft_key_kernel *e, weft_kval parity) {
     return weft_k_xor(e->k, parity, weft_k_integer(e->k, WEFT_U32, 1));
-}
-/* Buffer of the keys and values of tile n (modulo 4) of the block, and the parity of that use. */
-static weft_kval kv_slot(const key_kernel *e, weft_kval n) {
-    return e->kv_buffers == 2 ? weft_k_bits(e->k, n, 1) : weft_k_index(e->k, 0);
-}
-static weft_kval kv_parity(const key_kernel *e, weft_kval n) {
-    return e->kv_buffers == 2 ? parity_of(e, n) : weft_k_convert(e->k, weft_k_bits(e->k, n, 1), WEFT_U32);
 }
 
 /* -- producer */
@@ -74,7 +22,7 @@ typedef struct key_tile {
     weft_kval list;
 } key_tile;
 
-static key_tile of_block(const key_kernel *e, weft_kval block, weft_kval head, weft_kval blocks) {
+static key_tile of_block(const weft_key_kernel *e, weft_kval block, weft_kval head, weft_kval blocks) {
     const weft_backward *b = e->b;
     weft_kernel *k = e->k;
     key_tile tile = {.block = block,
@@ -108,7 +56,7 @@ static key_tile of_block(const key_kernel *e, weft_kval block, weft_kval head, w
 }
 
 /* Tile t of the order in which blocks take them. */
-static key_tile place(const key_kernel *e, weft_kval t, weft_kval blocks) {
+static key_tile place(const weft_key_kernel *e, weft_kval t, weft_kval blocks) {
     weft_kernel *k = e->k;
     weft_kval from = weft_k_mul(k, weft_k_div(k, t, weft_k_mul(k, e->together, blocks)), e->together);
     weft_kval width = weft_k_min(k, e->together, weft_k_sub(k, e->key_heads, from)),
@@ -117,7 +65,7 @@ static key_tile place(const key_kernel *e, weft_kval t, weft_kval blocks) {
 }
 
 /* Rows of queries or of dO and their statistic. */
-static void load_rows(const key_kernel *e, weft_kval memory, const weft_attention_side *side, weft_kval statistics,
+static void load_rows(const weft_key_kernel *e, weft_kval memory, const weft_attention_side *side, weft_kval statistics,
                       weft_kval map_row, weft_kval full, weft_kval slot, weft_kval q0, weft_kval head, weft_kval row) {
     bool plain = e->b->way & WEFT_BACKWARD_PLAIN_STATISTICS;
     weft_mbarrier_emit(e->k, WEFT_K_mbarrier_expect, full, slot, e->q_bytes + 4 * e->b->bm);
@@ -128,11 +76,12 @@ static void load_rows(const key_kernel *e, weft_kval memory, const weft_attentio
                   0, 0);
 }
 
-static void produce_step(const key_kernel *e, const key_tile *tile, weft_kval n, weft_kval query_tile, weft_kval head) {
+static void produce_step(const weft_key_kernel *e, const key_tile *tile, weft_kval n, weft_kval query_tile,
+                         weft_kval head) {
     const weft_backward *b = e->b;
     weft_kernel *k = e->k;
     weft_kval q0 = weft_k_times(e->k, query_tile, b->bm), slot = weft_k_bits(e->k, n, 1),
-              parity = other(e, parity_of(e, n)), record = weft_k_bits(e->k, n, STEPS - 1);
+              parity = other(e, weft_keys_parity(e, n)), record = weft_k_bits(e->k, n, WEFT_KEYS_STEPS - 1);
     weft_mbarrier_wait(k, e->q_empty, slot, parity);
     weft_kval end = weft_k_plus(e->k, tile->key, WEFT_BACKWARD_KEYS), masked = weft_k_lt(k, e->s, end);
     if (b->forms.right >= 0) { /* the last key that the first query sees */
@@ -143,12 +92,12 @@ static void produce_step(const key_kernel *e, const key_tile *tile, weft_kval n,
         weft_kval first = weft_k_plus(k, weft_k_add(k, q0, weft_k_sub(k, e->s, e->t)), b->bm - 1 - b->forms.left);
         masked = weft_k_or(k, masked, weft_k_lt(k, tile->key, first));
     }
-    set_word(e, e->steps, record, STEP_QUERY, q0);
-    weft_kval flags = weft_k_select(k, masked, weft_k_index(e->k, FLAG_MASKED), weft_k_index(e->k, 0));
+    weft_keys_set_word(e, e->steps, record, WEFT_KEYS_STEP_QUERY, q0);
+    weft_kval flags = weft_k_select(k, masked, weft_k_index(e->k, WEFT_KEYS_FLAG_MASKED), weft_k_index(e->k, 0));
     weft_kval row = WEFT_KNONE;
     if (b->sums) {
         row = weft_k_times(e->k, weft_k_add(k, weft_k_mul(k, head, e->tiles_q), query_tile), b->bm);
-        set_word(e, e->steps, record, STEP_ROW, row);
+        weft_keys_set_word(e, e->steps, record, WEFT_KEYS_STEP_ROW, row);
     }
     if (b->owned) {
         weft_kval final = e->last_block, first = weft_k_eq(k, tile->block, weft_k_index(e->k, 0));
@@ -157,25 +106,27 @@ static void produce_step(const key_kernel *e, const key_tile *tile, weft_kval n,
             key = weft_k_max(k, weft_k_index(k, 0), key);
             final = weft_k_min(k, final, weft_k_div(k, key, weft_k_index(k, WEFT_BACKWARD_KEYS)));
         }
-        flags = weft_k_add(k, flags, weft_k_select(k, first, weft_k_index(e->k, FLAG_FIRST), weft_k_index(e->k, 0)));
+        flags = weft_k_add(k, flags,
+                           weft_k_select(k, first, weft_k_index(e->k, WEFT_KEYS_FLAG_FIRST), weft_k_index(e->k, 0)));
         weft_kval last = weft_k_eq(k, tile->block, final);
-        flags = weft_k_add(k, flags, weft_k_select(k, last, weft_k_index(e->k, FLAG_LAST), weft_k_index(e->k, 0)));
-        set_word(e, e->steps, record, STEP_LINE, weft_attention_line(k, &e->dq, q0, head));
+        flags = weft_k_add(k, flags,
+                           weft_k_select(k, last, weft_k_index(e->k, WEFT_KEYS_FLAG_LAST), weft_k_index(e->k, 0)));
+        weft_keys_set_word(e, e->steps, record, WEFT_KEYS_STEP_LINE, weft_attention_line(k, &e->dq, q0, head));
     }
-    set_word(e, e->steps, record, STEP_FLAGS, flags);
-    if (b->forms.mask) set_word(e, e->steps, record, STEP_HEAD, head);
+    weft_keys_set_word(e, e->steps, record, WEFT_KEYS_STEP_FLAGS, flags);
+    if (b->forms.mask) weft_keys_set_word(e, e->steps, record, WEFT_KEYS_STEP_HEAD, head);
     load_rows(e, e->q_memory, &e->q, e->lse_memory, e->map_lse, e->q_full, slot, q0, head, row);
     weft_mbarrier_wait(k, e->do_empty, slot, parity);
     load_rows(e, e->do_memory, &e->g, e->delta_memory, e->map_delta, e->do_full, slot, q0, head, row);
 }
 
-static weft_kval take_number(const key_kernel *e) {
+static weft_kval take_number(const weft_key_kernel *e) {
     return weft_kernel_emit(e->k, WEFT_K_atomic, weft_kvector(WEFT_I32, 1), 3,
                             (weft_kval[]){e->counters, weft_k_index(e->k, 0), weft_k_integer(e->k, WEFT_I32, 1)},
                             WEFT_ATOMIC_ADD, 0);
 }
 
-static void emit_producer(key_kernel *e) {
+static void emit_producer(weft_key_kernel *e) {
     weft_kernel *k = e->k;
     weft_kval zero = weft_k_index(e->k, 0), one = weft_k_index(e->k, 1);
     weft_kval blocks = weft_k_div(k, weft_k_plus(e->k, e->s, WEFT_BACKWARD_KEYS - 1),
@@ -202,20 +153,20 @@ static void emit_producer(key_kernel *e) {
     }
     weft_mbarrier_wait(k, e->tile_empty, zero, parity);
     weft_k_if(k, weft_k_eq(k, more, weft_k_integer(k, WEFT_BOOL, 0)));
-    set_word(e, e->tiles, record, TILE_STEPS, zero);
+    weft_keys_set_word(e, e->tiles, record, WEFT_KEYS_TILE_STEPS, zero);
     weft_mbarrier_arrive(e->k, e->tile_full, zero);
     weft_k_end(k);
     weft_k_test(k, more);
     key_tile tile = e->b->owned ? of_block(e, weft_k_get(k, own_block), t, blocks) : place(e, t, blocks);
     if (e->b->owned) weft_k_set(k, own_block, weft_k_plus(e->k, tile.block, 1));
     weft_kval count = weft_k_mul(k, tile.count, e->group), start = weft_k_add(k, tile.first, tile.shift);
-    set_word(e, e->tiles, record, TILE_STEPS, count);
-    set_word(e, e->tiles, record, TILE_KEY, tile.key);
-    set_word(e, e->tiles, record, TILE_HEAD, tile.head);
-    set_word(e, e->tiles, record, TILE_ZERO, zero);
+    weft_keys_set_word(e, e->tiles, record, WEFT_KEYS_TILE_STEPS, count);
+    weft_keys_set_word(e, e->tiles, record, WEFT_KEYS_TILE_KEY, tile.key);
+    weft_keys_set_word(e, e->tiles, record, WEFT_KEYS_TILE_HEAD, tile.head);
+    weft_keys_set_word(e, e->tiles, record, WEFT_KEYS_TILE_ZERO, zero);
     weft_mbarrier_arrive(e->k, e->tile_full, zero);
-    weft_kval slot = kv_slot(e, tile_number), at = weft_k_times(e->k, slot, e->kv_bytes);
-    weft_mbarrier_wait(k, e->kv_empty, slot, other(e, kv_parity(e, tile_number)));
+    weft_kval slot = weft_keys_slot(e, tile_number), at = weft_k_times(e->k, slot, e->kv_bytes);
+    weft_mbarrier_wait(k, e->kv_empty, slot, other(e, weft_keys_slot_parity(e, tile_number)));
     weft_mbarrier_emit(k, WEFT_K_mbarrier_expect, e->kv_full, slot, 2 * e->kv_bytes);
     weft_backward_load(e->b, e->k_memory, at, e->kv_box, &e->k_side, e->kv_full, slot, tile.key, tile.head);
     weft_backward_load(e->b, e->v_memory, at, e->kv_box, &e->v, e->kv_full, slot, tile.key, tile.head);
@@ -236,449 +187,9 @@ static void emit_producer(key_kernel *e) {
     weft_k_end(k);
 }
 
-/* -- consumer */
-
-typedef struct consumer {
-    const key_kernel *e;
-    weft_kernel *k;
-    weft_consumer_place at;
-    weft_kval dk, dv;
-    weft_kval phase;                     /* of tiles; a value */
-    weft_kval k_rows, v_rows, k_columns; /* of the tile */
-    weft_kval ds_row, ds_part, out_at;
-} consumer;
-
-/* Barrier first + 2 slot + which. */
-static weft_kval barrier_id(const consumer *c, int first, weft_kval slot, weft_kval which) {
-    return weft_k_add(c->k, weft_k_plus(c->k, weft_k_times(c->k, slot, 2), first), which);
-}
-static weft_kval not_own(const consumer *c) { return weft_k_sub(c->k, weft_k_index(c->k, 1), c->at.number); }
-
-/* The lane, through memory: so no compiler keeps addresses that follow from it in registers over the steps. */
-static weft_kval late_lane(const consumer *c) {
-    return weft_k_add(c->k, c->at.lane, word(c->e, c->e->tiles, c->phase, TILE_ZERO));
-}
-
-/* Two neighbouring statistics of queries 8 j + 2 (lane % 4). */
-static weft_kval statistics(const consumer *c, weft_kval memory, weft_kval slot, int j) {
-    const key_kernel *e = c->e;
-    weft_kval at = weft_k_add(c->k, weft_k_times(e->k, slot, e->statistics),
-                              weft_k_times(e->k, weft_k_bits(e->k, c->at.lane, 3), 2));
-    weft_kval pair = weft_k_load(c->k, memory, weft_k_plus(e->k, at, 8 * j), 2, WEFT_KNONE, WEFT_KNONE);
-    if (!c->k->failed) c->k->instrs[pair].align_bytes = 8;
-    return pair;
-}
-
-/* Register r of a lane: key lane / 4 + 8 (r / 2 % 2), query 8 (r / 4) + 2 (lane % 4) + r % 2. */
-typedef struct places {
-    weft_kval head, query, key; /* of register 0; head: only with a mask */
-    weft_kval from[2],
-        end[2]; /* registers of queries outside of from ... end - 1 are hidden; WEFT_KNONE: no such limit */
-} places;
-
-static places places_of(const consumer *c, weft_kval record) {
-    const key_kernel *e = c->e;
-    const weft_attention_forms *forms = &e->b->forms;
-    weft_kernel *k = c->k;
-    places at = {.head = WEFT_KNONE};
-    weft_kval lane = weft_attention_plain(forms) ? c->at.lane : late_lane(c); /* a mask's addresses follow from it */
-    weft_kval row = weft_k_add(k, weft_k_times(k, c->at.number, WEFT_BACKWARD_ROWS),
-                               weft_k_add(k, weft_k_times(k, c->at.warp, 16), weft_k_div(k, lane, weft_k_index(k, 4))));
-    at.key = weft_k_add(k, word(e, e->tiles, c->phase, TILE_KEY), row);
-    at.query = weft_k_add(k, word(e, e->steps, record, STEP_QUERY), weft_k_times(k, weft_k_bits(k, lane, 3), 2));
-    if (forms->mask) at.head = word(e, e->steps, record, STEP_HEAD);
-    weft_kval position = weft_k_add(k, at.query, forms->offset);
-    for (int h = 0; h < 2; h++) {
-        weft_kval key = weft_k_plus(k, at.key, 8 * h);
-        weft_kval low =
-            forms->right >= 0 ? weft_k_sub(k, weft_k_plus(k, key, -forms->right), position) : weft_k_index(k, 0);
-        at.from[h] = weft_k_select(k, weft_k_le(k, e->s, key), weft_k_index(k, 1 << 30), low);
-        at.end[h] = WEFT_KNONE;
-        if (forms->left >= 0) at.end[h] = weft_k_plus(k, weft_k_sub(k, key, position), forms->left + 1);
-        if (weft_attention_plain(forms)) continue;
-        /* a mask's exponential may be any number at queries past the last */
-        weft_kval rest = weft_k_sub(k, e->t, at.query);
-        at.end[h] = at.end[h] == WEFT_KNONE ? rest : weft_k_min(k, at.end[h], rest);
-    }
-    return at;
-}
-
-/* -inf where register r of queries is hidden. */
-static weft_kval hide(const consumer *c, const places *at, int r, weft_kval x) {
-    weft_kernel *k = c->k;
-    int h = r / 2 % 2;
-    weft_kval column = weft_k_index(k, 8 * (r / 4) + r % 2), hidden = weft_k_lt(k, column, at->from[h]);
-    if (at->end[h] != WEFT_KNONE) hidden = weft_k_or(k, hidden, weft_k_le(k, at->end[h], column));
-    return weft_k_select(k, hidden, weft_k_f32(k, -INFINITY), x);
-}
-
-/* Plain scores: only steps whose producer says so have something to hide. */
-static void mask(const consumer *c, weft_kval s, weft_kval record) {
-    const key_kernel *e = c->e;
-    weft_kernel *k = c->k;
-    weft_kval flags = word(e, e->steps, record, STEP_FLAGS);
-    weft_k_if(k, weft_k_ne(k, weft_k_bits(k, flags, FLAG_MASKED), weft_k_index(k, 0)));
-    places at = places_of(c, record);
-    for (int h = 0; h < 2; h++)
-        for (int j = 0; j < e->b->bm / 4; j++) {
-            int r = j / 2 * 4 + 2 * h + j % 2;
-            weft_k_set_reg(k, s, r, hide(c, &at, r, weft_k_reg(k, s, r)));
-        }
-    weft_k_end(k);
-}
-
-/* Weights from scores, packed: into p, or, with a cap, P and P times the slope of the cap in turn into the registers of
-   the scores: beside dP there is no room for both. */
-static void make_weights(const consumer *c, weft_kval s, weft_kval p, weft_kval slot, weft_kval record) {
-    weft_backward *b = c->e->b;
-    weft_kernel *k = c->k;
-    weft_kval scale = weft_k_f32(k, weft_attention_factor(&b->forms));
-    bool plain = weft_attention_plain(&b->forms);
-    size_t mark = weft_index_mark(&b->forms.index);
-    places at = {.head = WEFT_KNONE};
-    if (plain)
-        mask(c, s, record);
-    else
-        at = places_of(c, record);
-    for (int j = 0; j < b->bm / 8; j++) {
-        weft_kval l = statistics(c, c->e->lse_memory, slot, j), weight[4], slope[4];
-        for (int i = 0; i < 4; i++) {
-            int r = 4 * j + i;
-            weft_kval shift = weft_k_unary(k, WEFT_K_neg, weft_k_extract(k, l, i % 2)), x = weft_k_reg(k, s, r);
-            slope[i] = WEFT_KNONE;
-            if (!plain) {
-                x = weft_attention_form_score(&b->forms, x, at.head, weft_k_plus(k, at.query, 8 * j + i % 2),
-                                              weft_k_plus(k, at.key, 8 * (i / 2)), &slope[i]);
-                x = hide(c, &at, r, x);
-            }
-            weight[i] = weft_k_unary(k, WEFT_K_exp2_fast, weft_k_fma(k, x, scale, shift));
-            weft_k_set_reg(k, s, r, weight[i]);
-        }
-        if (slope[0] == WEFT_KNONE) continue;
-        for (int h = 0; h < 2; h++) {
-            weft_kval x = weft_k_mul(k, weight[2 * h], slope[2 * h]),
-                      y = weft_k_mul(k, weight[2 * h + 1], slope[2 * h + 1]);
-            weft_kval pair = weft_wgmma_pack(k, weight[2 * h], weight[2 * h + 1], b->dtype);
-            weft_k_set_reg(k, s, 4 * j + 2 * h, weft_k_bitcast(k, pair, WEFT_F32));
-            weft_k_set_reg(k, s, 4 * j + 2 * h + 1, weft_k_bitcast(k, weft_wgmma_pack(k, x, y, b->dtype), WEFT_F32));
-        }
-    }
-    weft_index_release(&b->forms.index, mark);
-    if (b->forms.cap > 0) return;
-    for (int i = 0; i < b->bm / 4; i++)
-        weft_k_set_reg(k, p, i, weft_wgmma_pack(k, weft_k_reg(k, s, 2 * i), weft_k_reg(k, s, 2 * i + 1), b->dtype));
-}
-
-static weft_kval half_of(const consumer *c, weft_kval packed, int half) {
-    return weft_kernel_emit(c->k, WEFT_K_unpack, weft_kvector(WEFT_F32, 1), 1, &packed,
-                            c->e->b->dtype | (int64_t)half << 8, 0);
-}
-
-/* From the packed P: its f32 copy would cost the registers that dQ needs. With a cap both lie in s: make_weights. */
-static void make_slopes(const consumer *c, weft_kval s, weft_kval p, weft_kval dp, weft_kval ds, weft_kval slot) {
-    const weft_backward *b = c->e->b;
-    weft_kernel *k = c->k;
-    bool capped = b->forms.cap > 0;
-    for (int j = 0; j < b->bm / 8; j++) {
-        weft_kval delta = statistics(c, c->e->delta_memory, slot, j);
-        for (int h = 0; h < 2; h++) {
-            int at = j / 2 * 4 + j % 2 * 2 + h;
-            weft_kval weight =
-                          capped ? weft_k_bitcast(k, weft_k_reg(k, s, 2 * at + 1), WEFT_U32) : weft_k_reg(k, p, at),
-                      x[2];
-            for (int i = 0; i < 2; i++) {
-                weft_kval slope = weft_k_sub(k, weft_k_reg(c->k, dp, 4 * j + 2 * h + i), weft_k_extract(k, delta, i));
-                x[i] = weft_k_mul(k, half_of(c, weight, i), slope);
-            }
-            weft_k_set_reg(c->k, ds, at, weft_wgmma_pack(k, x[0], x[1], b->dtype));
-        }
-    }
-    for (int i = 0; capped && i < b->bm / 4; i++)
-        weft_k_set_reg(k, p, i, weft_k_bitcast(k, weft_k_reg(k, s, 2 * i), WEFT_U32));
-}
-
-/* dS^T as [keys, queries] for both consumers to read. */
-static void share_slopes(const consumer *c, weft_kval ds, weft_kval slot, bool first) {
-    const key_kernel *e = c->e;
-    weft_kernel *k = c->k;
-    named(e, WEFT_K_named_sync, barrier_id(c, DS_READ, slot, not_own(c)), 256);
-    weft_kval row = weft_k_add(k, c->ds_row, weft_k_times(e->k, slot, e->ds_bytes));
-    for (int i = 0; i < e->b->bm / 16; i++)
-        weft_k_effect(k, WEFT_K_frag_store, 4,
-                      (weft_kval[]){ds, weft_k_index(e->k, 4 * i), e->ds_memory,
-                                    weft_wgmma_place(k, row, c->at.lane, i, WEFT_BACKWARD_KEYS * 128)},
-                      WEFT_FRAGMENT_X4, 0);
-    weft_k_event(e->k, WEFT_K_fence_async, 0);
-    named(e, WEFT_K_named_arrive, barrier_id(c, DS_WRITTEN, slot, c->at.number), 256);
-    if (first) return;
-    weft_kval before = weft_k_xor(k, slot, weft_k_index(e->k, 1));
-    named(e, WEFT_K_named_sync, barrier_id(c, DS_WRITTEN, before, not_own(c)), 256);
-}
-
-static void issue_queries(const consumer *c, weft_kval dq, weft_kval slot) {
-    const key_kernel *e = c->e;
-    weft_kval at = weft_k_add(c->k, c->ds_part, weft_k_times(e->k, slot, e->ds_bytes));
-    weft_kval ds = weft_wgmma_operand(c->k, e->ds_memory, at, WEFT_BACKWARD_KEYS * 128);
-    weft_wgmma_across(c->k, weft_backward_unit(e->b, 64), WEFT_BACKWARD_KEYS, dq, ds, c->k_columns);
-}
-
-/* Four sums of a lane at element `at`: stored, or added by an atomic. */
-static void put_four(const consumer *c, weft_kval dq, int i, weft_kval at, bool adds) {
-    weft_kernel *k = c->k;
-    weft_kval four = weft_k_constant_lanes(k, WEFT_F32, 0, 4);
-    for (int x = 0; x < 4; x++) four = weft_k_insert(k, four, x, weft_k_reg(c->k, dq, 4 * i + x));
-    if (adds) {
-        weft_k_effect(k, WEFT_K_atomic, 3, (weft_kval[]){c->e->sums, at, four}, WEFT_ATOMIC_ADD, 0);
-        return;
-    }
-    weft_k_store(k, c->e->sums, at, WEFT_KNONE, four);
-    if (!k->failed) k->instrs[k->instr_count - 1].align_bytes = 16;
-}
-
-/* Zeros where not `reads`. */
-static weft_kval read_four(const consumer *c, weft_kval at, weft_kval reads) {
-    weft_kval four = weft_k_load(c->k, c->e->sums, at, 4, reads, WEFT_KNONE);
-    if (!c->k->failed) c->k->instrs[four].align_bytes = 16;
-    return four;
-}
-
-static void take_four(const consumer *c, weft_kval dq, int i, weft_kval four) {
-    weft_kernel *k = c->k;
-    for (int x = 0; x < 4; x++)
-        weft_k_set_reg(c->k, dq, 4 * i + x, weft_k_add(k, weft_k_reg(c->k, dq, 4 * i + x), weft_k_extract(k, four, x)));
-}
-
-/* The sums are complete: rows of dQ, two neighbouring columns a lane. */
-static void store_queries(const consumer *c, weft_kval dq, weft_kval record) {
-    const key_kernel *e = c->e;
-    const weft_backward *b = e->b;
-    weft_kernel *k = c->k;
-    bool wide = b->width == 128;
-    weft_kval lane = late_lane(c);
-    weft_kval r = weft_k_add(k, weft_k_times(e->k, c->at.warp, 16), weft_k_div(k, lane, weft_k_index(e->k, 4))),
-              column = weft_k_times(e->k, weft_k_bits(e->k, lane, 3), 2);
-    if (wide)
-        column = weft_k_add(k, column, weft_k_times(e->k, c->at.number, 64));
-    else
-        r = weft_k_add(k, r, weft_k_times(e->k, c->at.number, 64));
-    weft_kval step = weft_attention_line_step(k, &e->dq);
-    weft_kval query = weft_k_add(k, word(e, e->steps, record, STEP_QUERY), r),
-              line = weft_k_add(k, word(e, e->steps, record, STEP_LINE), weft_k_mul(k, r, step));
-    for (int h = 0; h < 2; h++) {
-        weft_k_if(k, weft_k_lt(k, weft_k_plus(e->k, query, 8 * h), e->t));
-        weft_kval at =
-            weft_k_add(k, weft_k_times(k, weft_k_add(k, line, weft_k_times(k, step, 8 * h)), b->columns), column);
-        for (int i = 0; i < 8; i++) {
-            weft_kval pair = weft_k_constant_lanes(k, WEFT_F32, 0, 2);
-            for (int x = 0; x < 2; x++)
-                pair = weft_k_insert(
-                    k, pair, x, weft_k_mul(k, weft_k_reg(c->k, dq, 4 * i + 2 * h + x), weft_k_f32(c->k, b->scale)));
-            if (b->columns < b->width)
-                weft_k_if(k, weft_k_lt(k, weft_k_plus(e->k, column, 8 * i), weft_k_index(e->k, b->columns)));
-            weft_k_store(k, e->dq_memory, weft_k_plus(e->k, at, 8 * i), WEFT_KNONE, weft_k_convert(k, pair, b->dtype));
-            if (!k->failed) k->instrs[k->instr_count - 1].align_bytes = 4;
-            if (b->columns < b->width) weft_k_end(k);
-        }
-        weft_k_end(k);
-    }
-}
-
-static void wait_queries(const consumer *c, weft_kval dq, weft_kval record, int in_flight) {
-    weft_mma_wait_for(c->k, 1, &dq, in_flight);
-    named(c->e, WEFT_K_named_arrive, barrier_id(c, DS_READ, weft_k_bits(c->k, record, 1), c->at.number), 256);
-}
-
-/* An owner's sums: nobody else adds to these places, and each place is one lane's. The last addition reads the sums
-   while their tile is still multiplied. */
-static void add_owned(const consumer *c, weft_kval dq, weft_kval record, weft_kval at, int in_flight) {
-    const key_kernel *e = c->e;
-    weft_kernel *k = c->k;
-    weft_kval flags = word(e, e->steps, record, STEP_FLAGS), zero = weft_k_index(e->k, 0), had[8];
-    weft_kval first = weft_k_ne(k, weft_k_bits(e->k, flags, FLAG_FIRST), zero),
-              last = weft_k_ne(k, weft_k_bits(e->k, flags, FLAG_LAST), zero),
-              reads = weft_k_eq(k, weft_k_bits(e->k, flags, FLAG_FIRST | FLAG_LAST), weft_k_index(e->k, FLAG_LAST));
-    for (int i = 0; i < 8; i++) had[i] = read_four(c, weft_k_plus(e->k, at, 512 * i), reads);
-    wait_queries(c, dq, record, in_flight);
-    weft_k_if(k, last);
-    for (int i = 0; i < 8; i++) take_four(c, dq, i, had[i]);
-    store_queries(c, dq, record);
-    weft_k_else(k);
-    weft_k_if(k, first);
-    for (int i = 0; i < 8; i++) put_four(c, dq, i, weft_k_plus(e->k, at, 512 * i), false);
-    weft_k_else(k);
-    for (int i = 0; i < 8; i++) put_four(c, dq, i, weft_k_plus(e->k, at, 512 * i), true);
-    weft_k_end(k);
-    weft_k_end(k);
-}
-
-/* dQ of step n is multiplied: its buffer may be written again, and it is added to its place. */
-static void add_queries(const consumer *c, weft_kval dq, weft_kval n, int in_flight) {
-    const key_kernel *e = c->e;
-    weft_kernel *k = c->k;
-    weft_kval record = weft_k_bits(e->k, n, STEPS - 1), row = word(e, e->steps, record, STEP_ROW);
-    weft_kval at =
-        weft_k_add(k, weft_k_times(e->k, row, e->b->width),
-                   weft_k_add(k, weft_k_times(e->k, c->at.number, 4096), weft_k_times(e->k, c->at.thread, 4)));
-    if (e->b->owned) {
-        add_owned(c, dq, record, at, in_flight);
-        return;
-    }
-    wait_queries(c, dq, record, in_flight);
-    for (int i = 0; i < 8; i++) put_four(c, dq, i, weft_k_plus(e->k, at, 512 * i), true);
-}
-
-static void take_turn(const consumer *c) { named(c->e, WEFT_K_named_sync, weft_k_plus(c->k, c->at.number, TURN), 256); }
-static void pass_turn(const consumer *c) { named(c->e, WEFT_K_named_arrive, weft_k_plus(c->k, not_own(c), TURN), 256); }
-
-static void emit_step(const consumer *c, weft_kval n, bool first) {
-    const key_kernel *e = c->e;
-    const weft_backward *b = e->b;
-    weft_kernel *k = c->k;
-    weft_kval slot = weft_k_bits(e->k, n, 1), parity = parity_of(e, n), q_at = weft_k_times(e->k, slot, e->q_bytes);
-    weft_kval s = weft_k_regs(k, WEFT_F32, 1, b->bm / 2), dp = weft_k_regs(k, WEFT_F32, 1, b->bm / 2),
-              p = weft_k_regs(k, WEFT_U32, 1, b->bm / 4), ds = weft_k_regs(k, WEFT_U32, 1, b->bm / 4),
-              dq = b->sums && !first ? weft_k_regs(k, WEFT_F32, 1, 32) : WEFT_KNONE;
-    weft_kval q = weft_wgmma_operand(k, e->q_memory, q_at, 16), g = weft_wgmma_operand(k, e->do_memory, q_at, 16);
-    int64_t inner = weft_backward_unit(b, b->bm), outer = weft_backward_unit(b, b->width);
-    bool scores = b->way & WEFT_BACKWARD_TURNS_SCORES, all = b->way & WEFT_BACKWARD_TURNS_ALL,
-         early = b->way & WEFT_BACKWARD_EARLY_DV && b->forms.cap == 0; /* P lies in s until then */
-    bool late = !weft_attention_plain(&b->forms); /* dP after the weights: masks need its registers */
-    weft_mbarrier_wait(k, e->q_full, slot, parity);
-    if (scores || (all && first)) take_turn(c);
-    weft_k_event(k, WEFT_K_mma_fence, 0);
-    weft_wgmma_inner(k, inner, b->width, s, c->k_rows, e->kv_box, q, e->q_box);
-    weft_mbarrier_wait(k, e->do_full, slot, parity);
-    weft_k_event(k, WEFT_K_mma_fence, 0); /* again: a spin loop ended the block in which the first fence counts */
-    if (!late) weft_wgmma_inner(k, inner, b->width, dp, c->v_rows, e->kv_box, g, e->q_box);
-    if (scores || all) pass_turn(c);
-    weft_mma_wait_for(k, 1, &s, late ? 0 : 1);
-    make_weights(c, s, p, slot, weft_k_bits(k, n, STEPS - 1));
-    weft_kval do_rows = weft_wgmma_operand(k, e->do_memory, q_at, e->q_box);
-    if (late || early) weft_k_event(k, WEFT_K_mma_fence, 0);
-    if (late) weft_wgmma_inner(k, inner, b->width, dp, c->v_rows, e->kv_box, g, e->q_box);
-    if (early) weft_wgmma_outer(k, outer, b->bm, c->dv, p, do_rows, first);
-    weft_mma_wait_for(c->k, 1, &dp, early);
-    make_slopes(c, s, p, dp, ds, slot);
-    if (b->sums) share_slopes(c, ds, slot, first);
-    if (all) take_turn(c);
-    weft_k_event(e->k, WEFT_K_mma_fence, 0);
-    if (b->sums && !first) issue_queries(c, dq, weft_k_xor(k, slot, weft_k_index(e->k, 1)));
-    weft_wgmma_outer(k, outer, b->bm, c->dk, ds, weft_wgmma_operand(k, e->q_memory, q_at, e->q_box), first);
-    if (!early) weft_wgmma_outer(k, outer, b->bm, c->dv, p, do_rows, first);
-    if (b->sums && !first) add_queries(c, dq, weft_k_plus(e->k, n, -1), early ? 1 : 2);
-    weft_mma_wait_for(c->k, 2, (weft_kval[]){c->dv, c->dk}, 0);
-    weft_k_event(e->k, WEFT_K_warp_sync, 0); /* every lane has read its statistics */
-    weft_k_if(k, weft_k_eq(k, c->at.lane, weft_k_index(e->k, 0)));
-    weft_mbarrier_arrive(e->k, e->q_empty, slot);
-    weft_mbarrier_arrive(e->k, e->do_empty, slot);
-    weft_k_end(k);
-}
-
-/* Sums times a factor, through this consumer's part of the output memory. */
-static void send(const consumer *c, weft_kval sums, const weft_attention_side *side, double factor, weft_kval key,
-                 weft_kval head) {
-    const key_kernel *e = c->e;
-    weft_kernel *k = c->k;
-    weft_kval leader = weft_k_eq(k, c->at.thread, weft_k_index(k, 0)), own = weft_k_plus(k, c->at.number, OWN_THREADS);
-    weft_kval lane = late_lane(c),
-              row = weft_k_add(k, weft_k_times(k, c->at.warp, 16), weft_k_rem(k, lane, weft_k_index(k, 16)));
-    weft_kval out_row = weft_k_add(k, c->out_at, weft_k_times(k, row, 128));
-    weft_k_if(k, leader);
-    weft_k_effect(k, WEFT_K_bulk_wait, 0, NULL, 0, 1);
-    weft_k_end(k);
-    named(e, WEFT_K_named_sync, own, 128);
-    weft_backward_stage(e->b, sums, factor, e->out_memory, out_row, lane, WEFT_BACKWARD_ROWS * 128);
-    named(e, WEFT_K_named_sync, own, 128);
-    weft_k_if(k, leader);
-    weft_backward_send(e->b, side, e->out_memory, c->out_at, WEFT_BACKWARD_ROWS * 128, key, head);
-    weft_k_end(k);
-}
-
-/* Operands of the keys and values in buffer `slot`. */
-static void take_keys(consumer *c, weft_kval slot) {
-    const key_kernel *e = c->e;
-    weft_kval at = weft_k_times(e->k, slot, e->kv_bytes),
-              rows = weft_k_add(c->k, at, weft_k_times(e->k, c->at.number, WEFT_BACKWARD_ROWS * 128));
-    c->k_rows = weft_wgmma_operand(c->k, e->k_memory, rows, 16);
-    c->v_rows = weft_wgmma_operand(c->k, e->v_memory, rows, 16);
-    if (!e->b->sums) return;
-    /* dQ: consumers share the columns of a wide head, else the queries */
-    if (e->b->width == 128) at = weft_k_add(c->k, at, weft_k_times(e->k, c->at.number, e->kv_box));
-    c->k_columns = weft_wgmma_operand(c->k, e->k_memory, at, e->kv_box);
-}
-
-static consumer make_consumer(const key_kernel *e, weft_kval thread) {
-    weft_kernel *k = e->k;
-    consumer c = {.e = e, .k = k, .at = weft_consumer_place_of(k, thread)};
-    weft_kval rows = weft_k_times(e->k, c.at.number, WEFT_BACKWARD_ROWS * 128);
-    if (e->b->sums)
-        c.ds_part =
-            e->b->width == 128 ? weft_k_index(e->k, 0) : weft_k_times(e->k, c.at.number, WEFT_BACKWARD_KEYS * 128);
-    if (e->kv_buffers == 1) take_keys(&c, weft_k_index(e->k, 0));
-    weft_kval row = weft_k_add(k, weft_k_times(e->k, c.at.warp, 16), weft_k_rem(k, c.at.lane, weft_k_index(e->k, 16)));
-    c.ds_row = weft_k_add(k, rows, weft_k_times(e->k, row, 128));
-    c.out_at = weft_k_times(e->k, c.at.number, (int64_t)e->out_bytes / WEFT_BACKWARD_CONSUMERS);
-    c.dk = weft_k_regs(k, WEFT_F32, 1, e->b->width / 2);
-    c.dv = weft_k_regs(k, WEFT_F32, 1, e->b->width / 2);
-    return c;
-}
-
-static void emit_consumer(const key_kernel *e, weft_kval thread) {
-    const weft_backward *b = e->b;
-    weft_kernel *k = e->k;
-    consumer c = make_consumer(e, thread);
-    weft_kval zero = weft_k_index(e->k, 0), one = weft_k_index(e->k, 1), phase = weft_k_var(k, zero),
-              done = weft_k_var(k, zero);
-    if (b->sums)
-        for (int buffer = 0; buffer < 2; buffer++)
-            named(e, WEFT_K_named_arrive, barrier_id(&c, DS_READ, weft_k_index(e->k, buffer), c.at.number), 256);
-    if (b->way & (WEFT_BACKWARD_TURNS_SCORES | WEFT_BACKWARD_TURNS_ALL)) { /* consumer 0 has the first turn */
-        weft_k_if(k, weft_k_eq(k, c.at.number, one));
-        pass_turn(&c);
-        weft_k_end(k);
-    }
-    weft_k_while(k);
-    weft_kval tile_number = weft_k_get(k, phase), slot = kv_slot(e, tile_number);
-    c.phase = weft_k_bits(e->k, tile_number, 1);
-    weft_mbarrier_wait(k, e->tile_full, zero, weft_k_convert(k, c.phase, WEFT_U32));
-    weft_kval steps = word(e, e->tiles, c.phase, TILE_STEPS);
-    weft_mbarrier_arrive(e->k, e->tile_empty, zero);
-    weft_k_test(k, weft_k_ne(k, steps, zero));
-    weft_mbarrier_wait(k, e->kv_full, slot, kv_parity(e, tile_number));
-    if (e->kv_buffers == 2) take_keys(&c, slot);
-    weft_kval from = weft_k_get(k, done), end = weft_k_add(k, from, steps);
-    emit_step(&c, from, true);
-    weft_kval n = weft_k_for(k, weft_k_add(k, from, one), end, one, 0);
-    emit_step(&c, n, false);
-    weft_k_end(k);
-    weft_k_set(k, done, end);
-    if (b->way & WEFT_BACKWARD_TURNS_ALL) pass_turn(&c);
-    if (b->sums) { /* dQ of the last step */
-        weft_kval last = weft_k_plus(e->k, end, -1), buffer = weft_k_bits(e->k, last, 1),
-                  dq = weft_k_regs(k, WEFT_F32, 1, 32);
-        named(e, WEFT_K_named_sync, barrier_id(&c, DS_WRITTEN, buffer, not_own(&c)), 256);
-        weft_k_event(e->k, WEFT_K_mma_fence, 0);
-        issue_queries(&c, dq, buffer);
-        add_queries(&c, dq, last, 0);
-    }
-    weft_k_if(k, weft_k_eq(k, c.at.lane, zero));
-    weft_mbarrier_arrive(e->k, e->kv_empty, slot);
-    weft_k_end(k);
-    weft_kval key = weft_k_add(k, word(e, e->tiles, c.phase, TILE_KEY),
-                               weft_k_times(e->k, c.at.number, WEFT_BACKWARD_ROWS)),
-              head = word(e, e->tiles, c.phase, TILE_HEAD);
-    send(&c, c.dv, &e->dv, 1, key, head);
-    send(&c, c.dk, &e->dk, b->scale, key, head);
-    weft_k_set(k, phase, weft_k_bits(e->k, weft_k_plus(e->k, tile_number, 1), 3));
-    weft_k_end(k);
-    weft_k_if(k, weft_k_eq(k, c.at.thread, zero));
-    weft_k_effect(k, WEFT_K_bulk_wait, 0, NULL, 0, 1);
-    weft_k_end(k);
-}
-
 /* -- the kernel */
 
-static void make_arguments(key_kernel *e) {
+static void make_arguments(weft_key_kernel *e) {
     weft_backward *b = e->b;
     int bm = b->bm, keys = WEFT_BACKWARD_KEYS, rows = WEFT_BACKWARD_ROWS;
     e->q = weft_backward_in(b, WEFT_BACKWARD_Q, bm, "q");
@@ -697,32 +208,32 @@ static void make_arguments(key_kernel *e) {
     if (b->owned) e->dq = weft_backward_lines_out(b, WEFT_BACKWARD_DQ, "dq", &e->dq_memory);
 }
 
-static void make_memory(key_kernel *e) {
+static void make_memory(weft_key_kernel *e) {
     weft_kernel *k = e->k;
     e->k_memory = weft_k_shared(k, WEFT_U8, (weft_dim)e->kv_buffers * e->kv_bytes);
     e->v_memory = weft_k_shared(k, WEFT_U8, (weft_dim)e->kv_buffers * e->kv_bytes);
-    e->q_memory = weft_k_shared(k, WEFT_U8, (weft_dim)STAGES * e->q_bytes);
-    e->do_memory = weft_k_shared(k, WEFT_U8, (weft_dim)STAGES * e->q_bytes);
+    e->q_memory = weft_k_shared(k, WEFT_U8, (weft_dim)WEFT_KEYS_STAGES * e->q_bytes);
+    e->do_memory = weft_k_shared(k, WEFT_U8, (weft_dim)WEFT_KEYS_STAGES * e->q_bytes);
     e->ds_memory = e->b->sums ? weft_k_shared(k, WEFT_U8, (weft_dim)2 * e->ds_bytes) : WEFT_KNONE;
     e->out_memory = weft_k_shared(k, WEFT_U8, e->out_bytes);
-    e->lse_memory = weft_k_shared(k, WEFT_F32, (weft_dim)STAGES * e->statistics);
-    e->delta_memory = weft_k_shared(k, WEFT_F32, (weft_dim)STAGES * e->statistics);
-    e->steps = weft_k_shared(k, WEFT_I32, (weft_dim)STEPS * e->words);
+    e->lse_memory = weft_k_shared(k, WEFT_F32, (weft_dim)WEFT_KEYS_STAGES * e->statistics);
+    e->delta_memory = weft_k_shared(k, WEFT_F32, (weft_dim)WEFT_KEYS_STAGES * e->statistics);
+    e->steps = weft_k_shared(k, WEFT_I32, (weft_dim)WEFT_KEYS_STEPS * e->words);
     e->tiles = weft_k_shared(k, WEFT_I32, (weft_dim)2 * e->words);
-    e->q_full = weft_mbarrier_create(k, STAGES), e->q_empty = weft_mbarrier_create(k, STAGES);
-    e->do_full = weft_mbarrier_create(k, STAGES), e->do_empty = weft_mbarrier_create(k, STAGES);
+    e->q_full = weft_mbarrier_create(k, WEFT_KEYS_STAGES), e->q_empty = weft_mbarrier_create(k, WEFT_KEYS_STAGES);
+    e->do_full = weft_mbarrier_create(k, WEFT_KEYS_STAGES), e->do_empty = weft_mbarrier_create(k, WEFT_KEYS_STAGES);
     e->kv_full = weft_mbarrier_create(k, e->kv_buffers), e->kv_empty = weft_mbarrier_create(k, e->kv_buffers);
     e->tile_full = weft_mbarrier_create(k, 1), e->tile_empty = weft_mbarrier_create(k, 1);
 }
 
-static void init(const key_kernel *e, weft_kval barrier, int index, int arrivals) {
+static void init(const weft_key_kernel *e, weft_kval barrier, int index, int arrivals) {
     weft_mbarrier_emit(e->k, WEFT_K_mbarrier_init, barrier, weft_k_index(e->k, index), arrivals);
 }
 
-static void init_barriers(const key_kernel *e, weft_kval thread) {
+static void init_barriers(const weft_key_kernel *e, weft_kval thread) {
     const int warps = 4 * WEFT_BACKWARD_CONSUMERS;
     weft_k_if(e->k, weft_k_eq(e->k, thread, weft_k_index(e->k, 0)));
-    for (int s = 0; s < STAGES; s++) {
+    for (int s = 0; s < WEFT_KEYS_STAGES; s++) {
         init(e, e->q_full, s, 1), init(e, e->q_empty, s, warps);
         init(e, e->do_full, s, 1), init(e, e->do_empty, s, warps);
     }
@@ -737,7 +248,7 @@ void weft_backward_keys(weft_backward *b) {
     weft_kernel *k = b->k;
     weft_dim_table *dims = k->dims;
     int halves = weft_backward_halves(b);
-    key_kernel e = {.b = b, .k = k};
+    weft_key_kernel e = {.b = b, .k = k};
     e.kv_box = WEFT_BACKWARD_KEYS * 128, e.kv_bytes = halves * e.kv_box;
     e.q_box = b->bm * 128, e.q_bytes = halves * e.q_box;
     e.kv_buffers = b->way & WEFT_BACKWARD_TWO_KEYS ? 2 : 1;
@@ -766,6 +277,6 @@ void weft_backward_keys(weft_backward *b) {
     emit_producer(&e);
     weft_k_end(k);
     weft_k_effect(k, WEFT_K_role, 0, NULL, WEFT_BACKWARD_CONSUMERS, weft_backward_take(less));
-    emit_consumer(&e, thread);
+    weft_keys_consumer(&e, thread);
     weft_k_end(k);
 }
