@@ -143,7 +143,8 @@ static int run_transforms(cli_arguments *arguments) {
         int ops = OPS_MIN + (int)(seed % OPS_SPREAD);
         cli_fuzz_outcome outcome =
             batches ? cli_fuzz_batches(arguments->context, seed, ops)
-                    : cli_fuzz_gradients(arguments->context, seed, ops, cli_text(arguments, "device", NULL));
+                    : cli_fuzz_gradients(arguments->context, seed, ops, cli_flag(arguments, "second"),
+                                         cli_text(arguments, "device", NULL));
         outcomes[outcome]++;
         cli_progress_at(&progress, i + 1, count, outcomes[CLI_FUZZ_FAILED] ? "with failures" : "");
     }

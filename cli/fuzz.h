@@ -18,9 +18,10 @@ weft_status cli_fuzz_inputs(weft_context *context, weft_graph *graph, unsigned l
                             weft_tensor **out_inputs) WEFT_MUST_USE;
 
 typedef enum cli_fuzz_outcome { CLI_FUZZ_PASSED, CLI_FUZZ_FAILED, CLI_FUZZ_SKIPPED } cli_fuzz_outcome;
-/* The derivatives of the graph of a seed: forward against reverse mode, compiled against interpreted. Prints failures.
- */
-cli_fuzz_outcome cli_fuzz_gradients(weft_context *context, unsigned long long seed, int ops, const char *device);
+/* The derivatives of the graph of a seed, first or second ones: forward against reverse mode, compiled against
+   interpreted. Prints failures. */
+cli_fuzz_outcome cli_fuzz_gradients(weft_context *context, unsigned long long seed, int ops, bool second,
+                                    const char *device);
 /* vmap of the graph of a seed against one element at a time. Prints failures. */
 cli_fuzz_outcome cli_fuzz_batches(weft_context *context, unsigned long long seed, int ops);
 void cli_fuzz_print_status(unsigned long long seed, weft_status status);

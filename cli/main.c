@@ -120,6 +120,7 @@ const cli_command cli_commands[] = {
       {"seed", "s", CLI_NUMBER, "S", "first seed (default 1)"},
       {"statistics", NULL, CLI_FLAG, NULL, "how often each op occurred"},
       {"gradients", NULL, CLI_FLAG, NULL, "their derivatives: forward against reverse mode, compiled and interpreted"},
+      {"second", NULL, CLI_FLAG, NULL, "with --gradients: symmetry of second derivatives instead"},
       {"batches", NULL, CLI_FLAG, NULL, "vmap of them against one element at a time, interpreted"},
       {"device", NULL, CLI_TEXT, "NAME", "where compiled code runs (default: this CPU): cuda, vulkan, amdgcn ..."},
       {0}},

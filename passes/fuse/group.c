@@ -167,6 +167,10 @@ static bool fits_anchor(weft_fuse *fuse, const weft_node *node, int root, const 
                    ? FORM_OTHER
                    : form_of(anchor, node->op == WEFT_OP_reduce ? weft_operand_type(node, 0) : &node->results[0].type);
     if (!product && own == FORM_OTHER) return false;
+    const weft_type *result =
+        &node->results[0].type; /* epilogues of products store elements of whole bytes, one each */
+    if (product && (weft_dtype_kind_of(result->dtype) == WEFT_KIND_COMPLEX || weft_dtype_bits(result->dtype) < 8))
+        return false;
     if (node->op == WEFT_OP_reduce) {
         if (own != FORM_FULL || !same_dims(&node->results[0].type, &anchor->results[0].type)) return false;
         const weft_attribute *a = weft_node_attribute(node, WEFT_ATTR_axes),
