@@ -82,6 +82,11 @@ static inline weft_dtype weft_hopper_dtype(const weft_hopper *h, const weft_prod
     return side == &h->product.b ? h->product.dtype_b : h->product.dtype;
 }
 
+/* -- matmul_hopper_movers.c: the branch of warpgroup 0 */
+void weft_hopper_emit_movers(weft_hopper *h, weft_kval thread);
+/* The number of a consumer's staging buffer, and of its two barriers. */
+weft_kval weft_hopper_staging(weft_hopper *h, weft_kval consumer, int buffer);
+
 /* Emits the body of h->k: everything after the arguments. */
 weft_status weft_hopper_emit(weft_hopper *h);
 /* The launches that copy operands which tensor copies or the unit cannot take as they lie; sets h->packed_* and, where

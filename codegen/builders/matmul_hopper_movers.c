@@ -1,0 +1,262 @@
+/* Warpgroup 0 of the Hopper matmul: warp 0 loads operands into the ring; warp 1 + w moves the output of consumer w, and
+   the companion's tile before it, so that consumers never wait for a store. A slot of the ring is written and read by
+   the asynchronous proxy alone. Read next: matmul_hopper_kernel.c, the consumers. */
+#include "codegen/builders/matmul_hopper.h"
+
+static weft_kval index_of(weft_hopper *h, int64_t value) { return weft_k_index(h->k, value); }
+static weft_kval times(weft_hopper *h, weft_kval a, int64_t b) { return weft_k_mul(h->k, a, index_of(h, b)); }
+static weft_kval plus(weft_hopper *h, weft_kval a, weft_kval b) { return weft_k_add(h->k, a, b); }
+
+/* -- producer */
+
+static void load_tile(weft_hopper *h, weft_kval to, weft_kval map, weft_kval slot, weft_kval x, weft_kval y,
+                      weft_kval batch, int multicast) {
+    weft_kval operands[8] = {h->operands, to, map, h->ring.full, slot, x, y, batch};
+    weft_k_effect(h->k, WEFT_K_tensor_load, h->product.batch == 1 ? 7 : 8, operands, multicast, 0);
+}
+
+/* A tile whose rows of memory run along k is one box, or one for every 64 rows where the last tile is cut: rows past
+   the end cost a tensor copy about ten cycles each, so boxes wholly past it read other rows instead, of which nothing
+   is stored. Otherwise one box for every 64 columns. */
+static void load_a(weft_hopper *h, weft_kval slot, weft_kval at, weft_kval k0, weft_tile_place place) {
+    weft_kernel *k = h->k;
+    weft_kval m = plus(h, place.m, times(h, h->rank, h->bm));
+    if (!h->product.a.k_contiguous) {
+        for (int box = 0; box < h->bm / 64; box++)
+            load_tile(h, plus(h, at, index_of(h, (int64_t)box * HOPPER_BOX_BYTES)), h->map_a, slot,
+                      plus(h, m, index_of(h, 64 * box)), k0, place.batch, 0);
+        return;
+    }
+    if (h->a_rows < 64) { /* all rows there are, in the first of 64 */
+        load_tile(h, at, h->map_a, slot, k0, m, place.batch, 0);
+        return;
+    }
+    weft_kval end = weft_k_extent(k, h->product.m), inside;
+    for (int row = 0; row < h->bm; row += h->a_rows) {
+        weft_kval first = plus(h, m, index_of(h, row));
+        if (h->a_rows < h->bm) {
+            inside = weft_k_max(k, weft_k_sub(k, end, index_of(h, h->a_rows)), index_of(h, 0));
+            first = weft_k_select(k, weft_k_lt(k, first, end), first, inside);
+        }
+        load_tile(h, plus(h, at, index_of(h, (int64_t)row * HOPPER_ROW_BYTES)), h->map_a, slot, k0, first, place.batch,
+                  0);
+    }
+}
+
+/* B of a narrow tile: one box, every block its own. */
+static void load_tail(weft_hopper *h, weft_kval slot, weft_kval at, weft_kval k0, weft_tile_place place) {
+    bool along_k = h->product.b.k_contiguous;
+    load_tile(h, at, h->map_tail, slot, along_k ? k0 : place.n, along_k ? place.n : k0, place.batch, 0);
+}
+
+/* Each block of a cluster loads its share of the B tile for both. */
+static void load_b(weft_hopper *h, weft_kval slot, weft_kval at, weft_kval k0, weft_tile_place place) {
+    int all = h->cluster > 1 ? (1 << h->cluster) - 1 : 0;
+    if (h->product.b.k_contiguous) {
+        weft_kval to = plus(h, at, times(h, h->rank, h->b_bytes / h->cluster)),
+                  n = plus(h, place.n, times(h, h->rank, h->bn / h->cluster));
+        load_tile(h, to, h->map_b, slot, k0, n, place.batch, all);
+        return;
+    }
+    int rows = h->bk / h->cluster;
+    for (int box = 0; box < h->bn / 64; box++) {
+        weft_kval to =
+            plus(h, at, plus(h, times(h, h->rank, 128 * rows), index_of(h, (int64_t)box * HOPPER_BOX_BYTES)));
+        load_tile(h, to, h->map_b, slot, plus(h, place.n, index_of(h, 64 * box)), plus(h, k0, times(h, h->rank, rows)),
+                  place.batch, all);
+    }
+}
+
+static void emit_producer(weft_hopper *h) {
+    weft_kernel *k = h->k;
+    weft_ring ring = weft_ring_begin(k, &h->ring);
+    weft_kval tile = weft_hopper_tiles_for(h), begin, end;
+    weft_tile_place place = weft_hopper_tile_place(h, tile);
+    (void)weft_hopper_tile_part(h, tile, &begin, &end);
+    weft_kval step = weft_k_for(k, begin, end, index_of(h, 1), 0);
+    weft_kval slot = weft_ring_slot(k, &ring), at = times(h, slot, h->stage_bytes), k0 = times(h, step, h->bk);
+    weft_kval b_at = plus(h, at, index_of(h, h->a_bytes));
+    weft_ring_wait_empty(k, &ring);
+    if (h->tail) {
+        weft_k_if(k, weft_hopper_tile_is_tail(h, tile));
+        weft_ring_expect(k, &ring,
+                         h->a_loaded + (h->product.b.k_contiguous ? h->tail * HOPPER_ROW_BYTES : HOPPER_BOX_BYTES));
+        load_a(h, slot, at, k0, place);
+        load_tail(h, slot, b_at, k0, place);
+        weft_k_else(k);
+    }
+    weft_ring_expect(k, &ring, h->a_loaded + h->b_bytes);
+    load_a(h, slot, at, k0, place);
+    load_b(h, slot, b_at, k0, place);
+    if (h->tail) weft_k_end(k);
+    weft_ring_advance(k, &ring);
+    weft_k_end(k);
+    weft_k_end(k);
+    /* a peer's release of a slot may still be under way, and must not meet a block that has ended */
+    for (int stage = 0; h->cluster > 1 && stage < h->stages; stage++) {
+        weft_ring_wait_empty(k, &ring);
+        weft_ring_advance(k, &ring);
+    }
+}
+
+/* -- mover of one consumer */
+
+typedef struct mover {
+    weft_kval consumer, out; /* its number; the offset of its staging */
+} mover;
+
+weft_kval weft_hopper_staging(weft_hopper *h, weft_kval consumer, int buffer) {
+    return plus(h, times(h, consumer, h->outs), index_of(h, buffer));
+}
+
+/* Coordinates of chunk c of the consumer's part of a tile. */
+static int chunk_coordinates(weft_hopper *h, const mover *mv, weft_tile_place place, int c, weft_kval *out) {
+    weft_kval m = plus(h, plus(h, place.m, times(h, h->rank, h->bm)), times(h, mv->consumer, 64));
+    out[0] = plus(h, place.n, index_of(h, 64 * c));
+    out[1] = m;
+    out[2] = place.batch;
+    return h->product.batch == 1 ? 2 : 3;
+}
+
+/* Buffer c % outs is free: the companion's chunk lands where its output will leave from. */
+static void stage_chunk(weft_hopper *h, const mover *mv, weft_tile_place place, int c) {
+    int buffer = c % h->outs;
+    weft_kval barrier = weft_hopper_staging(h, mv->consumer, buffer);
+    if (h->companion < 0) {
+        weft_mbarrier_emit(h->k, WEFT_K_mbarrier_arrive, h->staged, barrier, 0);
+        return;
+    }
+    weft_mbarrier_emit(h->k, WEFT_K_mbarrier_expect, h->staged, barrier, HOPPER_CHUNK_BYTES);
+    weft_kval operands[8] = {h->staging, plus(h, mv->out, index_of(h, (int64_t)buffer * HOPPER_CHUNK_BYTES)),
+                             h->map_companion, h->staged, barrier};
+    int rank = chunk_coordinates(h, mv, place, c, operands + 5);
+    weft_k_effect(h->k, WEFT_K_tensor_load, 5 + rank, operands, 0, 0);
+}
+
+/* c counts the chunks of all results: those of one place follow each other. */
+static void send_chunk(weft_hopper *h, const mover *mv, weft_tile_place place, int c, weft_kval phase) {
+    weft_kernel *k = h->k;
+    int buffer = c % h->outs;
+    weft_kval parity =
+        weft_k_and(k, weft_k_binary(k, WEFT_K_shr, weft_k_get(k, phase), weft_k_integer(k, WEFT_U32, buffer)),
+                   weft_k_integer(k, WEFT_U32, 1));
+    weft_mbarrier_wait(k, h->written, weft_hopper_staging(h, mv->consumer, buffer), parity);
+    weft_k_set(k, phase, weft_k_xor(k, weft_k_get(k, phase), weft_k_integer(k, WEFT_U32, 1 << buffer)));
+    weft_kval operands[6] = {h->map_out[c % h->results], h->staging,
+                             plus(h, mv->out, index_of(h, (int64_t)buffer * HOPPER_CHUNK_BYTES))};
+    int rank = chunk_coordinates(h, mv, place, c / h->results, operands + 3);
+    weft_k_effect(k, WEFT_K_tensor_store, 3 + rank, operands, 0, 0);
+    weft_k_effect(k, WEFT_K_bulk_commit, 0, NULL, 0, 0);
+    weft_k_effect(k, WEFT_K_bulk_wait, 0, NULL, 0, 1);
+}
+
+/* Chunks after the first: narrow tiles have none. Without a companion it makes no difference for which tile a buffer is
+   given free, so the buffers that a narrow tile leaves unused serve the next. */
+static void begin_rest(weft_hopper *h, weft_kval tile) {
+    if (h->tail) weft_k_if(h->k, weft_k_binary(h->k, WEFT_K_lt, tile, h->whole));
+}
+static void end_rest(weft_hopper *h) {
+    if (h->tail) weft_k_end(h->k);
+}
+
+static void emit_mover(weft_hopper *h, weft_kval consumer) {
+    weft_kernel *k = h->k;
+    int chunks = h->bn / 64 * h->results;
+    mover mv = {consumer, times(h, consumer, (int64_t)h->outs * HOPPER_CHUNK_BYTES)};
+    weft_kval phase = weft_k_var(k, weft_k_integer(k, WEFT_U32, 0));
+    weft_kval first = weft_hopper_tile_first(h);
+    weft_k_if(k, weft_hopper_tile_exists(h, first));
+    weft_tile_place start = weft_hopper_tile_place(h, first);
+    for (int c = 0; c < h->outs; c++) stage_chunk(h, &mv, start, c);
+    weft_k_end(k);
+    weft_kval tile = weft_hopper_tiles_for(h);
+    weft_tile_place place = weft_hopper_tile_place(h, tile);
+    weft_kval next = weft_hopper_tile_next(h, tile);
+    weft_tile_place after = weft_hopper_tile_place(h, next);
+    for (int c = 0; c < chunks; c++) {
+        if (c == h->results) begin_rest(h, tile);
+        send_chunk(h, &mv, place, c, phase);
+        if (c + h->outs < chunks) {
+            stage_chunk(h, &mv, place, c + h->outs);
+            continue;
+        }
+        weft_k_if(k, weft_hopper_tile_exists(h, next));
+        stage_chunk(h, &mv, after, c + h->outs - chunks);
+        weft_k_end(k);
+    }
+    if (chunks > h->results) end_rest(h);
+    weft_k_end(k);
+}
+
+/* Rows of a staged chunk by the whole warp: neighbours in a row are neighbours in memory, whatever their alignment. */
+static void copy_chunk(weft_hopper *h, const mover *mv, weft_tile_place place, int c, weft_kval lane) {
+    weft_kernel *k = h->k;
+    weft_kval corner[3], m = weft_k_extent(k, h->product.m), n = weft_k_extent(k, h->product.n),
+                         out = h->index->results[c % h->results];
+    (void)chunk_coordinates(h, mv, place, c / h->results, corner);
+    int lanes = weft_dim_divisor(k->dims, h->product.n) % 2 == 0 ? 2 : 1;
+    weft_kval first = plus(h, weft_k_mul(k, place.batch, m), corner[1]);
+    weft_kval row = weft_k_for(k, index_of(h, 0), index_of(h, 64), index_of(h, 1), 4),
+              swizzle = times(h, weft_k_and(k, row, index_of(h, 7)), 16);
+    weft_kval row_at =
+        plus(h, plus(h, mv->out, index_of(h, (int64_t)(c % h->outs) * HOPPER_CHUNK_BYTES)), times(h, row, 128));
+    for (int part = 0; part < 64; part += 32 * lanes) {
+        weft_kval column = plus(h, times(h, lane, lanes), index_of(h, part)), to = plus(h, corner[0], column);
+        weft_kval at = plus(h, row_at, weft_k_xor(k, times(h, column, 2), swizzle));
+        weft_kval value = weft_k_load(k, h->staging, weft_k_div(k, at, index_of(h, 2)), lanes, WEFT_KNONE, WEFT_KNONE);
+        if (!k->failed) k->instrs[value].align_bytes = 2 * lanes;
+        weft_k_if(k, weft_k_and(k, weft_k_lt(k, plus(h, corner[1], row), m), weft_k_lt(k, to, n)));
+        weft_k_store(k, out, plus(h, weft_k_mul(k, plus(h, first, row), n), to), WEFT_KNONE, value);
+        if (!k->failed) k->instrs[k->instr_count - 1].align_bytes = 2 * lanes;
+        weft_k_end(k);
+    }
+    weft_k_end(k);
+}
+
+static void emit_row_mover(weft_hopper *h, weft_kval consumer, weft_kval lane) {
+    weft_kernel *k = h->k;
+    mover mv = {consumer, times(h, consumer, (int64_t)h->outs * HOPPER_CHUNK_BYTES)};
+    weft_kval phase = weft_k_var(k, weft_k_integer(k, WEFT_U32, 0)), leader = weft_k_eq(k, lane, index_of(h, 0)),
+              one = weft_k_integer(k, WEFT_U32, 1);
+    weft_k_if(k, leader);
+    for (int buffer = 0; buffer < h->outs; buffer++)
+        weft_mbarrier_emit(k, WEFT_K_mbarrier_arrive, h->staged, weft_hopper_staging(h, consumer, buffer), 0);
+    weft_k_end(k);
+    weft_kval tile = weft_hopper_tiles_for(h);
+    weft_tile_place place = weft_hopper_tile_place(h, tile);
+    for (int c = 0; c < h->bn / 64 * h->results; c++) {
+        int buffer = c % h->outs;
+        if (c == h->results) begin_rest(h, tile);
+        weft_kval parity =
+            weft_k_and(k, weft_k_binary(k, WEFT_K_shr, weft_k_get(k, phase), weft_k_integer(k, WEFT_U32, buffer)), one);
+        weft_mbarrier_wait(k, h->written, weft_hopper_staging(h, consumer, buffer), parity);
+        weft_k_set(k, phase, weft_k_xor(k, weft_k_get(k, phase), weft_k_integer(k, WEFT_U32, 1 << buffer)));
+        copy_chunk(h, &mv, place, c, lane);
+        weft_k_effect(k, WEFT_K_warp_sync, 0, NULL, 0, 0);
+        weft_k_if(k, leader);
+        weft_mbarrier_emit(k, WEFT_K_mbarrier_arrive, h->staged, weft_hopper_staging(h, consumer, buffer), 0);
+        weft_k_end(k);
+    }
+    if (h->bn > 64) end_rest(h);
+    weft_k_end(k);
+}
+
+void weft_hopper_emit_movers(weft_hopper *h, weft_kval thread) {
+    weft_kernel *k = h->k;
+    weft_kval warp = weft_k_div(k, thread, index_of(h, 32)),
+              uniform = weft_kernel_emit(k, WEFT_K_warp_uniform, weft_ktype_of(k, warp), 1, &warp, 0, 0);
+    weft_kval lane = weft_k_rem(k, thread, index_of(h, 32)), leader = weft_k_eq(k, lane, index_of(h, 0));
+    weft_k_if(k, weft_k_and(k, weft_k_eq(k, uniform, index_of(h, 0)), leader));
+    emit_producer(h);
+    weft_k_end(k);
+    if (!weft_hopper_staged(h)) return;
+    weft_kval moves =
+        weft_k_and(k, weft_k_lt(k, index_of(h, 0), uniform), weft_k_le(k, uniform, index_of(h, h->consumers)));
+    weft_kval consumer = weft_k_sub(k, uniform, index_of(h, 1));
+    weft_k_if(k, h->store == HOPPER_STORE_ROWS ? moves : weft_k_and(k, moves, leader));
+    if (h->store == HOPPER_STORE_ROWS)
+        emit_row_mover(h, consumer, lane);
+    else
+        emit_mover(h, consumer);
+    weft_k_end(k);
+}
