@@ -83,7 +83,7 @@ static void open_role(weft_cxx_printer *p, const weft_kinstr *instr, bool first)
 static void print_atomic(weft_cxx_printer *p, weft_kval id, const weft_kinstr *instr) {
     static const char *const kinds[] = {"Add", "Min", "Max"};
     weft_kval value = weft_koperand(p->kernel, instr, 2);
-    weft_cxx_name at = weft_cxx_element(p, weft_koperand(p->kernel, instr, 0), weft_koperand(p->kernel, instr, 1), 0);
+    weft_piece at = weft_cxx_element(p, weft_koperand(p->kernel, instr, 0), weft_koperand(p->kernel, instr, 1), 0);
     if (weft_ktype_of(p->kernel, value).lanes == 4) {
         weft_cxx_line(p, "add_4(&%s, %s, %s, %s, %s);", at.text, weft_cxx_value(p, value, 0).text,
                       weft_cxx_value(p, value, 1).text, weft_cxx_value(p, value, 2).text,

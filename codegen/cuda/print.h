@@ -19,6 +19,6 @@ int weft_cuda_needs(const weft_kernel *kernel);
 /* Definitions of the wgmma wrappers that these kernels call. */
 void weft_cuda_print_wrappers(int kernel_count, weft_kernel *const *kernels, weft_text *text);
 /* "base + 1024 + v7": address of a shared object plus a byte offset. */
-weft_cxx_name weft_cuda_address(const weft_cxx_printer *printer, weft_kval shared, weft_kval offset);
+weft_piece weft_cuda_address(const weft_cxx_printer *printer, weft_kval shared, weft_kval offset);
 
 #endif

@@ -8,7 +8,7 @@
 #include "base/dtype.h"
 #include "codegen/kernel/matrix.h"
 
-typedef weft_cxx_name name;
+typedef weft_piece name;
 
 static name operand(const weft_cxx_printer *p, const weft_kinstr *instr, int index) {
     return weft_cxx_value(p, weft_koperand(p->kernel, instr, index), 0);
@@ -19,14 +19,14 @@ static const weft_kinstr *constant_of(const weft_cxx_printer *p, weft_kval value
     return instr->op == WEFT_K_constant ? instr : NULL;
 }
 
-weft_cxx_name weft_cuda_address(const weft_cxx_printer *p, weft_kval shared, weft_kval offset) {
+weft_piece weft_cuda_address(const weft_cxx_printer *p, weft_kval shared, weft_kval offset) {
     name out;
     const weft_kinstr *constant = constant_of(p, offset);
     if (constant)
-        out = weft_cxx_format("base + %lld", (long long)(p->shared_offset[shared] + constant->i));
+        out = weft_piece_format("base + %lld", (long long)(p->shared_offset[shared] + constant->i));
     else
-        out = weft_cxx_format("base + %lld + (u32)%s", (long long)p->shared_offset[shared],
-                              weft_cxx_value(p, offset, 0).text);
+        out = weft_piece_format("base + %lld + (u32)%s", (long long)p->shared_offset[shared],
+                                weft_cxx_value(p, offset, 0).text);
     return out;
 }
 
@@ -35,10 +35,10 @@ static name barrier_of(const weft_cxx_printer *p, const weft_kinstr *instr, int 
     const weft_kinstr *constant = constant_of(p, number);
     name out;
     if (constant)
-        out = weft_cxx_format("base + %lld", (long long)(p->shared_offset[object] + 8 * constant->i));
+        out = weft_piece_format("base + %lld", (long long)(p->shared_offset[object] + 8 * constant->i));
     else
-        out = weft_cxx_format("base + %lld + 8 * (u32)%s", (long long)p->shared_offset[object],
-                              weft_cxx_value(p, number, 0).text);
+        out = weft_piece_format("base + %lld + 8 * (u32)%s", (long long)p->shared_offset[object],
+                                weft_cxx_value(p, number, 0).text);
     return out;
 }
 
@@ -64,7 +64,8 @@ static name wrapper_name(const weft_kernel *kernel, const weft_kinstr *instr) {
     static const char *const types[] = {"bf16", "f16", "tf32", "e4m3", "e4m3_e5m2", "e5m2_e4m3", "e5m2"};
     bool registers = weft_ktype_of(kernel, weft_koperand(kernel, instr, 2)).kind == WEFT_KIND_REGS;
     name out;
-    out = weft_cxx_format("mma_n%d_%s_%s%s%s%s", weft_async_n(instr->i), types[weft_async_type_of(instr->i)],
+    out =
+        weft_piece_format("mma_n%d_%s_%s%s%s%s", weft_async_n(instr->i), types[weft_async_type_of(instr->i)],
                           registers ? "rs" : "ss", instr->i & WEFT_ASYNC_A_TRANSPOSED ? "_at" : "",
                           instr->i & WEFT_ASYNC_B_TRANSPOSED ? "_bt" : "", instr->i & WEFT_ASYNC_FIRST ? "_first" : "");
     return out;
@@ -75,7 +76,7 @@ static void print_async(weft_cxx_printer *p, const weft_kinstr *instr) {
               accumulate = weft_koperand(p->kernel, instr, 5);
     name source;
     if (weft_ktype_of(p->kernel, a).kind == WEFT_KIND_REGS)
-        source = weft_cxx_format("r%d + %d", a, first_register(p, instr, 3));
+        source = weft_piece_format("r%d + %d", a, first_register(p, instr, 3));
     else
         source = operand(p, instr, 2);
     weft_cxx_line(p, "%s(r%d + %d, %s, %s, %s);", wrapper_name(p->kernel, instr).text, d, first_register(p, instr, 1),

@@ -6,15 +6,15 @@
 
 #include "base/dtype.h"
 
-typedef weft_cxx_name name;
+typedef weft_piece name;
 
 static name memory_name(const weft_cxx_printer *p, weft_kval memory) {
     const weft_kinstr *instr = weft_kernel_get(p->kernel, memory);
     name out;
     if (instr->op == WEFT_K_buffer)
-        out = weft_cxx_format("a%d", (int)instr->i);
+        out = weft_piece_format("a%d", (int)instr->i);
     else
-        out = weft_cxx_format("v%d", memory);
+        out = weft_piece_format("v%d", memory);
     return out;
 }
 
@@ -48,25 +48,25 @@ static const char *const components[] = {".x", ".y", ".z", ".w"};
 static name element_of(const char *w, int bytes, int element_bytes, weft_dtype elem, int index) {
     name bits, out;
     if (element_bytes >= 4)
-        bits = weft_cxx_format("%s%s", w, bytes > element_bytes ? components[index] : "");
+        bits = weft_piece_format("%s%s", w, bytes > element_bytes ? components[index] : "");
     else {
         int per_word = 4 / element_bytes, shift = index % per_word * 8 * element_bytes;
         const char *component = bytes > 4 ? components[index / per_word] : "";
-        bits = weft_cxx_format("(%s)(%s%s >> %d)", element_bytes == 2 ? "u16" : "u8", w, component, shift);
+        bits = weft_piece_format("(%s)(%s%s >> %d)", element_bytes == 2 ? "u16" : "u8", w, component, shift);
     }
     if (elem == WEFT_F32)
-        out = weft_cxx_format("f32_of_bits(%s)", bits.text);
+        out = weft_piece_format("f32_of_bits(%s)", bits.text);
     else if (elem == WEFT_F64)
-        out = weft_cxx_format("f64_of_bits(%s)", bits.text);
+        out = weft_piece_format("f64_of_bits(%s)", bits.text);
     else if (elem == WEFT_BOOL)
-        out = weft_cxx_format("%s != 0", bits.text);
+        out = weft_piece_format("%s != 0", bits.text);
     else
-        out = weft_cxx_format("(%s)%s", weft_cxx_type(elem), bits.text);
+        out = weft_piece_format("(%s)%s", weft_cxx_type(elem), bits.text);
     return out;
 }
 
 /* One condition for all lanes of a mask; "" = none. */
-static weft_cxx_name lane_mask(const weft_cxx_printer *p, weft_kval mask, int lane) {
+static weft_piece lane_mask(const weft_cxx_printer *p, weft_kval mask, int lane) {
     name none = {""};
     if (mask == WEFT_KNONE) return none;
     return weft_cxx_value(p, mask, weft_ktype_of(p->kernel, mask).lanes > 1 ? lane : 0);
@@ -77,13 +77,13 @@ static bool uniform_mask(const weft_cxx_printer *p, weft_kval mask) {
            (weft_ktype_of(p->kernel, mask).lanes == 1 || weft_kernel_get(p->kernel, mask)->op == WEFT_K_splat);
 }
 
-weft_cxx_name weft_cxx_element(const weft_cxx_printer *p, weft_kval memory, weft_kval index, int lane) {
+weft_piece weft_cxx_element(const weft_cxx_printer *p, weft_kval memory, weft_kval index, int lane) {
     name out;
     bool gather = weft_ktype_of(p->kernel, index).lanes > 1;
     if (gather || lane == 0)
-        out = weft_cxx_format("%s[%s]", memory_name(p, memory).text, weft_cxx_value(p, index, lane).text);
+        out = weft_piece_format("%s[%s]", memory_name(p, memory).text, weft_cxx_value(p, index, lane).text);
     else
-        out = weft_cxx_format("%s[%s + %d]", memory_name(p, memory).text, weft_cxx_value(p, index, 0).text, lane);
+        out = weft_piece_format("%s[%s + %d]", memory_name(p, memory).text, weft_cxx_value(p, index, 0).text, lane);
     return out;
 }
 
@@ -114,7 +114,7 @@ static void load_wide(weft_cxx_printer *p, weft_kval id, const weft_kinstr *inst
     const char *type = word_type(bytes, element_bytes);
     for (int lane = 0; lane < instr->type.lanes; lane += per) {
         name word;
-        word = weft_cxx_format("w%d_%d", id, lane);
+        word = weft_piece_format("w%d_%d", id, lane);
         weft_cxx_line(p, "const %s %s = *(const %s%s *)&%s[%s + %d];", type, word.text, space_of(p, memory), type,
                       memory_name(p, memory).text, weft_cxx_value(p, index, 0).text, lane);
         for (int i = 0; i < per; i++) {
@@ -188,7 +188,7 @@ static name bits_of(const weft_cxx_printer *p, weft_kval value, weft_dtype elem,
         wrap = "(u32)(u16)";
     else if (weft_dtype_bits(elem) == 8)
         wrap = "(u32)(u8)";
-    out = weft_cxx_format("%s(%s)", wrap, x.text);
+    out = weft_piece_format("%s(%s)", wrap, x.text);
     return out;
 }
 
@@ -258,11 +258,11 @@ static name register_name(const weft_cxx_printer *p, weft_kval object, weft_kval
     int lanes = weft_ktype_of(p->kernel, object).lanes;
     name out;
     if (index == WEFT_KNONE)
-        out = weft_cxx_format(lanes > 1 ? "x%d_%d" : "x%d", object, lane);
+        out = weft_piece_format(lanes > 1 ? "x%d_%d" : "x%d", object, lane);
     else if (lanes > 1)
-        out = weft_cxx_format("r%d[%s * %d + %d]", object, weft_cxx_value(p, index, 0).text, lanes, lane);
+        out = weft_piece_format("r%d[%s * %d + %d]", object, weft_cxx_value(p, index, 0).text, lanes, lane);
     else
-        out = weft_cxx_format("r%d[%s]", object, weft_cxx_value(p, index, 0).text);
+        out = weft_piece_format("r%d[%s]", object, weft_cxx_value(p, index, 0).text);
     return out;
 }
 

@@ -9,8 +9,7 @@
 #ifndef WEFT_CODEGEN_CXX_PRINT_H
 #define WEFT_CODEGEN_CXX_PRINT_H
 
-#include "base/text.h"
-#include "codegen/kernel/kernel.h"
+#include "codegen/kernel/piece.h"
 
 typedef struct weft_cxx_printer weft_cxx_printer;
 
@@ -46,10 +45,6 @@ struct weft_cxx_printer {
     const char *problem;
 };
 
-typedef struct weft_cxx_name {
-    char text[96];
-} weft_cxx_name;
-
 /* -- what a dialect calls */
 /* The kernel's funcs, as functions in front of it. */
 void weft_cxx_print_funcs(weft_cxx_printer *printer);
@@ -60,9 +55,7 @@ weft_status weft_cxx_status(const weft_cxx_printer *printer) WEFT_MUST_USE;
 void weft_cxx_push_nest(weft_cxx_printer *printer, int role_left);
 
 /* -- shared by the printers' files */
-/* A piece of text; one that does not fit becomes text that no compiler accepts. */
-weft_cxx_name weft_cxx_format(const char *format, ...) WEFT_PRINTF(1, 2);
-weft_cxx_name weft_cxx_value(const weft_cxx_printer *printer, weft_kval value, int lane);
+weft_piece weft_cxx_value(const weft_cxx_printer *printer, weft_kval value, int lane);
 /* NULL: no such type. */
 const char *weft_cxx_type(weft_dtype elem);
 /* Of elements in memory: BOOL is a byte. */
@@ -70,7 +63,7 @@ const char *weft_cxx_storage(weft_dtype elem);
 void weft_cxx_fail(weft_cxx_printer *printer, weft_code code, const char *problem);
 void weft_cxx_line(weft_cxx_printer *printer, const char *format, ...) WEFT_PRINTF(2, 3);
 /* "a3[v7 + 2]": an element of a buffer or a shared array. */
-weft_cxx_name weft_cxx_element(const weft_cxx_printer *printer, weft_kval memory, weft_kval index, int lane);
+weft_piece weft_cxx_element(const weft_cxx_printer *printer, weft_kval memory, weft_kval index, int lane);
 /* Operations that define values or touch memory: false when op is not of that file. */
 bool weft_cxx_print_value(weft_cxx_printer *printer, weft_kval id);
 bool weft_cxx_print_memory(weft_cxx_printer *printer, weft_kval id);

@@ -30,33 +30,18 @@ const char *weft_cxx_type(weft_dtype elem) {
 const char *weft_cxx_storage(weft_dtype elem) { return elem == WEFT_BOOL ? "u8" : weft_cxx_type(elem); }
 
 void weft_cxx_fail(weft_cxx_printer *printer, weft_code code, const char *problem) {
-    if (printer->failure == WEFT_OK) {
-        printer->failure = code;
-        printer->problem = problem;
-    }
-}
-
-weft_cxx_name weft_cxx_format(const char *format, ...) {
-    weft_cxx_name name;
-    va_list list;
-    va_start(list, format);
-    int length = vsnprintf(name.text, sizeof name.text, format, list);
-    va_end(list);
-    if (length < 0 || length >= (int)sizeof name.text) memcpy(name.text, "#too long", sizeof "#too long");
-    return name;
+    weft_piece_fail(&printer->failure, &printer->problem, code, problem);
 }
 
 void weft_cxx_line(weft_cxx_printer *printer, const char *format, ...) {
-    for (int i = 0; i < printer->depth; i++) weft_text_append_bytes(printer->text, "  ", 2);
     va_list list;
     va_start(list, format);
-    weft_text_append_list(printer->text, format, list);
+    weft_piece_line(printer->text, printer->depth, format, list);
     va_end(list);
-    weft_text_append_bytes(printer->text, "\n", 1);
 }
 
-static weft_cxx_name print_constant(const weft_kinstr *instr) {
-    weft_cxx_name name;
+static weft_piece print_constant(const weft_kinstr *instr) {
+    weft_piece name;
     size_t room = sizeof name.text;
     switch ((int)instr->type.elem) {
     case WEFT_BOOL: snprintf(name.text, room, "%s", instr->i ? "true" : "false"); break;
@@ -103,18 +88,13 @@ static weft_cxx_name print_constant(const weft_kinstr *instr) {
     return name;
 }
 
-weft_cxx_name weft_cxx_value(const weft_cxx_printer *printer, weft_kval value, int lane) {
-    weft_cxx_name name;
-    const weft_kinstr *instr = weft_kernel_get(printer->kernel, value);
-    while (instr->op == WEFT_K_splat) {
-        value = weft_koperand(printer->kernel, instr, 0);
-        instr = weft_kernel_get(printer->kernel, value);
-        lane = 0;
-    }
+weft_piece weft_cxx_value(const weft_cxx_printer *printer, weft_kval value, int lane) {
+    weft_piece name;
+    const weft_kinstr *instr = weft_kernel_unsplat(printer->kernel, &value, &lane);
     if (instr->op == WEFT_K_constant) {
         name = print_constant(instr);
         if (name.text[0] == '-') { /* keeps "a - -1" apart from "a --1" */
-            return weft_cxx_format("(%s)", name.text);
+            return weft_piece_format("(%s)", name.text);
         }
         return name;
     }
@@ -194,10 +174,7 @@ static void print_func(weft_cxx_printer *p, weft_kval id, weft_kval end) {
     const char *separator = "";
     int64_t count = weft_kernel_get(p->kernel, id)->i;
     for (int64_t parameter = 0; parameter < count; parameter++) {
-        weft_kval found = WEFT_KNONE;
-        for (weft_kval i = id + 1; i < end && found == WEFT_KNONE; i++)
-            if (weft_kernel_get(p->kernel, i)->op == WEFT_K_parameter && weft_kernel_get(p->kernel, i)->i == parameter)
-                found = i;
+        weft_kval found = weft_kernel_func_parameter(p->kernel, id, parameter);
         if (found == WEFT_KNONE)
             weft_text_append(p->text, "%sint", separator); /* never read */
         else
@@ -216,21 +193,16 @@ static void print_func(weft_cxx_printer *p, weft_kval id, weft_kval end) {
     weft_text_append(p->text, "}\n");
 }
 
-static weft_kval func_end(const weft_kernel *kernel, weft_kval id) {
-    while ((size_t)id < kernel->instr_count && kernel->instrs[id].op != WEFT_K_func_end) id++;
-    return id;
-}
-
 void weft_cxx_print_funcs(weft_cxx_printer *p) {
     for (weft_kval i = 0; i < (weft_kval)p->kernel->instr_count; i++)
-        if (p->kernel->instrs[i].op == WEFT_K_func) print_func(p, i, func_end(p->kernel, i));
+        if (p->kernel->instrs[i].op == WEFT_K_func) print_func(p, i, weft_kernel_func_end(p->kernel, i));
 }
 
 void weft_cxx_print_body(weft_cxx_printer *p) {
     p->depth = 1;
     for (weft_kval i = 0; i < (weft_kval)p->kernel->instr_count; i++) {
         if (p->kernel->instrs[i].op == WEFT_K_func)
-            i = func_end(p->kernel, i);
+            i = weft_kernel_func_end(p->kernel, i);
         else
             print_instruction(p, i);
     }

@@ -8,7 +8,7 @@
 
 #include "base/dtype.h"
 
-typedef weft_cxx_name name;
+typedef weft_piece name;
 
 static bool is_float(weft_dtype d) { return weft_dtype_is_float(d); }
 static bool is_signed(weft_dtype d) { return weft_dtype_kind_of(d) == WEFT_KIND_SIGNED; }
@@ -173,13 +173,13 @@ static bool is_float8(weft_dtype d) { return weft_dtype_is_float(d) && weft_dtyp
 static name to_f32(weft_dtype from, name x) {
     name out;
     if (is_float8(from))
-        out = weft_cxx_format("f32_of_%s(%s)", weft_dtype_name(from), x.text);
+        out = weft_piece_format("f32_of_%s(%s)", weft_dtype_name(from), x.text);
     else if (is_half(from))
-        out = weft_cxx_format("f32_of_%s(%s)", half_name(from), x.text);
+        out = weft_piece_format("f32_of_%s(%s)", half_name(from), x.text);
     else if (from == WEFT_BOOL)
-        out = weft_cxx_format("(%s ? 1.f : 0.f)", x.text);
+        out = weft_piece_format("(%s ? 1.f : 0.f)", x.text);
     else
-        out = weft_cxx_format("(float)%s", x.text);
+        out = weft_piece_format("(float)%s", x.text);
     return out;
 }
 
@@ -276,7 +276,7 @@ static void print_reduce(weft_cxx_printer *p, weft_kval id, const weft_kinstr *i
                 weft_cxx_line(p, "const %s r%d_%d = %s<%s>(%s, %s);", type, id, label, call, type, x, y);
             else
                 weft_cxx_line(p, "const %s r%d_%d = (%s)(%s %s %s);", type, id, label, type, x, sign, y);
-            current[i] = weft_cxx_format("r%d_%d", id, label++);
+            current[i] = weft_piece_format("r%d_%d", id, label++);
         }
     weft_cxx_line(p, "v%d = %s;", id, current[0].text);
     p->depth--;
@@ -349,12 +349,8 @@ static bool print_lane(weft_cxx_printer *p, weft_kval id, const weft_kinstr *ins
         return true;
     case WEFT_K_deal:
     case WEFT_K_zip: {
-        int lanes = instr->type.lanes,
-            at = instr->op == WEFT_K_deal ? 2 * lane + (int)instr->i : (int)instr->i * lanes + lane;
-        if (instr->op == WEFT_K_deal)
-            define(p, id, lane, "%s", operand(p, instr, at / lanes, at % lanes).text);
-        else
-            define(p, id, lane, "%s", operand(p, instr, at % 2, at / 2).text);
+        int from, at = weft_kernel_dealt(instr, lane, &from);
+        define(p, id, lane, "%s", operand(p, instr, from, at).text);
         return true;
     }
     case WEFT_K_call: print_call(p, id, instr, lane); return true;

@@ -28,9 +28,9 @@ static void print_atomic(weft_cxx_printer *p, weft_kval id, const weft_kinstr *i
 }
 
 /* "&r12[2 * (v3)]": where a matrix starts. */
-static weft_cxx_name matrix_at(const weft_cxx_printer *p, const weft_kinstr *instr, int index) {
-    return weft_cxx_format("&r%d[2 * (%s)]", weft_koperand(p->kernel, instr, index),
-                           weft_cxx_value(p, weft_koperand(p->kernel, instr, index + 1), 0).text);
+static weft_piece matrix_at(const weft_cxx_printer *p, const weft_kinstr *instr, int index) {
+    return weft_piece_format("&r%d[2 * (%s)]", weft_koperand(p->kernel, instr, index),
+                             weft_cxx_value(p, weft_koperand(p->kernel, instr, index + 1), 0).text);
 }
 
 static void print_mma(weft_cxx_printer *p, const weft_kinstr *instr) {

@@ -34,68 +34,48 @@ const char *weft_wgsl_type(weft_dtype elem) {
 }
 
 void weft_wgsl_fail(weft_wgsl_printer *printer, weft_code code, const char *problem) {
-    if (printer->failure == WEFT_OK) {
-        printer->failure = code;
-        printer->problem = problem;
-    }
-}
-
-weft_wgsl_name weft_wgsl_format(const char *format, ...) {
-    weft_wgsl_name name;
-    va_list list;
-    va_start(list, format);
-    int length = vsnprintf(name.text, sizeof name.text, format, list);
-    va_end(list);
-    if (length < 0 || length >= (int)sizeof name.text) memcpy(name.text, "#too long", sizeof "#too long");
-    return name;
+    weft_piece_fail(&printer->failure, &printer->problem, code, problem);
 }
 
 void weft_wgsl_line(weft_wgsl_printer *printer, const char *format, ...) {
-    for (int i = 0; i < printer->depth; i++) weft_text_append_bytes(printer->text, "  ", 2);
     va_list list;
     va_start(list, format);
-    weft_text_append_list(printer->text, format, list);
+    weft_piece_line(printer->text, printer->depth, format, list);
     va_end(list);
-    weft_text_append_bytes(printer->text, "\n", 1);
 }
 
 /* Constant expressions must be finite, and a subnormal or negative zero may not survive one. */
-static weft_wgsl_name float_constant(double number) {
+static weft_piece float_constant(double number) {
     float value = (float)number;
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     bool plain = isnormal(value) || bits == 0;
-    if (!plain) return weft_wgsl_format("f32_of_bits(0x%08xu)", bits);
-    return weft_wgsl_format(value < 0 ? "(%.9ef)" : "%.9ef", (double)value);
+    if (!plain) return weft_piece_format("f32_of_bits(0x%08xu)", bits);
+    return weft_piece_format(value < 0 ? "(%.9ef)" : "%.9ef", (double)value);
 }
 
-static weft_wgsl_name print_constant(const weft_kinstr *instr) {
+static weft_piece print_constant(const weft_kinstr *instr) {
     weft_dtype elem = (weft_dtype)instr->type.elem;
     if (elem == WEFT_F32) return float_constant(instr->f);
-    if (elem == WEFT_BOOL) return weft_wgsl_format("%s", instr->i ? "true" : "false");
+    if (elem == WEFT_BOOL) return weft_piece_format("%s", instr->i ? "true" : "false");
     if (weft_dtype_is_float(elem))
-        return weft_wgsl_format("0x%llxu", (unsigned long long)weft_float_encode(elem, instr->f, false));
+        return weft_piece_format("0x%llxu", (unsigned long long)weft_float_encode(elem, instr->f, false));
     uint64_t bits = (uint64_t)instr->i;
     if (weft_wgsl_class_of(elem) == WEFT_WGSL_PAIR)
-        return weft_wgsl_format("vec2<u32>(0x%xu, 0x%xu)", (uint32_t)bits, (uint32_t)(bits >> 32));
-    if (weft_wgsl_class_of(elem) == WEFT_WGSL_U32) return weft_wgsl_format("%uu", (uint32_t)bits);
-    if (instr->i < 0) return weft_wgsl_format("i32(%d)", (int32_t)instr->i);
-    return weft_wgsl_format("%di", (int32_t)instr->i);
+        return weft_piece_format("vec2<u32>(0x%xu, 0x%xu)", (uint32_t)bits, (uint32_t)(bits >> 32));
+    if (weft_wgsl_class_of(elem) == WEFT_WGSL_U32) return weft_piece_format("%uu", (uint32_t)bits);
+    if (instr->i < 0) return weft_piece_format("i32(%d)", (int32_t)instr->i);
+    return weft_piece_format("%di", (int32_t)instr->i);
 }
 
-weft_wgsl_name weft_wgsl_value(const weft_wgsl_printer *printer, weft_kval value, int lane) {
-    const weft_kinstr *instr = weft_kernel_get(printer->kernel, value);
-    while (instr->op == WEFT_K_splat) {
-        value = weft_koperand(printer->kernel, instr, 0);
-        instr = weft_kernel_get(printer->kernel, value);
-        lane = 0;
-    }
+weft_piece weft_wgsl_value(const weft_wgsl_printer *printer, weft_kval value, int lane) {
+    const weft_kinstr *instr = weft_kernel_unsplat(printer->kernel, &value, &lane);
     if (instr->op == WEFT_K_constant) return print_constant(instr);
-    if (instr->type.lanes > 1 && !printer->scalar_body) return weft_wgsl_format("v%d_%d", value, lane);
-    return weft_wgsl_format("v%d", value);
+    if (instr->type.lanes > 1 && !printer->scalar_body) return weft_piece_format("v%d_%d", value, lane);
+    return weft_piece_format("v%d", value);
 }
 
-weft_wgsl_name weft_wgsl_lane(const weft_wgsl_printer *printer, weft_kval value, int lane) {
+weft_piece weft_wgsl_lane(const weft_wgsl_printer *printer, weft_kval value, int lane) {
     return weft_wgsl_value(printer, value, weft_ktype_of(printer->kernel, value).lanes > 1 ? lane : 0);
 }
 
@@ -144,21 +124,13 @@ static void print_instruction(weft_wgsl_printer *p, weft_kval id) {
     weft_wgsl_fail(p, WEFT_UNSUPPORTED, weft_kop_name((weft_kop)weft_kernel_get(p->kernel, id)->op));
 }
 
-static weft_kval func_end(const weft_kernel *kernel, weft_kval id) {
-    while ((size_t)id < kernel->instr_count && kernel->instrs[id].op != WEFT_K_func_end) id++;
-    return id;
-}
-
 /* A func is a function of scalars: bodies on vectors are lanewise, so one lane stands for all. */
 static void print_func(weft_wgsl_printer *p, weft_kval id, weft_kval end) {
     weft_kval result = weft_koperand(p->kernel, weft_kernel_get(p->kernel, end), 0);
     weft_text_append(p->text, "fn f%d(", id);
     int64_t count = weft_kernel_get(p->kernel, id)->i;
     for (int64_t parameter = 0; parameter < count; parameter++) {
-        weft_kval found = WEFT_KNONE;
-        for (weft_kval i = id + 1; i < end && found == WEFT_KNONE; i++)
-            if (weft_kernel_get(p->kernel, i)->op == WEFT_K_parameter && weft_kernel_get(p->kernel, i)->i == parameter)
-                found = i;
+        weft_kval found = weft_kernel_func_parameter(p->kernel, id, parameter);
         if (found == WEFT_KNONE) {
             weft_wgsl_fail(p, WEFT_UNSUPPORTED, "a func with a parameter that it does not read");
             return;
@@ -183,7 +155,7 @@ static void print_kernel(weft_wgsl_printer *p) {
     const weft_kernel *kernel = p->kernel;
     weft_kval count = (weft_kval)kernel->instr_count;
     for (weft_kval i = 0; i < count; i++)
-        if (kernel->instrs[i].op == WEFT_K_func) print_func(p, i, func_end(kernel, i));
+        if (kernel->instrs[i].op == WEFT_K_func) print_func(p, i, weft_kernel_func_end(kernel, i));
     weft_text_append(p->text, "@compute @workgroup_size(%d)\n", kernel->threads);
     weft_text_append(p->text, "fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: "
                               "vec3<u32>, @builtin(local_invocation_index) local: u32) {\n");
@@ -194,7 +166,7 @@ static void print_kernel(weft_wgsl_printer *p) {
     p->depth++;
     for (weft_kval i = 0; i < count; i++) {
         if (kernel->instrs[i].op == WEFT_K_func)
-            i = func_end(kernel, i);
+            i = weft_kernel_func_end(kernel, i);
         else
             print_instruction(p, i);
     }

@@ -10,8 +10,7 @@
 #ifndef WEFT_CODEGEN_WEBGPU_PRINT_H
 #define WEFT_CODEGEN_WEBGPU_PRINT_H
 
-#include "base/text.h"
-#include "codegen/kernel/kernel.h"
+#include "codegen/kernel/piece.h"
 
 /* How a value of an element type is carried. */
 typedef enum weft_wgsl_class {
@@ -44,10 +43,6 @@ typedef struct weft_wgsl_printer {
     const char *problem;
 } weft_wgsl_printer;
 
-typedef struct weft_wgsl_name {
-    char text[160];
-} weft_wgsl_name;
-
 /* The module of one kernel. UNSUPPORTED names what WGSL cannot express. */
 weft_status weft_wgsl_print(const weft_kernel *kernel, weft_text *text) WEFT_MUST_USE;
 /* How a kernel binds a buffer argument: "read", "read_write", or "none" when no instruction names it. */
@@ -57,20 +52,18 @@ weft_status weft_wgsl_shared_bytes(const weft_kernel *kernel, int64_t *out_bytes
 /* -- shared by the printer's files */
 weft_wgsl_class weft_wgsl_class_of(weft_dtype elem);
 const char *weft_wgsl_type(weft_dtype elem);
-/* A piece of text; one that does not fit becomes text that no compiler accepts. */
-weft_wgsl_name weft_wgsl_format(const char *format, ...) WEFT_PRINTF(1, 2);
-weft_wgsl_name weft_wgsl_value(const weft_wgsl_printer *printer, weft_kval value, int lane);
+weft_piece weft_wgsl_value(const weft_wgsl_printer *printer, weft_kval value, int lane);
 /* As above; a value of one lane stands for all lanes. */
-weft_wgsl_name weft_wgsl_lane(const weft_wgsl_printer *printer, weft_kval value, int lane);
+weft_piece weft_wgsl_lane(const weft_wgsl_printer *printer, weft_kval value, int lane);
 /* Cuts an i32 or u32 expression back to 8 or 16 bits. */
-weft_wgsl_name weft_wgsl_normal(weft_dtype elem, weft_wgsl_name expression);
+weft_piece weft_wgsl_normal(weft_dtype elem, weft_piece expression);
 void weft_wgsl_fail(weft_wgsl_printer *printer, weft_code code, const char *problem);
 void weft_wgsl_line(weft_wgsl_printer *printer, const char *format, ...) WEFT_PRINTF(2, 3);
 /* Operations that define values or touch memory: false when op is not of that file. */
 bool weft_wgsl_print_value(weft_wgsl_printer *printer, weft_kval id);
 bool weft_wgsl_print_memory(weft_wgsl_printer *printer, weft_kval id);
-weft_wgsl_name weft_wgsl_convert(weft_wgsl_printer *printer, weft_dtype from, weft_dtype to, weft_wgsl_name x);
-weft_wgsl_name weft_wgsl_bitcast(weft_wgsl_printer *printer, weft_dtype from, weft_dtype to, weft_wgsl_name x);
+weft_piece weft_wgsl_convert(weft_wgsl_printer *printer, weft_dtype from, weft_dtype to, weft_piece x);
+weft_piece weft_wgsl_bitcast(weft_wgsl_printer *printer, weft_dtype from, weft_dtype to, weft_piece x);
 /* Fills the uses and checks what memory needs. */
 void weft_wgsl_scan(weft_wgsl_printer *printer);
 /* Declarations of buffers and shared arrays. */

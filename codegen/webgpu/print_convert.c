@@ -2,68 +2,68 @@
 #include "base/dtype.h"
 #include "codegen/webgpu/print.h"
 
-typedef weft_wgsl_name name;
+typedef weft_piece name;
 
 static bool is_half(weft_dtype d) { return d == WEFT_F16 || d == WEFT_BF16; }
 static bool is_signed(weft_dtype d) { return weft_dtype_kind_of(d) == WEFT_KIND_SIGNED; }
 static const char *half_name(weft_dtype d) { return d == WEFT_F16 ? "f16" : "bf16"; }
 
 static name to_f32(weft_dtype from, name x) {
-    if (is_half(from)) return weft_wgsl_format("f32_of_%s(%s)", half_name(from), x.text);
-    if (from == WEFT_BOOL) return weft_wgsl_format("select(0.0f, 1.0f, %s)", x.text);
-    if (from == WEFT_I64) return weft_wgsl_format("f32_of_i64(%s)", x.text);
-    if (from == WEFT_U64) return weft_wgsl_format("f32_of_u64(%s)", x.text);
-    if (from == WEFT_I32) return weft_wgsl_format("round_of_i32(%s)", x.text);
-    if (from == WEFT_U32) return weft_wgsl_format("round_of_u32(%s)", x.text);
+    if (is_half(from)) return weft_piece_format("f32_of_%s(%s)", half_name(from), x.text);
+    if (from == WEFT_BOOL) return weft_piece_format("select(0.0f, 1.0f, %s)", x.text);
+    if (from == WEFT_I64) return weft_piece_format("f32_of_i64(%s)", x.text);
+    if (from == WEFT_U64) return weft_piece_format("f32_of_u64(%s)", x.text);
+    if (from == WEFT_I32) return weft_piece_format("round_of_i32(%s)", x.text);
+    if (from == WEFT_U32) return weft_piece_format("round_of_u32(%s)", x.text);
     if (from == WEFT_F32) return x;
-    return weft_wgsl_format("f32(%s)", x.text);
+    return weft_piece_format("f32(%s)", x.text);
 }
 
 static name to_bool(weft_dtype from, name x) {
     if (from == WEFT_BOOL) return x;
-    if (is_half(from)) return weft_wgsl_format("(%s & 0x7fffu) != 0u", x.text);
+    if (is_half(from)) return weft_piece_format("(%s & 0x7fffu) != 0u", x.text);
     switch (weft_wgsl_class_of(from)) {
-    case WEFT_WGSL_F32: return weft_wgsl_format("!(%s == 0.0f)", x.text);
-    case WEFT_WGSL_PAIR: return weft_wgsl_format("any(%s != vec2<u32>(0u, 0u))", x.text);
-    case WEFT_WGSL_I32: return weft_wgsl_format("%s != 0i", x.text);
+    case WEFT_WGSL_F32: return weft_piece_format("!(%s == 0.0f)", x.text);
+    case WEFT_WGSL_PAIR: return weft_piece_format("any(%s != vec2<u32>(0u, 0u))", x.text);
+    case WEFT_WGSL_I32: return weft_piece_format("%s != 0i", x.text);
     case WEFT_WGSL_NONE:
     case WEFT_WGSL_BOOL:
     case WEFT_WGSL_U32: break;
     }
-    return weft_wgsl_format("%s != 0u", x.text);
+    return weft_piece_format("%s != 0u", x.text);
 }
 
 /* Through f32; integers that f32 does not hold are rounded to odd there, so the second rounding is the only one. */
 static name to_half(weft_dtype from, weft_dtype to, name x) {
     bool exact = from == WEFT_F32 || from == WEFT_BOOL || is_half(from) || weft_dtype_bits(from) <= 16;
     name wide = to_f32(from, x);
-    if (!exact) wide = weft_wgsl_format("odd_of_%s%d(%s)", is_signed(from) ? "i" : "u", weft_dtype_bits(from), x.text);
-    return weft_wgsl_format("%s_of_f32(%s)", half_name(to), wide.text);
+    if (!exact) wide = weft_piece_format("odd_of_%s%d(%s)", is_signed(from) ? "i" : "u", weft_dtype_bits(from), x.text);
+    return weft_piece_format("%s_of_f32(%s)", half_name(to), wide.text);
 }
 
 static name float_to_integer(weft_dtype to, name x) {
     int bits = weft_dtype_bits(to);
-    if (bits >= 32) return weft_wgsl_format("%s%d_of_f32(%s)", is_signed(to) ? "i" : "u", bits, x.text);
+    if (bits >= 32) return weft_piece_format("%s%d_of_f32(%s)", is_signed(to) ? "i" : "u", bits, x.text);
     if (is_signed(to))
-        return weft_wgsl_format("clamp(i32_of_f32(%s), i32(%d), %di)", x.text, -(1 << (bits - 1)),
-                                (1 << (bits - 1)) - 1);
-    return weft_wgsl_format("min(u32_of_f32(%s), %uu)", x.text, (1u << bits) - 1);
+        return weft_piece_format("clamp(i32_of_f32(%s), i32(%d), %di)", x.text, -(1 << (bits - 1)),
+                                 (1 << (bits - 1)) - 1);
+    return weft_piece_format("min(u32_of_f32(%s), %uu)", x.text, (1u << bits) - 1);
 }
 
 static name integer_to_integer(weft_dtype from, weft_dtype to, name x) {
     weft_wgsl_class a = weft_wgsl_class_of(from), b = weft_wgsl_class_of(to);
     if (b == WEFT_WGSL_PAIR) {
         if (a == WEFT_WGSL_PAIR) return x;
-        if (a == WEFT_WGSL_BOOL) return weft_wgsl_format("vec2<u32>(select(0u, 1u, %s), 0u)", x.text);
-        return weft_wgsl_format(a == WEFT_WGSL_I32 ? "i64_of_i32(%s)" : "vec2<u32>(%s, 0u)", x.text);
+        if (a == WEFT_WGSL_BOOL) return weft_piece_format("vec2<u32>(select(0u, 1u, %s), 0u)", x.text);
+        return weft_piece_format(a == WEFT_WGSL_I32 ? "i64_of_i32(%s)" : "vec2<u32>(%s, 0u)", x.text);
     }
     if (a == WEFT_WGSL_BOOL)
-        return weft_wgsl_format(b == WEFT_WGSL_I32 ? "select(0i, 1i, %s)" : "select(0u, 1u, %s)", x.text);
+        return weft_piece_format(b == WEFT_WGSL_I32 ? "select(0i, 1i, %s)" : "select(0u, 1u, %s)", x.text);
     name same = x;
     if (a == WEFT_WGSL_PAIR)
-        same = weft_wgsl_format(b == WEFT_WGSL_I32 ? "bitcast<i32>(%s.x)" : "%s.x", x.text);
+        same = weft_piece_format(b == WEFT_WGSL_I32 ? "bitcast<i32>(%s.x)" : "%s.x", x.text);
     else if (a != b)
-        same = weft_wgsl_format(b == WEFT_WGSL_I32 ? "bitcast<i32>(%s)" : "bitcast<u32>(%s)", x.text);
+        same = weft_piece_format(b == WEFT_WGSL_I32 ? "bitcast<i32>(%s)" : "bitcast<u32>(%s)", x.text);
     bool fits = weft_dtype_bits(from) < weft_dtype_bits(to) && (is_signed(to) || !is_signed(from));
     return fits || (weft_dtype_bits(from) == weft_dtype_bits(to) && a == b) ? same : weft_wgsl_normal(to, same);
 }
@@ -89,5 +89,5 @@ name weft_wgsl_bitcast(weft_wgsl_printer *p, weft_dtype from, weft_dtype to, nam
     }
     if (a == b) return x; /* u16 and the bits of a 16-bit float are both zero-extended */
     return weft_wgsl_normal(is_half(to) ? WEFT_U16 : to,
-                            weft_wgsl_format("bitcast<%s>(%s)", weft_wgsl_type(to), x.text));
+                            weft_piece_format("bitcast<%s>(%s)", weft_wgsl_type(to), x.text));
 }

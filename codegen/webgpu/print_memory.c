@@ -5,7 +5,7 @@
 #include "base/dtype.h"
 #include "codegen/webgpu/print.h"
 
-typedef weft_wgsl_name name;
+typedef weft_piece name;
 
 /* -- what is known before printing */
 
@@ -115,9 +115,9 @@ static const char *atomic_type(weft_dtype elem) { return weft_wgsl_class_of(elem
 static name element_type(const weft_wgsl_printer *p, weft_kval memory) {
     weft_dtype elem = elem_of(p, memory);
     if (is_atomic(p, memory))
-        return weft_wgsl_format("atomic<%s>", per_word(p, memory) > 1 ? "u32" : atomic_type(elem));
-    if (per_word(p, memory) > 1) return weft_wgsl_format("u32");
-    return weft_wgsl_format(is_wide(p, memory) ? "vec4<%s>" : "%s", weft_wgsl_type(elem));
+        return weft_piece_format("atomic<%s>", per_word(p, memory) > 1 ? "u32" : atomic_type(elem));
+    if (per_word(p, memory) > 1) return weft_piece_format("u32");
+    return weft_piece_format(is_wide(p, memory) ? "vec4<%s>" : "%s", weft_wgsl_type(elem));
 }
 
 weft_status weft_wgsl_shared_bytes(const weft_kernel *kernel, int64_t *out_bytes) {
@@ -177,31 +177,31 @@ void weft_wgsl_print_declarations(weft_wgsl_printer *p) {
 /* -- elements */
 
 static name memory_name(const weft_wgsl_printer *p, weft_kval memory) {
-    if (is_buffer(p, memory)) return weft_wgsl_format("a%d", (int)weft_kernel_get(p->kernel, memory)->i);
-    return weft_wgsl_format("v%d", memory);
+    if (is_buffer(p, memory)) return weft_piece_format("a%d", (int)weft_kernel_get(p->kernel, memory)->i);
+    return weft_piece_format("v%d", memory);
 }
 
 /* Element number of a lane, u32 or i32. */
 static name index_of(const weft_wgsl_printer *p, weft_kval index, bool neighbours, int lane) {
     name base = weft_wgsl_lane(p, index, lane);
-    if (weft_dtype_bits(elem_of(p, index)) == 64) base = weft_wgsl_format("%s.x", base.text);
+    if (weft_dtype_bits(elem_of(p, index)) == 64) base = weft_piece_format("%s.x", base.text);
     if (!neighbours || lane == 0) return base;
-    return weft_wgsl_format("%s + %d", base.text, lane);
+    return weft_piece_format("%s + %d", base.text, lane);
 }
 
 static name read_at(const weft_wgsl_printer *p, weft_kval memory, const char *index) {
-    return weft_wgsl_format(is_atomic(p, memory) ? "atomicLoad(&%s[%s])" : "%s[%s]", memory_name(p, memory).text,
-                            index);
+    return weft_piece_format(is_atomic(p, memory) ? "atomicLoad(&%s[%s])" : "%s[%s]", memory_name(p, memory).text,
+                             index);
 }
 
 /* A narrow element in the lowest bits of a word, bits above it set or not, as a value. */
 static name value_of_bits(weft_dtype elem, name bits) {
     switch ((int)elem) {
-    case WEFT_BOOL: return weft_wgsl_format("((%s) & 255u) != 0u", bits.text);
-    case WEFT_I8: return weft_wgsl_format("sign8(%s)", bits.text);
-    case WEFT_I16: return weft_wgsl_format("sign16(%s)", bits.text);
-    case WEFT_U8: return weft_wgsl_format("(%s) & 255u", bits.text);
-    default: return weft_wgsl_format("(%s) & 65535u", bits.text);
+    case WEFT_BOOL: return weft_piece_format("((%s) & 255u) != 0u", bits.text);
+    case WEFT_I8: return weft_piece_format("sign8(%s)", bits.text);
+    case WEFT_I16: return weft_piece_format("sign16(%s)", bits.text);
+    case WEFT_U8: return weft_piece_format("(%s) & 255u", bits.text);
+    default: return weft_piece_format("(%s) & 65535u", bits.text);
     }
 }
 
@@ -211,12 +211,12 @@ static name load_one(const weft_wgsl_printer *p, const span *a, int lane) {
     int packed = per_word(p, a->memory);
     if (packed == 1) {
         name word = read_at(p, a->memory, index.text);
-        if (is_atomic(p, a->memory) && elem == WEFT_F32) word = weft_wgsl_format("bitcast<f32>(%s)", word.text);
+        if (is_atomic(p, a->memory) && elem == WEFT_F32) word = weft_piece_format("bitcast<f32>(%s)", word.text);
         return word;
     }
-    name word = read_at(p, a->memory, weft_wgsl_format("u32(%s) >> %du", index.text, packed == 4 ? 2 : 1).text);
+    name word = read_at(p, a->memory, weft_piece_format("u32(%s) >> %du", index.text, packed == 4 ? 2 : 1).text);
     return value_of_bits(
-        elem, weft_wgsl_format("%s >> ((u32(%s) & %du) * %du)", word.text, index.text, packed - 1, 32 / packed));
+        elem, weft_piece_format("%s >> ((u32(%s) & %du) * %du)", word.text, index.text, packed - 1, 32 / packed));
 }
 
 /* Lanes that fill vec4s or words: each is read once. */
@@ -227,14 +227,14 @@ static void load_whole(weft_wgsl_printer *p, weft_kval id, const span *a, bool d
     for (int lane = 0; lane < a->lanes; lane++) {
         if (lane % group == 0) {
             name at =
-                weft_wgsl_format("(u32(%s) >> %du) + %du", index_of(p, a->index, true, 0).text, shift, lane / group);
+                weft_piece_format("(u32(%s) >> %du) + %du", index_of(p, a->index, true, 0).text, shift, lane / group);
             weft_wgsl_line(p, "let w%d_%d = %s;", id, lane, read_at(p, a->memory, at.text).text);
         }
-        name word = weft_wgsl_format("w%d_%d", id, lane / group * group), value;
+        name word = weft_piece_format("w%d_%d", id, lane / group * group), value;
         if (packed == 1)
-            value = weft_wgsl_format("%s.%c", word.text, components[lane % 4]);
+            value = weft_piece_format("%s.%c", word.text, components[lane % 4]);
         else
-            value = value_of_bits(elem, weft_wgsl_format("%s >> %du", word.text, lane % packed * 32 / packed));
+            value = value_of_bits(elem, weft_piece_format("%s >> %du", word.text, lane % packed * 32 / packed));
         if (declared)
             weft_wgsl_line(p, "%s = %s;", weft_wgsl_value(p, id, lane).text, value.text);
         else
@@ -279,9 +279,9 @@ static void print_load(weft_wgsl_printer *p, weft_kval id, const weft_kinstr *in
 
 /* A narrow value as bits of a word, zero-extended. */
 static name bits_of_value(weft_dtype elem, name value) {
-    if (elem == WEFT_BOOL) return weft_wgsl_format("select(0u, 1u, %s)", value.text);
+    if (elem == WEFT_BOOL) return weft_piece_format("select(0u, 1u, %s)", value.text);
     if (weft_wgsl_class_of(elem) == WEFT_WGSL_I32)
-        return weft_wgsl_format("(bitcast<u32>(%s) & %uu)", value.text, (1u << weft_dtype_bits(elem)) - 1);
+        return weft_piece_format("(bitcast<u32>(%s) & %uu)", value.text, (1u << weft_dtype_bits(elem)) - 1);
     return value;
 }
 
@@ -368,20 +368,20 @@ static void print_atomic(weft_wgsl_printer *p, weft_kval id, const weft_kinstr *
     static const char *const kinds[] = {"Add", "Min", "Max"};
     weft_kval memory = weft_koperand(p->kernel, instr, 0), index = weft_koperand(p->kernel, instr, 1);
     name value = weft_wgsl_value(p, weft_koperand(p->kernel, instr, 2), 0),
-         at = weft_wgsl_format("%s[%s]", memory_name(p, memory).text, index_of(p, index, false, 0).text);
+         at = weft_piece_format("%s[%s]", memory_name(p, memory).text, index_of(p, index, false, 0).text);
     weft_dtype elem = elem_of(p, memory);
     if (weft_dtype_bits(elem) == 64) weft_wgsl_fail(p, WEFT_UNSUPPORTED, "atomics of 64 bits");
     bool defines = instr->type.kind == WEFT_KIND_VALUE;
     if (elem != WEFT_F32) {
         name prefix = {0};
-        if (defines) prefix = weft_wgsl_format("let v%d: %s = ", id, weft_wgsl_type(elem));
+        if (defines) prefix = weft_piece_format("let v%d: %s = ", id, weft_wgsl_type(elem));
         weft_wgsl_line(p, "%satomic%s(&%s, %s);", prefix.text, kinds[instr->i], at.text, value.text);
         return;
     }
     if (defines) weft_wgsl_line(p, "var v%d: f32;", id);
-    name update = instr->i == WEFT_ATOMIC_ADD ? weft_wgsl_format("old + %s", value.text)
-                                              : weft_wgsl_format("select(old, %s, %s %s old)", value.text, value.text,
-                                                                 instr->i == WEFT_ATOMIC_MIN ? "<" : ">");
+    name update = instr->i == WEFT_ATOMIC_ADD ? weft_piece_format("old + %s", value.text)
+                                              : weft_piece_format("select(old, %s, %s %s old)", value.text, value.text,
+                                                                  instr->i == WEFT_ATOMIC_MIN ? "<" : ">");
     weft_wgsl_line(p, "loop {");
     p->depth++;
     weft_wgsl_line(p, "let bits = atomicLoad(&%s); let old = bitcast<f32>(bits);", at.text);
@@ -396,10 +396,10 @@ static void print_atomic(weft_wgsl_printer *p, weft_kval id, const weft_kinstr *
 
 static name register_name(const weft_wgsl_printer *p, weft_kval object, weft_kval index, int lane) {
     int lanes = weft_ktype_of(p->kernel, object).lanes;
-    if (index == WEFT_KNONE) return weft_wgsl_format("x%d_%d", object, lane);
+    if (index == WEFT_KNONE) return weft_piece_format("x%d_%d", object, lane);
     if (p->uses[object] & WEFT_WGSL_DYNAMIC)
-        return weft_wgsl_format("r%d[%s * %d + %d]", object, index_of(p, index, false, 0).text, lanes, lane);
-    return weft_wgsl_format("r%d_%d", object, (int)weft_kernel_get(p->kernel, index)->i * lanes + lane);
+        return weft_piece_format("r%d[%s * %d + %d]", object, index_of(p, index, false, 0).text, lanes, lane);
+    return weft_piece_format("r%d_%d", object, (int)weft_kernel_get(p->kernel, index)->i * lanes + lane);
 }
 
 static void print_register(weft_wgsl_printer *p, weft_kval id, const weft_kinstr *instr) {

@@ -7,7 +7,7 @@
 #include "base/dtype.h"
 #include "codegen/webgpu/print.h"
 
-typedef weft_wgsl_name name;
+typedef weft_piece name;
 
 static bool is_signed(weft_dtype d) { return weft_dtype_kind_of(d) == WEFT_KIND_SIGNED; }
 
@@ -22,8 +22,8 @@ static weft_dtype operand_elem(const weft_wgsl_printer *p, const weft_kinstr *in
 name weft_wgsl_normal(weft_dtype elem, name x) {
     int bits = weft_dtype_bits(elem);
     if (elem == WEFT_BOOL || bits >= 32 || weft_dtype_is_float(elem)) return x;
-    if (is_signed(elem)) return weft_wgsl_format("((%s) << %du) >> %du", x.text, 32 - bits, 32 - bits);
-    return weft_wgsl_format("(%s) & %uu", x.text, (1u << bits) - 1);
+    if (is_signed(elem)) return weft_piece_format("((%s) << %du) >> %du", x.text, 32 - bits, 32 - bits);
+    return weft_piece_format("(%s) & %uu", x.text, (1u << bits) - 1);
 }
 
 /* -- two operands, by the carrier's class; also what reductions of lanes are made of */
@@ -33,16 +33,16 @@ static name binary_bool(weft_wgsl_printer *p, int op, name a, name b) {
     case WEFT_K_and:
     case WEFT_K_min:
     case WEFT_K_reduce_and:
-    case WEFT_K_reduce_min: return weft_wgsl_format("%s & %s", a.text, b.text);
+    case WEFT_K_reduce_min: return weft_piece_format("%s & %s", a.text, b.text);
     case WEFT_K_or:
     case WEFT_K_max:
     case WEFT_K_reduce_or:
-    case WEFT_K_reduce_max: return weft_wgsl_format("%s | %s", a.text, b.text);
+    case WEFT_K_reduce_max: return weft_piece_format("%s | %s", a.text, b.text);
     case WEFT_K_xor:
-    case WEFT_K_ne: return weft_wgsl_format("%s != %s", a.text, b.text);
-    case WEFT_K_eq: return weft_wgsl_format("%s == %s", a.text, b.text);
-    case WEFT_K_lt: return weft_wgsl_format("!%s & %s", a.text, b.text);
-    case WEFT_K_le: return weft_wgsl_format("!%s | %s", a.text, b.text);
+    case WEFT_K_ne: return weft_piece_format("%s != %s", a.text, b.text);
+    case WEFT_K_eq: return weft_piece_format("%s == %s", a.text, b.text);
+    case WEFT_K_lt: return weft_piece_format("!%s & %s", a.text, b.text);
+    case WEFT_K_le: return weft_piece_format("!%s | %s", a.text, b.text);
     default: weft_wgsl_fail(p, WEFT_UNSUPPORTED, weft_kop_name((weft_kop)op)); return a;
     }
 }
@@ -50,26 +50,26 @@ static name binary_bool(weft_wgsl_printer *p, int op, name a, name b) {
 static name binary_float(weft_wgsl_printer *p, int op, bool loose, name a, name b) {
     switch (op) {
     case WEFT_K_reduce_add:
-    case WEFT_K_add: return weft_wgsl_format("%s + %s", a.text, b.text);
-    case WEFT_K_sub: return weft_wgsl_format("%s - %s", a.text, b.text);
+    case WEFT_K_add: return weft_piece_format("%s + %s", a.text, b.text);
+    case WEFT_K_sub: return weft_piece_format("%s - %s", a.text, b.text);
     case WEFT_K_reduce_mul:
-    case WEFT_K_mul: return weft_wgsl_format("%s * %s", a.text, b.text);
-    case WEFT_K_div: return weft_wgsl_format("%s / %s", a.text, b.text);
+    case WEFT_K_mul: return weft_piece_format("%s * %s", a.text, b.text);
+    case WEFT_K_div: return weft_piece_format("%s / %s", a.text, b.text);
     case WEFT_K_reduce_min:
     case WEFT_K_min:
-        if (loose) return weft_wgsl_format("min(%s, %s)", a.text, b.text);
-        return weft_wgsl_format("select(%s, %s, %s < %s)", b.text, a.text, a.text, b.text);
+        if (loose) return weft_piece_format("min(%s, %s)", a.text, b.text);
+        return weft_piece_format("select(%s, %s, %s < %s)", b.text, a.text, a.text, b.text);
     case WEFT_K_reduce_max:
     case WEFT_K_max:
-        if (loose) return weft_wgsl_format("max(%s, %s)", a.text, b.text);
-        return weft_wgsl_format("select(%s, %s, %s > %s)", b.text, a.text, a.text, b.text);
-    case WEFT_K_eq: return weft_wgsl_format("%s == %s", a.text, b.text);
+        if (loose) return weft_piece_format("max(%s, %s)", a.text, b.text);
+        return weft_piece_format("select(%s, %s, %s > %s)", b.text, a.text, a.text, b.text);
+    case WEFT_K_eq: return weft_piece_format("%s == %s", a.text, b.text);
     case WEFT_K_ne: /* unordered counts as different, which backends' own != may not say */
-        if (!strcmp(a.text, b.text)) return weft_wgsl_format("is_nan(%s)", a.text);
-        return weft_wgsl_format("!(%s == %s)", a.text, b.text);
-    case WEFT_K_lt: return weft_wgsl_format("%s < %s", a.text, b.text);
-    case WEFT_K_le: return weft_wgsl_format("%s <= %s", a.text, b.text);
-    case WEFT_K_copysign: return weft_wgsl_format("copy_sign(%s, %s)", a.text, b.text);
+        if (!strcmp(a.text, b.text)) return weft_piece_format("is_nan(%s)", a.text);
+        return weft_piece_format("!(%s == %s)", a.text, b.text);
+    case WEFT_K_lt: return weft_piece_format("%s < %s", a.text, b.text);
+    case WEFT_K_le: return weft_piece_format("%s <= %s", a.text, b.text);
+    case WEFT_K_copysign: return weft_piece_format("copy_sign(%s, %s)", a.text, b.text);
     default: weft_wgsl_fail(p, WEFT_UNSUPPORTED, weft_kop_name((weft_kop)op)); return a;
     }
 }
@@ -85,52 +85,52 @@ static name binary_integer(weft_wgsl_printer *p, int op, weft_dtype elem, name a
     case WEFT_K_div: sign = "/"; break;
     case WEFT_K_rem: sign = "%"; break;
     case WEFT_K_reduce_and:
-    case WEFT_K_and: return weft_wgsl_format("%s & %s", a.text, b.text);
+    case WEFT_K_and: return weft_piece_format("%s & %s", a.text, b.text);
     case WEFT_K_reduce_or:
-    case WEFT_K_or: return weft_wgsl_format("%s | %s", a.text, b.text);
-    case WEFT_K_xor: return weft_wgsl_format("%s ^ %s", a.text, b.text);
-    case WEFT_K_shl: return weft_wgsl_normal(elem, weft_wgsl_format("%s << u32(%s)", a.text, b.text));
-    case WEFT_K_shr: return weft_wgsl_format("%s >> u32(%s)", a.text, b.text);
+    case WEFT_K_or: return weft_piece_format("%s | %s", a.text, b.text);
+    case WEFT_K_xor: return weft_piece_format("%s ^ %s", a.text, b.text);
+    case WEFT_K_shl: return weft_wgsl_normal(elem, weft_piece_format("%s << u32(%s)", a.text, b.text));
+    case WEFT_K_shr: return weft_piece_format("%s >> u32(%s)", a.text, b.text);
     case WEFT_K_reduce_min:
-    case WEFT_K_min: return weft_wgsl_format("min(%s, %s)", a.text, b.text);
+    case WEFT_K_min: return weft_piece_format("min(%s, %s)", a.text, b.text);
     case WEFT_K_reduce_max:
-    case WEFT_K_max: return weft_wgsl_format("max(%s, %s)", a.text, b.text);
-    case WEFT_K_eq: return weft_wgsl_format("%s == %s", a.text, b.text);
-    case WEFT_K_ne: return weft_wgsl_format("%s != %s", a.text, b.text);
-    case WEFT_K_lt: return weft_wgsl_format("%s < %s", a.text, b.text);
-    case WEFT_K_le: return weft_wgsl_format("%s <= %s", a.text, b.text);
+    case WEFT_K_max: return weft_piece_format("max(%s, %s)", a.text, b.text);
+    case WEFT_K_eq: return weft_piece_format("%s == %s", a.text, b.text);
+    case WEFT_K_ne: return weft_piece_format("%s != %s", a.text, b.text);
+    case WEFT_K_lt: return weft_piece_format("%s < %s", a.text, b.text);
+    case WEFT_K_le: return weft_piece_format("%s <= %s", a.text, b.text);
     case WEFT_K_mul_high:
-        return weft_wgsl_format("mul_high_%s(%s, %s)", is_signed(elem) ? "i32" : "u32", a.text, b.text);
+        return weft_piece_format("mul_high_%s(%s, %s)", is_signed(elem) ? "i32" : "u32", a.text, b.text);
     default: weft_wgsl_fail(p, WEFT_UNSUPPORTED, weft_kop_name((weft_kop)op)); return a;
     }
-    return weft_wgsl_normal(elem, weft_wgsl_format("%s %s %s", a.text, sign, b.text));
+    return weft_wgsl_normal(elem, weft_piece_format("%s %s %s", a.text, sign, b.text));
 }
 
 static name binary_pair(weft_wgsl_printer *p, int op, weft_dtype elem, name a, name b) {
     const char *type = is_signed(elem) ? "i64" : "u64";
     switch (op) {
     case WEFT_K_reduce_add:
-    case WEFT_K_add: return weft_wgsl_format("add64(%s, %s)", a.text, b.text);
-    case WEFT_K_sub: return weft_wgsl_format("sub64(%s, %s)", a.text, b.text);
+    case WEFT_K_add: return weft_piece_format("add64(%s, %s)", a.text, b.text);
+    case WEFT_K_sub: return weft_piece_format("sub64(%s, %s)", a.text, b.text);
     case WEFT_K_reduce_mul:
-    case WEFT_K_mul: return weft_wgsl_format("mul64(%s, %s)", a.text, b.text);
-    case WEFT_K_div: return weft_wgsl_format("div_%s(%s, %s)", type, a.text, b.text);
-    case WEFT_K_rem: return weft_wgsl_format("rem_%s(%s, %s)", type, a.text, b.text);
+    case WEFT_K_mul: return weft_piece_format("mul64(%s, %s)", a.text, b.text);
+    case WEFT_K_div: return weft_piece_format("div_%s(%s, %s)", type, a.text, b.text);
+    case WEFT_K_rem: return weft_piece_format("rem_%s(%s, %s)", type, a.text, b.text);
     case WEFT_K_reduce_and:
-    case WEFT_K_and: return weft_wgsl_format("%s & %s", a.text, b.text);
+    case WEFT_K_and: return weft_piece_format("%s & %s", a.text, b.text);
     case WEFT_K_reduce_or:
-    case WEFT_K_or: return weft_wgsl_format("%s | %s", a.text, b.text);
-    case WEFT_K_xor: return weft_wgsl_format("%s ^ %s", a.text, b.text);
-    case WEFT_K_shl: return weft_wgsl_format("shl64(%s, %s.x)", a.text, b.text);
-    case WEFT_K_shr: return weft_wgsl_format("shr_%s(%s, %s.x)", type, a.text, b.text);
+    case WEFT_K_or: return weft_piece_format("%s | %s", a.text, b.text);
+    case WEFT_K_xor: return weft_piece_format("%s ^ %s", a.text, b.text);
+    case WEFT_K_shl: return weft_piece_format("shl64(%s, %s.x)", a.text, b.text);
+    case WEFT_K_shr: return weft_piece_format("shr_%s(%s, %s.x)", type, a.text, b.text);
     case WEFT_K_reduce_min:
-    case WEFT_K_min: return weft_wgsl_format("select(%s, %s, lt_%s(%s, %s))", b.text, a.text, type, a.text, b.text);
+    case WEFT_K_min: return weft_piece_format("select(%s, %s, lt_%s(%s, %s))", b.text, a.text, type, a.text, b.text);
     case WEFT_K_reduce_max:
-    case WEFT_K_max: return weft_wgsl_format("select(%s, %s, lt_%s(%s, %s))", b.text, a.text, type, b.text, a.text);
-    case WEFT_K_eq: return weft_wgsl_format("all(%s == %s)", a.text, b.text);
-    case WEFT_K_ne: return weft_wgsl_format("any(%s != %s)", a.text, b.text);
-    case WEFT_K_lt: return weft_wgsl_format("lt_%s(%s, %s)", type, a.text, b.text);
-    case WEFT_K_le: return weft_wgsl_format("!lt_%s(%s, %s)", type, b.text, a.text);
+    case WEFT_K_max: return weft_piece_format("select(%s, %s, lt_%s(%s, %s))", b.text, a.text, type, b.text, a.text);
+    case WEFT_K_eq: return weft_piece_format("all(%s == %s)", a.text, b.text);
+    case WEFT_K_ne: return weft_piece_format("any(%s != %s)", a.text, b.text);
+    case WEFT_K_lt: return weft_piece_format("lt_%s(%s, %s)", type, a.text, b.text);
+    case WEFT_K_le: return weft_piece_format("!lt_%s(%s, %s)", type, b.text, a.text);
     default: weft_wgsl_fail(p, WEFT_UNSUPPORTED, "the upper half of a product of 64 bits"); return a;
     }
 }
@@ -153,19 +153,19 @@ static name binary(weft_wgsl_printer *p, int op, bool loose, weft_dtype elem, na
 static name unary_integer(weft_wgsl_printer *p, int op, weft_dtype elem, name a) {
     bool pair = weft_wgsl_class_of(elem) == WEFT_WGSL_PAIR;
     switch (op) {
-    case WEFT_K_not: return weft_wgsl_normal(elem, weft_wgsl_format(elem == WEFT_BOOL ? "!%s" : "~%s", a.text));
+    case WEFT_K_not: return weft_wgsl_normal(elem, weft_piece_format(elem == WEFT_BOOL ? "!%s" : "~%s", a.text));
     case WEFT_K_neg:
-        if (pair) return weft_wgsl_format("neg64(%s)", a.text);
-        return weft_wgsl_normal(elem, weft_wgsl_format(is_signed(elem) ? "0i - %s" : "0u - %s", a.text));
+        if (pair) return weft_piece_format("neg64(%s)", a.text);
+        return weft_wgsl_normal(elem, weft_piece_format(is_signed(elem) ? "0i - %s" : "0u - %s", a.text));
     case WEFT_K_abs:
         if (!is_signed(elem)) return a;
-        return pair ? weft_wgsl_format("abs64(%s)", a.text)
-                    : weft_wgsl_normal(elem, weft_wgsl_format("abs(%s)", a.text));
+        return pair ? weft_piece_format("abs64(%s)", a.text)
+                    : weft_wgsl_normal(elem, weft_piece_format("abs(%s)", a.text));
     case WEFT_K_popcount:
-        if (pair) return weft_wgsl_format("vec2<u32>(countOneBits(%s.x) + countOneBits(%s.y), 0u)", a.text, a.text);
+        if (pair) return weft_piece_format("vec2<u32>(countOneBits(%s.x) + countOneBits(%s.y), 0u)", a.text, a.text);
         if (is_signed(elem) && weft_dtype_bits(elem) < 32)
-            return weft_wgsl_format("countOneBits(%s & %di)", a.text, (1 << weft_dtype_bits(elem)) - 1);
-        return weft_wgsl_format("countOneBits(%s)", a.text);
+            return weft_piece_format("countOneBits(%s & %di)", a.text, (1 << weft_dtype_bits(elem)) - 1);
+        return weft_piece_format("countOneBits(%s)", a.text);
     default: weft_wgsl_fail(p, WEFT_UNSUPPORTED, weft_kop_name((weft_kop)op)); return a;
     }
 }
@@ -174,18 +174,18 @@ static name unary(weft_wgsl_printer *p, int op, weft_dtype elem, name a) {
     if (elem != WEFT_F32) return unary_integer(p, op, elem, a);
     switch (op) {
     case WEFT_K_neg:
-        return weft_wgsl_format("bitcast<f32>(bitcast<u32>(%s) ^ 0x80000000u)", a.text); /* also of 0, NaN */
-    case WEFT_K_abs: return weft_wgsl_format("bitcast<f32>(bitcast<u32>(%s) & 0x7fffffffu)", a.text);
-    case WEFT_K_floor: return weft_wgsl_format("floor(%s)", a.text);
-    case WEFT_K_ceil: return weft_wgsl_format("ceil(%s)", a.text);
-    case WEFT_K_trunc: return weft_wgsl_format("trunc(%s)", a.text);
-    case WEFT_K_round: return weft_wgsl_format("round(%s)", a.text); /* ties to even */
-    case WEFT_K_sqrt: return weft_wgsl_format("sqrt(%s)", a.text);
-    case WEFT_K_exp2_fast: return weft_wgsl_format("exp2(%s)", a.text);
-    case WEFT_K_log2_fast: return weft_wgsl_format("log2(%s)", a.text);
-    case WEFT_K_rcp_fast: return weft_wgsl_format("1.0f / %s", a.text);
-    case WEFT_K_rsqrt_fast: return weft_wgsl_format("inverseSqrt(%s)", a.text);
-    case WEFT_K_tanh_fast: return weft_wgsl_format("tanh(%s)", a.text);
+        return weft_piece_format("bitcast<f32>(bitcast<u32>(%s) ^ 0x80000000u)", a.text); /* also of 0, NaN */
+    case WEFT_K_abs: return weft_piece_format("bitcast<f32>(bitcast<u32>(%s) & 0x7fffffffu)", a.text);
+    case WEFT_K_floor: return weft_piece_format("floor(%s)", a.text);
+    case WEFT_K_ceil: return weft_piece_format("ceil(%s)", a.text);
+    case WEFT_K_trunc: return weft_piece_format("trunc(%s)", a.text);
+    case WEFT_K_round: return weft_piece_format("round(%s)", a.text); /* ties to even */
+    case WEFT_K_sqrt: return weft_piece_format("sqrt(%s)", a.text);
+    case WEFT_K_exp2_fast: return weft_piece_format("exp2(%s)", a.text);
+    case WEFT_K_log2_fast: return weft_piece_format("log2(%s)", a.text);
+    case WEFT_K_rcp_fast: return weft_piece_format("1.0f / %s", a.text);
+    case WEFT_K_rsqrt_fast: return weft_piece_format("inverseSqrt(%s)", a.text);
+    case WEFT_K_tanh_fast: return weft_piece_format("tanh(%s)", a.text);
     default: weft_wgsl_fail(p, WEFT_UNSUPPORTED, weft_kop_name((weft_kop)op)); return a;
     }
 }
@@ -212,7 +212,7 @@ static void print_reduce(weft_wgsl_printer *p, weft_kval id, const weft_kinstr *
     for (int half = count / 2; half >= 1; half /= 2)
         for (int i = 0; i < half; i++) {
             name sum = binary(p, instr->op, false, elem, current[i], current[i + half]);
-            current[i] = weft_wgsl_format("t%d_%d", id, label++);
+            current[i] = weft_piece_format("t%d_%d", id, label++);
             weft_wgsl_line(p, "let %s: %s = %s;", current[i].text, weft_wgsl_type(elem), sum.text);
         }
     define(p, id, 0, current[0]);
@@ -230,24 +230,24 @@ static void print_call(weft_wgsl_printer *p, weft_kval id, const weft_kinstr *in
 
 static name print_pack(const weft_wgsl_printer *p, const weft_kinstr *instr) {
     const char *half = instr->i == WEFT_F16 ? "f16" : "bf16";
-    return weft_wgsl_format("%s_of_f32(%s) | (%s_of_f32(%s) << 16u)", half, operand(p, instr, 0, 0).text, half,
-                            operand(p, instr, 1, 0).text);
+    return weft_piece_format("%s_of_f32(%s) | (%s_of_f32(%s) << 16u)", half, operand(p, instr, 0, 0).text, half,
+                             operand(p, instr, 1, 0).text);
 }
 
 static name print_unpack(const weft_wgsl_printer *p, const weft_kinstr *instr) {
     const char *half = (instr->i & 255) == WEFT_F16 ? "f16" : "bf16";
-    return weft_wgsl_format(instr->i >> 8 ? "f32_of_%s(%s >> 16u)" : "f32_of_%s(%s & 0xffffu)", half,
-                            operand(p, instr, 0, 0).text);
+    return weft_piece_format(instr->i >> 8 ? "f32_of_%s(%s >> 16u)" : "f32_of_%s(%s & 0xffffu)", half,
+                             operand(p, instr, 0, 0).text);
 }
 
 /* Numbers of blocks, threads and extents are 32-bit. */
 static name print_place(weft_wgsl_printer *p, const weft_kinstr *instr) {
     weft_dtype elem = (weft_dtype)instr->type.elem;
-    name x = weft_wgsl_format("block");
-    if (instr->op == WEFT_K_thread) x = weft_wgsl_format("local");
-    if (instr->op == WEFT_K_grid) x = weft_wgsl_format("extents.grid");
+    name x = weft_piece_format("block");
+    if (instr->op == WEFT_K_thread) x = weft_piece_format("local");
+    if (instr->op == WEFT_K_grid) x = weft_piece_format("extents.grid");
     if (instr->op == WEFT_K_scalar_argument)
-        return weft_wgsl_convert(p, WEFT_I32, elem, weft_wgsl_format("extents.a%d", (int)instr->i));
+        return weft_wgsl_convert(p, WEFT_I32, elem, weft_piece_format("extents.a%d", (int)instr->i));
     return weft_wgsl_convert(p, WEFT_U32, elem, x);
 }
 
@@ -270,7 +270,7 @@ static name kept_operand(const weft_wgsl_printer *p, const weft_kinstr *instr, i
     for (int i = 0; i < inner->operand_count; i++) {
         weft_kval term = weft_koperand(p->kernel, inner, i);
         if ((sum && term == other) || (is_constant(p, term) && is_constant(p, other)))
-            return weft_wgsl_format("opaque(%s)", x.text);
+            return weft_piece_format("opaque(%s)", x.text);
     }
     return x;
 }
@@ -291,13 +291,13 @@ static bool lane_of(weft_wgsl_printer *p, const weft_kinstr *instr, int lane, na
     case WEFT_K_block:
     case WEFT_K_grid: *out = print_place(p, instr); return true;
     case WEFT_K_fma:
-        *out = weft_wgsl_format(instr->i == 1 ? "fma(%s, %s, %s)" : "fma_exact(%s, %s, %s)",
-                                operand(p, instr, 0, lane).text, operand(p, instr, 1, lane).text,
-                                operand(p, instr, 2, lane).text);
+        *out = weft_piece_format(instr->i == 1 ? "fma(%s, %s, %s)" : "fma_exact(%s, %s, %s)",
+                                 operand(p, instr, 0, lane).text, operand(p, instr, 1, lane).text,
+                                 operand(p, instr, 2, lane).text);
         return true;
     case WEFT_K_select:
-        *out = weft_wgsl_format("select(%s, %s, %s)", operand(p, instr, 2, lane).text, operand(p, instr, 1, lane).text,
-                                operand(p, instr, 0, lane).text);
+        *out = weft_piece_format("select(%s, %s, %s)", operand(p, instr, 2, lane).text, operand(p, instr, 1, lane).text,
+                                 operand(p, instr, 0, lane).text);
         return true;
     case WEFT_K_convert:
         *out = weft_wgsl_convert(p, operand_elem(p, instr, 0), elem, operand(p, instr, 0, lane));
@@ -305,14 +305,13 @@ static bool lane_of(weft_wgsl_printer *p, const weft_kinstr *instr, int lane, na
     case WEFT_K_bitcast:
         *out = weft_wgsl_bitcast(p, operand_elem(p, instr, 0), elem, operand(p, instr, 0, lane));
         return true;
-    case WEFT_K_iota: *out = weft_wgsl_convert(p, WEFT_U32, elem, weft_wgsl_format("%du", lane)); return true;
+    case WEFT_K_iota: *out = weft_wgsl_convert(p, WEFT_U32, elem, weft_piece_format("%du", lane)); return true;
     case WEFT_K_extract: *out = operand(p, instr, 0, (int)instr->i); return true;
     case WEFT_K_insert: *out = operand(p, instr, lane == instr->i, lane); return true;
     case WEFT_K_deal:
     case WEFT_K_zip: {
-        int lanes = instr->type.lanes, first = (int)instr->i;
-        int at = op == WEFT_K_deal ? 2 * lane + first : first * lanes + lane;
-        *out = op == WEFT_K_deal ? operand(p, instr, at / lanes, at % lanes) : operand(p, instr, at % 2, at / 2);
+        int from, at = weft_kernel_dealt(instr, lane, &from);
+        *out = operand(p, instr, from, at);
         return true;
     }
     case WEFT_K_pack: *out = print_pack(p, instr); return true;
