@@ -12,16 +12,16 @@
        weft_apply(g, 1, &y, 1, &x, &x2, &y2);               // the same model at other inputs
 
    Shapes: a tangent and a gradient have the shape and dtype of their value. Dtypes: floats; values of other types have
-   no derivative (zero). Accumulation: sums of contributions in the value's dtype. A value and its gradient share their
-   nodes; there is no joint call for both. A read of a state is a value like others: the gradient with respect to it is
-   the one with respect to the state at that point, and reads after an update depend on what was put there. Loops and
-   branches: forward mode of each; reverse mode keeps what a scan's trips leave behind, and takes a while whose bound is
-   known, as that many trips. A loop or branch that updates a state, or reads one that changes, is a problem.
-   Errors: an op without a derivative records a problem of the graph with its reason (docs/ops.md);
-   weft_graph_verify returns it. Ownership: values belong to the graph; arrays are read during the call, and an array of
-   results is another one than those of arguments. Threading: thread-compatible, as the graph. Source: forward mode as
-   Pearlmutter 1994; reverse mode as the transpose of the linearised program (Radul, Paszke, Frostig, Johnson, Maclaurin
-   2022). */
+   no derivative (zero). Complex values in between are pairs: their cotangents go with Re u Re v + Im u Im v.
+   Accumulation: sums of contributions in the value's dtype. A value and its gradient share their nodes; there is no
+   joint call for both. A read of a state is a value like others: the gradient with respect to it is the one with
+   respect to the state at that point, and reads after an update depend on what was put there. Loops and branches:
+   forward mode of each; reverse mode keeps what a scan's trips leave behind, and takes a while whose bound is known, as
+   that many trips. A loop or branch that updates a state, or reads one that changes, is a problem. Errors: an op
+   without a derivative records a problem of the graph with its reason (docs/ops.md); weft_graph_verify returns it.
+   Ownership: values belong to the graph; arrays are read during the call, and an array of results is another one than
+   those of arguments. Threading: thread-compatible, as the graph. Source: forward mode as Pearlmutter 1994; reverse
+   mode as the transpose of the linearised program (Radul, Paszke, Frostig, Johnson, Maclaurin 2022). */
 #ifndef WEFT_TRANSFORM_H
 #define WEFT_TRANSFORM_H
 
