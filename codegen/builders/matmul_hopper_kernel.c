@@ -1,6 +1,6 @@
-/* The kernel of matmul_hopper.c: barriers, roles, and the consumers: warpgroups with 64 x bn of accumulators each. A slot
-   of the ring is released by a relaxed arrival, one step late, when the wgmma that read it is known complete.
-   Read next: matmul_hopper_movers.c, warpgroup 0. */
+/* The kernel of matmul_hopper.c: barriers, roles, and the consumers: warpgroups with 64 x bn of accumulators each. A
+   slot of the ring is released by a relaxed arrival, one step late, when the wgmma that read it is known complete. Read
+   next: matmul_hopper_movers.c, warpgroup 0. */
 #include "codegen/builders/matmul_hopper.h"
 
 #include "codegen/kernel/matrix.h"
