@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "codegen/builders/index_internal.h"
+#include "codegen/builders/plan.h"
 
 static weft_op combiner(const char *kind, weft_dtype dtype) {
     bool predicate = dtype == WEFT_BOOL;
@@ -64,8 +65,17 @@ weft_kval weft_index_combine_lanes(weft_index_context *c, const char *kind, weft
                       : op == WEFT_OP_min ? WEFT_K_reduce_min
                       : op == WEFT_OP_and ? WEFT_K_reduce_and
                                           : WEFT_K_reduce_or;
-    weft_kval result = weft_k_reduce(k, reduce, vector);
     bool extreme = op == WEFT_OP_max || op == WEFT_OP_min;
+    if (extreme && weft_dtype_is_float((weft_dtype)type.elem) && !weft_capability_is_cpu(k->capability)) {
+        weft_kval parts[16]; /* GPUs: lanes are registers, and keeping NaN is one instruction */
+        if (type.lanes <= 16) {
+            for (int i = 0; i < type.lanes; i++) parts[i] = weft_k_extract(k, vector, i);
+            for (int half = type.lanes / 2; half > 0; half /= 2)
+                for (int i = 0; i < half; i++) parts[i] = weft_index_combine(c, kind, dtype, parts[i], parts[i + half]);
+            return parts[0];
+        }
+    }
+    weft_kval result = weft_k_reduce(k, reduce, vector);
     if (!extreme || !weft_dtype_is_float((weft_dtype)type.elem)) return result;
     weft_kval any = weft_k_reduce(k, WEFT_K_reduce_or, weft_k_ne(k, vector, vector));
     return weft_k_select(k, any, weft_k_float(k, (weft_dtype)type.elem, (double)__builtin_nanf("")), result);

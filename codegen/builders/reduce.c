@@ -422,7 +422,11 @@ static int propose_rings(const weft_build_request *request, int count, int capac
     weft_status status = r ? weft_reduction_init(&own, "", r) : NULL;
     int pieces;
     if (!r || status || !r->rows || weft_reduce_should_split(r, &pieces) || is_held(r)) {
+        bool pairs = !status && r && r->rows && !r->any_full && r->threads == request->capability->warp;
         weft_status_release(status);
+        if (!pairs || count == capacity) return count;
+        out_schedules[count] = base; /* two rows of a warp under way at once */
+        out_schedules[count++].unroll = 2;
         return count;
     }
     weft_schedule all[PROPOSALS_MAX] = {base};

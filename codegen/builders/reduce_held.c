@@ -2,14 +2,16 @@
    another; what a pass computes is still known in the next, so that every element is read once and nothing goes through
    memory. Rows of one warp go several to a block, without a barrier. A vector past the end is read from the last one
    and counts as the identity. Read next: reduce_columns.c. */
+#include <string.h>
+
 #include "codegen/builders/reduce.h"
 
-enum { HELD_VECTORS = 4, HELD_REGISTERS = 64, HELD_ROWS = 4 };
+enum { HELD_VECTORS = 4, HELD_REGISTERS = 64, HELD_ROWS = 4, ROWS_OF_A_WARP = 2 };
 
 typedef struct held {
     weft_reduction *r;
-    int vectors;              /* of a thread */
-    weft_kval thread, exists; /* of the row; the row exists: WEFT_KNONE = always */
+    int vectors;      /* of a thread */
+    weft_kval thread; /* of the row */
     weft_lane_index index[WEFT_MAX_RANK];
     weft_kval column[HELD_VECTORS], inside[HELD_VECTORS]; /* inside: WEFT_KNONE = always */
 } held;
@@ -65,33 +67,55 @@ static void store_pass(held *h) {
     }
 }
 
-static void emit_row(held *h, weft_kval row) {
+/* The passes over a row that was fetched, and its results. */
+static void reduce_row(held *h, weft_kval exists) {
     weft_reduction *r = h->r;
     weft_kernel *k = r->k;
-    for (int a = 0; a < r->x->rank; a++) h->index[a] = weft_lane_scalar(weft_k_index(k, 0));
-    weft_axis_set_index(r, &r->kept, row, h->index);
-    place_columns(h);
-    /* labels first, then the row: what waits for a label would hold up the loads behind it */
-    weft_kval labels[WEFT_REDUCTIONS_MAX];
-    weft_reduction_read_labels(r, h->index, labels);
-    r->labels = labels;
-    for (int u = 0; u < h->vectors; u++) weft_reduction_fetch(r, 0, index_at(h, u), r->lanes);
-    weft_reduction_place_picks(r, h->index);
-    r->labels = NULL;
     for (int pass = 0; pass < r->levels; pass++) {
         weft_reduction_bind_picks(r, pass, h->index);
         reduce_pass(h, pass);
     }
     size_t mark = weft_index_mark(&r->c);
-    if (h->exists != WEFT_KNONE) weft_k_if(k, h->exists);
+    if (exists != WEFT_KNONE) weft_k_if(k, exists);
     if (r->any_full) store_pass(h);
     size_t last = weft_index_mark(&r->c);
     weft_k_if(k, weft_k_eq(k, h->thread, weft_k_index(k, 0)));
     weft_reduction_emit_results(r, h->index, 1, WEFT_KNONE);
     weft_k_end(k);
     weft_index_release(&r->c, last);
-    if (h->exists != WEFT_KNONE) weft_k_end(k);
+    if (exists != WEFT_KNONE) weft_k_end(k);
     weft_index_release(&r->c, mark);
+}
+
+/* Rows of this thread's warp, all of them under way before the first is reduced. */
+static void emit_rows(held *h, int count, const weft_kval *row, const weft_kval *exists) {
+    weft_reduction *r = h->r;
+    weft_kernel *k = r->k;
+    weft_lane_index index[ROWS_OF_A_WARP][WEFT_MAX_RANK];
+    weft_reduce_pick picks[ROWS_OF_A_WARP][WEFT_REDUCTIONS_MAX];
+    weft_kval labels[ROWS_OF_A_WARP][WEFT_REDUCTIONS_MAX];
+    place_columns(h);
+    for (int n = 0; n < count; n++) {
+        for (int a = 0; a < r->x->rank; a++) index[n][a] = weft_lane_scalar(weft_k_index(k, 0));
+        weft_axis_set_index(r, &r->kept, row[n], index[n]);
+        /* labels first, then the row: what waits for a label would hold up the loads behind it */
+        weft_reduction_read_labels(r, index[n], labels[n]);
+        memcpy(h->index, index[n], sizeof h->index);
+        for (int u = 0; u < h->vectors; u++) weft_reduction_fetch(r, 0, index_at(h, u), r->lanes);
+    }
+    for (int n = 0; n < count; n++) {
+        r->labels = labels[n];
+        weft_reduction_place_picks(r, index[n]);
+        memcpy(picks[n], r->pick, sizeof r->pick);
+    }
+    r->labels = NULL;
+    for (int n = 0; n < count; n++) {
+        size_t mark = weft_index_mark(&r->c);
+        memcpy(h->index, index[n], sizeof h->index);
+        memcpy(r->pick, picks[n], sizeof r->pick);
+        reduce_row(h, exists[n]);
+        weft_index_release(&r->c, mark);
+    }
 }
 
 /* Vectors of a thread; 0: rows are not held. */
@@ -108,23 +132,25 @@ bool weft_reduce_held(weft_reduction *r) {
     int64_t vectors = weft_reduce_held_vectors(r);
     if (!vectors) return false;
     r->keep_count = 0;
-    held h = {.r = r, .vectors = (int)vectors, .exists = WEFT_KNONE};
-    int rows =
-        r->threads == k->capability->warp && r->threads * HELD_ROWS <= k->capability->threads_max ? HELD_ROWS : 1;
-    weft_kval thread = weft_k_thread(k), row = weft_k_block(k), width = weft_k_index(k, r->threads);
-    h.thread = thread;
+    held h = {.r = r, .vectors = (int)vectors, .thread = weft_k_thread(k)};
+    bool warps = r->threads == k->capability->warp && r->threads * HELD_ROWS <= k->capability->threads_max;
+    int rows = warps ? HELD_ROWS : 1, each = warps && r->request->schedule->unroll > 1 ? ROWS_OF_A_WARP : 1;
+    weft_kval row[ROWS_OF_A_WARP] = {weft_k_block(k)}, exists[ROWS_OF_A_WARP] = {WEFT_KNONE};
     k->threads = r->threads * rows;
-    k->grid = weft_dim_divide_ceil(dims, r->kept.extent, rows);
-    if (rows > 1) {
-        weft_kval count = weft_k_extent(k, r->kept.extent);
-        h.thread = weft_k_rem(k, thread, width);
-        row = weft_k_add(k, weft_k_mul(k, row, weft_k_index(k, rows)), weft_k_div(k, thread, width));
+    k->grid = weft_dim_divide_ceil(dims, r->kept.extent, rows * each);
+    if (warps) {
+        weft_kval thread = h.thread, width = weft_k_index(k, r->threads), count = weft_k_extent(k, r->kept.extent);
         int64_t known = weft_dim_divisor(dims, r->kept.extent);
-        if (known == 0 || known % rows) {
-            h.exists = weft_k_lt(k, row, count);
-            row = weft_k_min(k, row, weft_k_sub(k, count, weft_k_index(k, 1)));
+        weft_kval first =
+            weft_k_add(k, weft_k_mul(k, row[0], weft_k_index(k, rows * each)), weft_k_div(k, thread, width));
+        h.thread = weft_k_rem(k, thread, width);
+        for (int n = 0; n < each; n++) {
+            row[n] = weft_k_add(k, first, weft_k_index(k, n * rows)), exists[n] = WEFT_KNONE;
+            if (known != 0 && known % (rows * each) == 0) continue;
+            exists[n] = weft_k_lt(k, row[n], count);
+            row[n] = weft_k_min(k, row[n], weft_k_sub(k, count, weft_k_index(k, 1)));
         }
     }
-    emit_row(&h, row);
+    emit_rows(&h, each, row, exists);
     return true;
 }
