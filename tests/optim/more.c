@@ -134,8 +134,9 @@ START_TEST(test_samples) {
     }
     covariance_of(session, want);
     for (int i = 0; i < W; i++)
-        ck_assert_msg(fabs(sum[i] / SAMPLES) < 5 * sqrt(want[i * W + i] / SAMPLES), "the mean of element %d is off", i);
-    for (int i = 0; i < W * W; i++) off += pow(product[i] / SAMPLES - want[i], 2), size += want[i] * want[i];
+        ck_assert_msg(fabs(sum[i] / (double)SAMPLES) < 5 * sqrt(want[i * W + i] / (double)SAMPLES),
+                      "the mean of element %d is off", i);
+    for (int i = 0; i < W * W; i++) off += pow(product[i] / (double)SAMPLES - want[i], 2), size += want[i] * want[i];
     ck_assert_msg(sqrt(off / size) < 0.15, "the covariance is off by %.3g", sqrt(off / size));
     weft_tensor_release(same), weft_tensor_release(mean);
     weft_session_release(session), weft_session_release(drawn), weft_session_release(unmoved);
