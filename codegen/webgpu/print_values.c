@@ -51,7 +51,8 @@ static name binary_float(weft_wgsl_printer *p, int op, bool loose, name a, name 
     switch (op) {
     case WEFT_K_reduce_add:
     case WEFT_K_add: return weft_piece_format("%s + %s", a.text, b.text);
-    case WEFT_K_sub: return weft_piece_format("%s - %s", a.text, b.text);
+    case WEFT_K_sub: /* x - x is 0 or NaN, and compilers of backends know only one of them */
+        return weft_piece_format(strcmp(a.text, b.text) ? "%s - %s" : "opaque(%s) - %s", a.text, b.text);
     case WEFT_K_reduce_mul:
     case WEFT_K_mul: return weft_piece_format("%s * %s", a.text, b.text);
     case WEFT_K_div: return weft_piece_format("%s / %s", a.text, b.text);
