@@ -13,7 +13,7 @@
 #include "codegen/builders/simt_convolution.h"
 #include "codegen/kernel/verify.h"
 
-enum { OUTPUTS_MIN = 32, INPUTS_MIN = 16, COLUMNS_MAX = 256, PACK_THREADS = 256 };
+enum { OUTPUTS_MIN = 32, COLUMNS_MAX = 256, PACK_THREADS = 256 };
 
 typedef struct tile_box {
     int w, h, n; /* positions along the last axis and the one before, images */
@@ -105,7 +105,7 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
     if (!find(fusion, capability, &c, out_reason)) return false;
     *out_reason = "too few channels or positions for a tile";
     int64_t positions = c.images * c.out[0] * c.out[1];
-    if (c.outputs < OUTPUTS_MIN || c.inputs < INPUTS_MIN || positions < 64) return false;
+    if (c.outputs < OUTPUTS_MIN || c.padded > 2 * c.inputs || positions < 64) return false;
     *out_reason = "positions need more than 31 bits";
     if (!weft_fusion_fits_index(graph, fusion, capability) || c.images * c.in[0] * c.in[1] * c.padded > INT32_MAX ||
         c.outputs * c.taps[0] * c.taps[1] * c.padded > INT32_MAX)

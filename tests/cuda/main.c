@@ -317,9 +317,9 @@ static const small_row small_rows[] = {
     {"sm_90a", {"matmul", 6, {256, 264, 72, 1, 4, 0}}, 0.01, 3, 3}, /* f32 beside operands of 16 bits */
     {"sm_90a", {"matmul", 6, {141, 131, 40, 0, 4, 1}}, 0.01, 3, 2},
     {"sm_90a", {"matmul", 6, {140, 200, 6300, 2, 3, 0}}, 0.03, 16, 3},
-    {"sm_90a", {"convolution_half", 8, {2, 24, 40, 7, 3, 1, 1, 1}}, 0.02, 4, 4},
+    {"sm_90a", {"convolution_half", 8, {2, 40, 40, 7, 3, 1, 1, 1}}, 0.02, 4, 4},
     {"sm_90a", {"convolution_half", 8, {3, 72, 70, 6, 1, 1, 0, 1}}, 0.02, 4, 4},
-    {"sm_90a", {"convolution_half", 8, {1, 16, 33, 20, 3, 1, 0, 1}}, 0.02, 2, 4},
+    {"sm_90a", {"convolution_half", 8, {1, 32, 33, 20, 3, 1, 0, 1}}, 0.02, 2, 4},
     {"sm_90a", {"convolution_tf32", 8, {1, 40, 130, 9, 5, 1, 2, 1}}, 0.02, 2, 4},
     /* rows at odd addresses: copied */
     {"sm_90a", {"matmul", 6, {300, 268, 140, 1, 0, 0}}, 0.01, 4, 4},
