@@ -10,6 +10,7 @@
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "compile/unit.h"
 #include "ir/build.h"
 #include "weft/npy.h"
 #include "weft/onnx.h"
@@ -175,16 +176,15 @@ weft_status cli_random_tensor(weft_context *context, weft_dtype dtype, int rank,
 weft_status cli_find_capability(cli_arguments *arguments, const weft_capability **out_capability) {
     const char *target = cli_text(arguments, "target", "cpu"), *colon = strchr(target, ':');
     weft_device *device;
-    weft_device_info info;
     if (colon) {
         char name[32];
         snprintf(name, sizeof name, "%.*s", (int)(colon - target), target);
         *out_capability = weft_capability_find(name, colon + 1);
     } else {
         WEFT_TRY(weft_device_open(arguments->context, target, &device), "looking for %s", target);
-        weft_device_get_info(device, &info);
-        *out_capability = weft_capability_find(info.driver, info.arch);
+        weft_status status = weft_unit_capability(device, out_capability);
         weft_device_release(device);
+        WEFT_TRY(status, "looking for %s", target);
     }
     return *out_capability ? NULL : WEFT_STATUS(WEFT_UNSUPPORTED, "there is no target \"%s\"", target);
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "codegen/builders/builder.h"
-#include "compile/lower.h"
+#include "compile/unit.h"
 #include "ir/build.h"
 #include "passes/pass.h"
 
@@ -188,11 +188,9 @@ static void link_derivatives(cli_profile_data *p) {
 
 static weft_status lower(cli_profile_data *p, weft_context *context, weft_graph *copy, weft_arena *arena,
                          weft_arena *kernels) {
-    weft_device_info info;
     weft_lowered lowered;
-    weft_device_get_info(p->frame->device, &info);
-    const weft_capability *capability = weft_capability_find(info.driver, info.arch);
-    if (!capability) return WEFT_STATUS(WEFT_UNSUPPORTED, "no capability record for %s %s", info.driver, info.arch);
+    const weft_capability *capability;
+    WEFT_TRY(weft_unit_capability(p->frame->device, &capability), "profiling");
     weft_pass_context pass = {.graph = copy, .capability = capability, .options = "", .claims = weft_builder_claims};
     WEFT_TRY(weft_graph_finish(copy), "profiling");
     WEFT_TRY(weft_pipeline_run(&pass, weft_pipeline_standard), "profiling");

@@ -19,9 +19,7 @@ static weft_compile_options with_defaults(const weft_compile_options *options) {
     return o;
 }
 
-/* The record for what a device runs: its own, or of those whose code it runs too the one that fits best (a card that is
-   newer than the records takes the portable code of an older one). */
-static weft_status capability_of(const weft_device *device, const weft_capability **out_capability) {
+weft_status weft_unit_capability(const weft_device *device, const weft_capability **out_capability) {
     weft_device_info info;
     weft_device_get_info(device, &info);
     *out_capability = weft_capability_find(info.driver, info.arch);
@@ -40,7 +38,7 @@ static weft_status compile_and_load(weft_graph *graph, const weft_dim *replaceme
                                     weft_device *device, weft_weight_pool *pool, weft_program **out_program) {
     const weft_capability *capability;
     weft_unit *unit;
-    WEFT_TRY(capability_of(device, &capability), "compiling %s", graph->name);
+    WEFT_TRY(weft_unit_capability(device, &capability), "compiling %s", graph->name);
     WEFT_TRY(weft_unit_compile(graph, replacement, capability, options, &unit), "compiling %s for %s", graph->name,
              capability->arch);
     return weft_unit_load(unit, device, pool, out_program);

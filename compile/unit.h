@@ -21,6 +21,9 @@ typedef struct weft_unit {
     size_t image_bytes;
 } weft_unit;
 
+/* The record for what a device runs: its own, or of those whose code it runs too the one that fits best (a card that is
+   newer than the records takes the portable code of an older one). */
+weft_status weft_unit_capability(const weft_device *device, const weft_capability **out_capability) WEFT_MUST_USE;
 /* A copy of the graph behind the passes of the pipeline that know no target: what all units of one graph have in
    common, their weights above all. *out_rest: the passes that are left. */
 weft_status weft_unit_prepare(weft_graph *graph, const weft_compile_options *options, weft_graph **out_graph,

@@ -18,9 +18,13 @@ target_compile_definitions(test-${name} PRIVATE WEFT_FAKE_CUDA="$<TARGET_FILE:we
 # Every op through NVRTC and the CUDA driver: as far as the time goes; all of them with `ctest -C Full`.
 add_test(NAME emulated-cuda COMMAND weft-command selftest cuda --seconds 15 --jobs 1)
 add_test(NAME emulated-cuda-all CONFIGURATIONS Full COMMAND weft-command selftest cuda --jobs 2)
+foreach(graph products convolution attention_tokens)
+  add_test(NAME ${graph}-cuda COMMAND weft-command bisect ${CMAKE_SOURCE_DIR}/tests/hip/graphs/${graph}.wir --target cuda)
+  list(APPEND graph_tests ${graph}-cuda)
+endforeach()
 # The list of faults of tests/faults, seen by that card.
 add_test(NAME faults-cuda COMMAND test-faults cuda)
-set_tests_properties(emulated-cuda emulated-cuda-all faults-cuda PROPERTIES
+set_tests_properties(emulated-cuda emulated-cuda-all faults-cuda ${graph_tests} PROPERTIES
   ENVIRONMENT "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/ptx:$ENV{LD_LIBRARY_PATH};WEFT_CACHE="
   SKIP_REGULAR_EXPRESSION "run-time compiler not found")
 set_tests_properties(emulated-cuda PROPERTIES TIMEOUT 300)
