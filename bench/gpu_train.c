@@ -381,7 +381,11 @@ static bool parse_number(options *o, const char *key, const char *value) {
     const struct {
         const char *key;
         int *to;
-    } small[] = {{"--layers", &t->layers}, {"--heads", &t->heads}, {"--runs", &o->runs}};
+    } small[] = {{"--layers", &t->layers},
+                 {"--heads", &t->heads},
+                 {"--runs", &o->runs},
+                 {"--pieces", &t->pieces},
+                 {"--remat", &t->remat}};
     for (size_t i = 0; i < sizeof small / sizeof *small; i++)
         if (!strcmp(key, small[i].key)) return *small[i].to = atoi(value), true;
     const struct {

@@ -1,6 +1,6 @@
 """Training steps on a card, Weft beside torch.compile with the same settings: correct first, then times, memory, kernels.
 
-usage: gpu_train.py WEFT_GPU_TRAIN PART FOLDER     parts: check char gpt2 vit pinn learn
+usage: gpu_train.py WEFT_GPU_TRAIN PART FOLDER     parts: check char gpt2 memory vit pinn learn
 check: a step of small models against the interpreter (loss, every gradient, every parameter). char, gpt2, vit: device time
 of a step, Weft's before and after PyTorch's, so that clocks are seen to be equal; a profile of Weft's kernels first. PyTorch: bf16
 autocast, fused AdamW, clipping, scaled_dot_product_attention, torch.compile of the model; medians by CUDA events. pinn: f32,
@@ -216,6 +216,13 @@ def gpt2():
     beside("GPT-2 124M b32x1024", "gpt", gpt, GPT2, lambda: tokens_of(GPT2), "tokens", 32 * 1024, again=False)
 
 
+def memory():
+    """GPT-2 with the last product and its loss in pieces, and blocks computed again in the backward part."""
+    for what, more in (("logits in pieces", dict(pieces=-1)), ("and blocks from their products", dict(pieces=-1, remat=1)),
+                       ("and blocks from their inputs", dict(pieces=-1, remat=2))):
+        weft_time(f"GPT-2 124M b32x1024, {what}", "gpt", "bf16", {**GPT2, **more}, runs=10)
+
+
 def vit_part():
     import torch
     inputs = lambda: [torch.randn(VIT["batch"], 3, 224, 224, device="cuda"), torch.randint(1000, (VIT["batch"],), device="cuda")]
@@ -291,6 +298,6 @@ def learn():
     weft("gpt", "train", "bf16", CHAR, text=TEXT, steps=5000, evaluate_every=250, evaluation_batches=20, folder=folder)
 
 
-{"check": check, "char": char, "gpt2": gpt2, "vit": vit_part, "pinn": pinn, "learn": learn}[PART]()
+{"check": check, "char": char, "gpt2": gpt2, "vit": vit_part, "pinn": pinn, "learn": learn, "memory": memory}[PART]()
 print(f"train part {PART}: {failed} failed")
 sys.exit(1 if failed else 0)

@@ -25,10 +25,15 @@ static weft_value *gpt_loss(const builder *b) {
     model.layers = o->layers, model.heads = o->heads, model.width = o->width;
     model.vocabulary = o->vocabulary, model.context = o->context, model.bias = o->bias;
     if (!o->evaluates) model.dropout = o->dropout, model.step = b->step, model.seed = 1;
+    weft_remat_options remat = WEFT_REMAT_OPTIONS_INIT;
+    remat.save = o->remat == 1 ? WEFT_SAVE_PRODUCTS : WEFT_SAVE_NOTHING;
+    if (o->remat && !o->evaluates) model.remat = &remat;
     weft_dim shape[2] = {o->batch, o->context};
     weft_value *tokens = weft_graph_input(b->g, "tokens", WEFT_I64, 2, shape);
     weft_value *next = weft_graph_input(b->g, "next", WEFT_I64, 2, shape);
-    return weft_loss_cross_entropy(b->g, weft_nn_gpt(b->p, &model, tokens), next, NULL);
+    if (!o->pieces) return weft_loss_cross_entropy(b->g, weft_nn_gpt(b->p, &model, tokens), next, NULL);
+    weft_value *head, *hidden = weft_nn_gpt_hidden(b->p, &model, tokens, &head);
+    return weft_loss_linear_cross_entropy(b->g, hidden, head, next, o->pieces < 0 ? 0 : o->pieces, NULL);
 }
 
 static weft_value *vit_loss(const builder *b) {

@@ -199,9 +199,14 @@ typedef struct weft_nn_gpt_options {
     double dropout;   /* of the embedding and of what blocks add to the stream; not of attention's weights */
     weft_value *step; /* with dropout: weft_optim_step */
     uint32_t seed;    /* of dropout */
+    const struct weft_remat_options *remat; /* of each block (transform.h); NULL = keep what derivatives need */
 } weft_nn_gpt_options;
-#define WEFT_NN_GPT_OPTIONS_INIT {sizeof(weft_nn_gpt_options), 0, 0, 0, 0, 0, false, 0.0, 0, 0}
+#define WEFT_NN_GPT_OPTIONS_INIT {sizeof(weft_nn_gpt_options), 0, 0, 0, 0, 0, false, 0.0, 0, 0, 0}
 WEFT_API weft_value *weft_nn_gpt(weft_parameters *parameters, const weft_nn_gpt_options *options, weft_value *tokens);
+/* The same without its last product: normalised states [B, T, D] in the dtype of products; out_head: the weight
+   [vocabulary, D] to give to weft_loss_linear_cross_entropy, which never makes all logits at once. */
+WEFT_API weft_value *weft_nn_gpt_hidden(weft_parameters *parameters, const weft_nn_gpt_options *options,
+                                        weft_value *tokens, weft_value **out_head);
 
 #ifdef __cplusplus
 }

@@ -14,6 +14,7 @@
 #include "passes/fuse/recompute.h"
 
 #include "passes/fuse/fuse.h"
+#include "passes/fuse/order.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -464,6 +465,7 @@ weft_status weft_pass_recompute(weft_pass_context *context) {
     *p = (plan){.graph = context->graph, .bytes_min = chosen ? strtod(context->options + 6, NULL) : bytes_min};
     p->bindings_max = context->capability ? context->capability->bindings_max : 0;
     weft_status status = visit_block(context->graph->body->block, p);
+    if (!status) status = weft_fuse_order(context->graph, context->graph->body->block);
     weft_free(allocator, p, sizeof *p);
     context->graph->location = location;
     return status;

@@ -4,6 +4,7 @@
 #include "weft/nn.h"
 
 #include "stdlib/nn/mixed.h"
+#include "weft/transform.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -93,26 +94,49 @@ static weft_value *table(const gpt *m, const char *name, int64_t rows, weft_valu
     return weft_parameters_count(m->p) > count ? weft_parameters_list(m->p)[count].value : rounded;
 }
 
-weft_value *weft_nn_gpt(weft_parameters *parameters, const weft_nn_gpt_options *options, weft_value *tokens) {
-    if (!parameters) return NULL; /* there is no graph for a problem; what takes the result has one */
-    static const weft_nn_gpt_options none = WEFT_NN_GPT_OPTIONS_INIT;
-    if (!options) options = &none;
-    weft_nn_gpt_options own = *options;
-    gpt m = {weft_parameters_graph(parameters), parameters, &own, tokens, -1, 0, WEFT_INVALID};
-    if (own.dropout > 0 && !own.step) {
-        weft_graph_report(m.g, WEFT_STATUS(WEFT_INVALID_ARGUMENT, "dropout needs the number of the step"));
-        own.dropout = 0;
+/* The normalised states, rows of tokens, and the weight of the last product. */
+static weft_value *hidden_rows(gpt *m, weft_nn_gpt_options *own, weft_value **out_head) {
+    if (own->dropout > 0 && !own->step) {
+        weft_graph_report(m->g, WEFT_STATUS(WEFT_INVALID_ARGUMENT, "dropout needs the number of the step"));
+        own->dropout = 0;
     }
-    weft_value *head, *words = table(&m, "wte.weight", options->vocabulary, &head);
-    weft_value *positions = table(&m, "wpe.weight", options->context, NULL);
-    m.dtype = weft_value_dtype(words);
-    weft_value *x = weft_add(m.g, weft_embedding(m.g, words, tokens),
-                             weft_slice_axis(m.g, positions, 0, 0, weft_value_dim(tokens, 1)));
+    weft_value *words = table(m, "wte.weight", own->vocabulary, out_head);
+    weft_value *positions = table(m, "wpe.weight", own->context, NULL);
+    m->dtype = weft_value_dtype(words);
+    weft_value *x = weft_add(m->g, weft_embedding(m->g, words, m->tokens),
+                             weft_slice_axis(m->g, positions, 0, 0, weft_value_dim(m->tokens, 1)));
     /* From here on over rows of tokens, as losses take them: no view stands between products and what follows them. */
-    x = weft_reshape(m.g, dropout(&m, x), 2, (weft_dim[]){WEFT_DIM_ANY, own.width});
-    for (m.layer = 0; m.layer < own.layers; m.layer++) x = block(&m, x);
-    m.layer = -1;
+    x = weft_reshape(m->g, dropout(m, x), 2, (weft_dim[]){WEFT_DIM_ANY, own->width});
+    for (m->layer = 0; m->layer < own->layers; m->layer++) {
+        if (own->remat) weft_remat_begin(m->g, own->remat);
+        x = block(m, x);
+        if (own->remat) weft_remat_end(m->g);
+    }
+    m->layer = -1;
+    return norm(m, "ln_f", x);
+}
+
+static const weft_nn_gpt_options defaults = WEFT_NN_GPT_OPTIONS_INIT;
+
+weft_value *weft_nn_gpt_hidden(weft_parameters *parameters, const weft_nn_gpt_options *options, weft_value *tokens,
+                               weft_value **out_head) {
+    if (out_head) *out_head = NULL;
+    if (!parameters) return NULL; /* there is no graph for a problem; what takes the result has one */
+    weft_nn_gpt_options own = options ? *options : defaults;
+    weft_value *head;
+    gpt m = {weft_parameters_graph(parameters), parameters, &own, tokens, -1, 0, WEFT_INVALID};
+    weft_value *x = hidden_rows(&m, &own, &head);
+    if (out_head) *out_head = head;
+    weft_dim shape[3] = {weft_value_dim(tokens, 0), weft_value_dim(tokens, 1), own.width};
+    return weft_reshape(m.g, weft_nn_as(m.g, x, weft_value_dtype(head)), 3, shape);
+}
+
+weft_value *weft_nn_gpt(weft_parameters *parameters, const weft_nn_gpt_options *options, weft_value *tokens) {
+    if (!parameters) return NULL;
+    weft_nn_gpt_options own = options ? *options : defaults;
+    weft_value *head;
+    gpt m = {weft_parameters_graph(parameters), parameters, &own, tokens, -1, 0, WEFT_INVALID};
+    weft_value *hidden = hidden_rows(&m, &own, &head), *logits = weft_nn_linear(m.g, hidden, head, NULL);
     weft_dim shape[3] = {weft_value_dim(tokens, 0), weft_value_dim(tokens, 1), own.vocabulary};
-    weft_value *logits = weft_nn_linear(m.g, norm(&m, "ln_f", x), head, NULL);
     return weft_reshape(m.g, weft_nn_as(m.g, logits, m.dtype), 3, shape);
 }

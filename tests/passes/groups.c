@@ -162,6 +162,29 @@ START_TEST(recomputed_values) {
 }
 END_TEST
 
+/* What frees a large value for a small one does not wait behind work that has nothing to do with it. */
+START_TEST(early_ends) {
+    enum { SIDE = 256 };
+    weft_value *in[4];
+    const char *names[4] = {"x", "w", "y", "v"};
+    for (int i = 0; i < 4; i++) in[i] = weft_graph_input(g, names[i], WEFT_F32, 2, (weft_dim[]){SIDE, SIDE});
+    int64_t rows = 0;
+    weft_value *large = weft_matmul(g, in[0], in[1]);
+    weft_value *other = weft_matmul(g, weft_matmul(g, in[2], in[3]), in[3]);
+    weft_graph_output(g, "sum", weft_reduce_sum(g, large, 1, &rows, false));
+    weft_graph_output(g, "other", other);
+    run_for("cuda", "sm_90a", _i ? "simplify,fuse,recompute" : "simplify,fuse");
+    int place = 0, sum = -1, last = -1;
+    for (const weft_node *node = g->body->block->first; node; node = node->next, place++) {
+        if (node->op != WEFT_OP_fusion) continue;
+        if (!strcmp(weft_node_string(node, WEFT_ATTR_anchor, ""), "reduce")) sum = place;
+        if (!strcmp(weft_node_string(node, WEFT_ATTR_anchor, ""), "matmul")) last = place;
+    }
+    ck_assert_int_ge(sum, 0);
+    ck_assert_msg((sum < last) == _i, "the sum is node %d, the last product %d", sum, last);
+}
+END_TEST
+
 static void add_slice(void *self, weft_graph *graph, weft_value *const *arguments, weft_value **results) {
     (void)self;
     results[0] = weft_tanh(graph, weft_add(graph, arguments[0], arguments[1]));
@@ -299,6 +322,7 @@ Suite *groups_suite(void) {
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_loop_test(tests, sums_that_must_be_cut, 0, 2);
     tcase_add_test(tests, recomputed_values);
+    tcase_add_loop_test(tests, early_ends, 0, 2);
     tcase_add_loop_test(tests, unit_axes, 0, 8);
     tcase_add_loop_test(tests, heads_in_tokens, 0, 2);
     tcase_add_loop_test(tests, scan_over_one_slice, 0, 2);
