@@ -14,7 +14,7 @@ typedef struct weft_piece {
 /* One that does not fit becomes text that no compiler accepts. */
 weft_piece weft_piece_format(const char *format, ...) WEFT_PRINTF(1, 2);
 /* A line, indented by two blanks a level. */
-void weft_piece_line(weft_text *text, int depth, const char *format, va_list list);
+void weft_piece_line(weft_text *text, int depth, const char *format, va_list list) WEFT_PRINTF(3, 0);
 /* Keeps the first problem. */
 void weft_piece_fail(weft_code *failure, const char **problem, weft_code code, const char *text);
 

@@ -44,7 +44,7 @@ fake_object *fake_new(const fake_class *class); /* owned by the caller */
 fake_object *fake_autorelease(fake_object *object);
 fake_object *fake_retain(fake_object *object);
 void fake_release(fake_object *object);
-_Noreturn void fake_die(const char *format, ...);
+_Noreturn void fake_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 fake_object *fake_string(const char *text); /* autoreleased */
 fake_object *fake_error(int code, const char *text);
 /* Is this the call that WEFT_FAKE_METAL wants to fail? Counts calls of the name. */
