@@ -212,6 +212,8 @@ def check(label, name, numbers, inputs, out, want, limit, choice=0):
         kernel = Kernel(name, numbers, choice)
     except Missing as reason:
         print(f"  {label}: not run: {reason}")
+        if choice and " proposes " in str(reason):
+            return  # fewer schedules than the part would try
         failures.append(f"{label}: {reason}")
         return
     kernel(inputs, [out])

@@ -106,6 +106,11 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
     *out_reason = "too few channels or positions for a tile";
     int64_t positions = c.images * c.out[0] * c.out[1];
     if (c.outputs < OUTPUTS_MIN || c.padded > 2 * c.inputs || positions < 64) return false;
+    /* measured, 64 channels to 256: what is bound by memory wants no copy of x, and mma.sync reads it where it lies */
+    *out_reason = "a point kernel of few channels, whose input needs no copy for mma.sync";
+    bool point =
+        c.taps[0] * c.taps[1] == 1 && c.low[0] == 0 && c.low[1] == 0 && c.out[0] == c.in[0] && c.out[1] == c.in[1];
+    if (point && c.bytes == 2 && c.inputs <= 128 && c.out[0] * c.out[1] % 8 == 0) return false;
     *out_reason = "positions need more than 31 bits";
     if (!weft_fusion_fits_index(graph, fusion, capability) || c.images * c.in[0] * c.in[1] * c.padded > INT32_MAX ||
         c.outputs * c.taps[0] * c.taps[1] * c.padded > INT32_MAX)
