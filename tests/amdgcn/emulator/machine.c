@@ -9,6 +9,7 @@
 
 enum {
     SHARED_MAX = 64 << 10,
+    SCRATCH_MAX = 64 << 10, /* of a lane */
     THREADS_MAX = 1024,
     HIDDEN_BYTES = 256,
     PACKET_BYTES = 64,
@@ -111,6 +112,8 @@ static weft_status check_kernel(const amdgcn_machine *machine, const amdgcn_kern
     if (d->shared_bytes + launch->shared_bytes > SHARED_MAX)
         return WEFT_STATUS(WEFT_INVALID_DATA, "%lld bytes of shared memory, of %d",
                            (long long)(d->shared_bytes + launch->shared_bytes), SHARED_MAX);
+    if (d->scratch_bytes > SCRATCH_MAX)
+        return WEFT_STATUS(WEFT_INVALID_DATA, "%u bytes of scratch a lane, of %d", d->scratch_bytes, SCRATCH_MAX);
     unsigned denormals32 = d->resource1 >> 16 & 3, denormals64 = d->resource1 >> 18 & 3,
              rounding = d->resource1 >> 12 & 15;
     if (denormals32 != DENORMALS_KEPT || denormals64 != DENORMALS_KEPT || rounding)

@@ -5,7 +5,7 @@
 
 #include "tests/ptx/interpreter/internal.h"
 
-enum { SHARED_MAX = 163 << 10, THREADS_MAX = 1024 };
+enum { SHARED_MAX = 163 << 10, LOCAL_MAX = 64 << 10, THREADS_MAX = 1024 };
 
 weft_status ptx_machine_create(ptx_machine **out_machine) {
     *out_machine = calloc(1, sizeof **out_machine);
@@ -224,9 +224,12 @@ weft_status ptx_machine_launch(ptx_module *module, const ptx_launch *launch) {
     for (int i = 0; i < module->kernel_count; i++)
         if (!strcmp(module->kernels[i].name, launch->kernel)) k = &module->kernels[i];
     if (!k) return WEFT_STATUS(WEFT_NOT_FOUND, "there is no kernel %s in the module", launch->kernel);
-    if (!launch->threads || launch->threads > THREADS_MAX || k->shared_bytes + launch->shared_bytes > SHARED_MAX)
-        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "kernel %s: %u threads, %llu bytes of shared memory", k->name,
-                           launch->threads, (unsigned long long)(k->shared_bytes + launch->shared_bytes));
+    if (!launch->threads || launch->threads > THREADS_MAX || k->shared_bytes + launch->shared_bytes > SHARED_MAX ||
+        k->local_bytes > LOCAL_MAX)
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT,
+                           "kernel %s: %u threads, %llu bytes of shared and %llu of local memory", k->name,
+                           launch->threads, (unsigned long long)(k->shared_bytes + launch->shared_bytes),
+                           (unsigned long long)k->local_bytes);
     stage s;
     WEFT_TRY(make_stage(machine, k, launch, &s), "launching %s", k->name);
     ptx_block block = {.shared_bytes = k->shared_bytes + launch->shared_bytes};

@@ -6,7 +6,7 @@
 
 #include "tests/ptx/interpreter/internal.h"
 
-enum { REGISTERS_MAX = 1 << 18, VARIABLE_MAX = 1 << 26 };
+enum { REGISTERS_MAX = 1 << 16, VARIABLE_MAX = 1 << 26 };
 
 typedef struct pending { /* a branch whose label is not known yet */
     char label[NAME];
