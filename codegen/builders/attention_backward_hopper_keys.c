@@ -174,7 +174,7 @@ static void emit_producer(weft_key_kernel *e) {
     weft_k_set(k, query_tile, start);
     weft_kval from = weft_k_get(k, steps), n = weft_k_for(k, from, weft_k_add(k, from, count), one, 0);
     weft_kval queries = weft_k_get(k, query_tile);
-    if (e->b->listed) queries = weft_attention_listed(&e->b->key_pairs, tile.list, queries, NULL);
+    if (e->b->listed) queries = weft_attention_listed(&e->b->key_pairs, tile.list, queries);
     produce_step(e, &tile, n, queries, weft_k_get(k, head));
     weft_kval next = weft_k_add(k, weft_k_get(k, query_tile), one);
     next = weft_k_select(k, weft_k_eq(k, next, tile.end), tile.first, next);

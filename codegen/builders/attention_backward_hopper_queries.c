@@ -38,8 +38,7 @@ typedef struct query_tile {
 
 /* The block of step i. */
 static weft_kval block_of(const query_kernel *e, const query_tile *tile, weft_kval i) {
-    return e->b->listed ? weft_attention_listed(&e->b->query_pairs, tile->list, i, NULL)
-                        : weft_k_sub(e->k, tile->last, i);
+    return e->b->listed ? weft_attention_listed(&e->b->query_pairs, tile->list, i) : weft_k_sub(e->k, tile->last, i);
 }
 
 static query_tile place(const query_kernel *e, weft_kval t) {

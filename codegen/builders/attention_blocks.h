@@ -32,7 +32,6 @@ void weft_attention_lists_declare(weft_attention_pairs *p, weft_kernel *k);
 /* Where the list of tile or block `item` of a head (of all batches, `heads` in each) begins, and its length. */
 weft_kval weft_attention_list(const weft_attention_pairs *p, weft_kval head, weft_dim heads, weft_kval item,
                               weft_kval *out_count);
-/* out_whole: NULL, or receives whether every query of the tile sees every key of the block. */
-weft_kval weft_attention_listed(const weft_attention_pairs *p, weft_kval list, weft_kval i, weft_kval *out_whole);
+weft_kval weft_attention_listed(const weft_attention_pairs *p, weft_kval list, weft_kval i);
 
 #endif

@@ -212,7 +212,7 @@ static weft_kval ceil_divide(weft_attention *a, weft_kval x, int divisor) {
 
 weft_kval weft_attention_block(const weft_attention *a, const weft_attention_work *work, weft_kval i) {
     weft_kernel *k = a->k;
-    return a->listed ? weft_attention_listed(&a->pairs, work->list, i, NULL) : weft_k_sub(k, work->last, i);
+    return a->listed ? weft_attention_listed(&a->pairs, work->list, i) : weft_k_sub(k, work->last, i);
 }
 
 weft_attention_work weft_attention_place(weft_attention *a, weft_kval tile) {

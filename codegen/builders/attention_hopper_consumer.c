@@ -81,18 +81,17 @@ static void release(consumer *c, const weft_ring *ring) {
 /* Registers of row h (0: lane / 4, 1: lane / 4 + 8): i-th column pair element. */
 static int register_of(int h, int i) { return i / 2 * 4 + 2 * h + i % 2; }
 
-/* Soft cap and, unless the mask is known to show everything, mask of row h. first: key of this block's column 0. */
-static void score_row(consumer *c, int h, weft_kval first, bool scored) {
+/* Soft cap and mask of row h. first: key of this block's column 0. */
+static void score_row(consumer *c, int h, weft_kval first) {
     weft_attention *a = c->a;
     weft_kernel *k = c->k;
     if (weft_attention_plain(&a->forms)) return;
-    weft_kval row = weft_k_plus(k, c->query, 8 * h), key = weft_k_add(k, first, c->column_lane);
+    weft_kval row = weft_k_add(k, c->query, weft_k_index(c->k, 8 * h)), key = weft_k_add(k, first, c->column_lane);
     for (int i = 0; i < a->bn / 4; i++) {
         int r = register_of(h, i), column = weft_layout_at(&c->layout, r, 0, 0).column;
-        weft_kval x = weft_k_reg(k, c->s, r);
-        x = scored ? weft_attention_form_score(&a->forms, x, c->head, row, weft_k_plus(k, key, column), NULL)
-                   : weft_attention_form_unmasked(&a->forms, x);
-        weft_k_set_reg(k, c->s, r, x);
+        weft_k_set_reg(c->k, c->s, r,
+                       weft_attention_form_score(&a->forms, weft_k_reg(c->k, c->s, r), c->head, row,
+                                                 weft_k_add(k, key, weft_k_index(c->k, column)), NULL));
     }
 }
 
@@ -132,12 +131,11 @@ static void softmax_row(consumer *c, int h) {
     weft_k_set(k, c->sum[h], weft_k_fma(k, weft_k_get(k, c->sum[h]), factor, part));
 }
 
-/* scored: cap and mask are computed; masked: keys may be hidden by their position. */
-static void softmax(consumer *c, bool scored, bool masked, weft_kval block) {
+static void softmax(consumer *c, bool masked, weft_kval block) {
     size_t mark = weft_index_mark(&c->a->forms.index);
     weft_kval first = weft_k_mul(c->k, block, weft_k_index(c->k, c->a->bn));
     for (int h = 0; h < 2; h++) {
-        score_row(c, h, first, scored);
+        score_row(c, h, first);
         if (masked) mask_row(c, h, first);
         softmax_row(c, h);
     }
@@ -156,7 +154,7 @@ static void wait_tile(consumer *c, weft_kval regs, int in_flight) {
     weft_k_effect(c->k, WEFT_K_mma_wait, 1, &regs, in_flight, 0);
 }
 
-static void emit_step(consumer *c, bool scored, bool masked, weft_kval block) {
+static void emit_step(consumer *c, bool masked, weft_kval block) {
     weft_kernel *k = c->k;
     int turns = c->a->consumers;
     weft_ring_wait_full(k, &c->k_ring);
@@ -172,7 +170,7 @@ static void emit_step(consumer *c, bool scored, bool masked, weft_kval block) {
     if (turns > 1) weft_k_effect(k, WEFT_K_named_arrive, 1, &next, 256, 0);
     wait_tile(c, c->s, 1);
     release(c, &c->k_ring);
-    softmax(c, scored, masked, block);
+    softmax(c, masked, block);
     wait_tile(c, c->o, 0);
     release(c, &c->v_ring);
     for (int i = 0; i < c->a->width / 2; i++)
@@ -190,7 +188,7 @@ static bool has_masks(const weft_attention *a) {
 static void emit_blocks(consumer *c, weft_kval from, weft_kval count, bool masked) {
     weft_kernel *k = c->k;
     weft_kval i = weft_k_for(k, weft_k_index(c->k, 0), count, weft_k_index(c->k, 1), 0);
-    emit_step(c, true, masked, weft_k_sub(k, from, i));
+    emit_step(c, masked, weft_k_sub(k, from, i));
     weft_k_end(k);
 }
 
@@ -203,12 +201,7 @@ static void emit_steps(consumer *c, const weft_attention_work *work, weft_kval q
     weft_kval before = weft_k_sub(k, work->last, one), count = weft_k_sub(k, work->blocks, one);
     if (a->listed) {
         weft_kval i = weft_k_for(k, one, work->blocks, one, 0);
-        weft_kval whole, block = weft_attention_listed(&a->pairs, work->list, i, &whole);
-        weft_k_if(k, whole);
-        emit_step(c, false, false, block);
-        weft_k_else(k);
-        emit_step(c, true, has_masks(a), block);
-        weft_k_end(k);
+        emit_step(c, has_masks(a), weft_attention_block(a, work, i));
         weft_k_end(k);
         return;
     }
@@ -316,7 +309,7 @@ static void emit_tile(consumer *c, weft_kval tile, weft_kval thread) {
     issue_scores(c);
     wait_tile(c, c->s, 0);
     release(c, &c->k_ring);
-    softmax(c, true, has_masks(a), work.last);
+    softmax(c, has_masks(a), work.last);
     pack_weights(c);
     emit_steps(c, &work, q0);
     weft_ring_wait_full(k, &c->v_ring);

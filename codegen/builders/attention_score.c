@@ -119,11 +119,6 @@ static weft_kval bias(weft_attention_forms *f, weft_kval head, weft_kval row, we
     return weft_k_convert(k, value, WEFT_F32);
 }
 
-weft_kval weft_attention_form_unmasked(weft_attention_forms *f, weft_kval product) {
-    if (weft_attention_plain(f)) return product;
-    return f->cap > 0 ? capped(f, product, NULL) : weft_k_mul(f->k, product, weft_k_float(f->k, WEFT_F32, f->scale));
-}
-
 weft_kval weft_attention_form_score(weft_attention_forms *f, weft_kval product, weft_kval head, weft_kval row,
                                     weft_kval key, weft_kval *out_slope) {
     if (out_slope) *out_slope = WEFT_KNONE;

@@ -40,9 +40,6 @@ double weft_attention_factor(const weft_attention_forms *f);
 /* Does the position of a key decide whether it is seen, beyond the end of the keys? */
 static inline bool weft_attention_windowed(const weft_attention_forms *f) { return f->left >= 0 || f->right >= 0; }
 
-/* The score where nothing is hidden and nothing added: in the same units as where there is a mask. */
-weft_kval weft_attention_form_unmasked(weft_attention_forms *f, weft_kval product);
-
 /* First key that rows from `row` on see, and one past the last that rows up to `row` see: within 0 ... S. */
 weft_kval weft_attention_first_key(const weft_attention_forms *f, weft_kval row);
 weft_kval weft_attention_end_key(const weft_attention_forms *f, weft_kval row);

@@ -22,8 +22,8 @@
    attention     b h hkv t s d causal dtype
    attention_backward  the same; inputs q, k, v, o, lse, do -> dq, dk, dv
    attention_form  b h hkv t s d causal dtype left right cap mask: windows, -1 none; mask 0 none, 1 added [1, h, t, s],
-                 2 bool [b, 1, t, s], 3 slopes of heads times distances, 4 equality of segments, 5 bool [b, 1, 1, s], 6
-   the first 200 keys attention_backward_form  the same; inputs and results of attention_backward, then the mask's
+                 2 bool [b, 1, t, s], 3 slopes of heads times distances, 4 equality of segments, 5 bool [b, 1, 1, s]
+   attention_backward_form  the same; inputs and results of attention_backward, then the mask's
    attention_backward_tokens  b h t d causal dtype; q, k, v in columns of [b, t, 3 h d], o, do and gradients as tokens
    attention_gradient  the same as attention; inputs q, k, v, do -> o, dq, dk, dv: with the forward pass
    convolution   n c o size kernel stride pad groups   f32, 2-d, with bias and relu
