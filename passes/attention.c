@@ -110,3 +110,23 @@ weft_value *weft_attention_in_pieces(weft_graph *graph, const weft_node *node, i
     weft_value *y = combine(graph, o, weft_emit_broadcast(graph, lse, 5, out_dims, without_width), masked);
     return weft_emit_reshape(graph, weft_emit_convert(graph, y, q->type.dtype), 4, node->results[0].type.dims);
 }
+
+weft_value *weft_attention_window_mask(weft_graph *graph, const weft_node *node, weft_value *mask, int64_t left) {
+    weft_dim queries = node->operands[0]->type.dims[2], keys = node->operands[1]->type.dims[2];
+    weft_dim cell[2] = {queries, keys}, whole[4] = {1, 1, queries, keys};
+    weft_value *i = weft_emit_iota(graph, WEFT_I64, 2, cell, 0), *j = weft_emit_iota(graph, WEFT_I64, 2, cell, 1);
+    weft_value *distance = weft_emit_binary(graph, WEFT_OP_sub, j, i); /* beside position i + S - T */
+    if (!weft_dim_known_equal(graph->dims, keys, queries)) {
+        weft_value *offset = weft_emit_binary(graph, WEFT_OP_sub, weft_emit_extent(graph, keys, WEFT_I64),
+                                              weft_emit_extent(graph, queries, WEFT_I64));
+        distance = weft_emit_binary(graph, WEFT_OP_sub, distance, weft_emit_broadcast_to(graph, offset, 2, cell));
+    }
+    weft_value *seen = weft_emit_compare(graph, "ge", distance, weft_emit_splat_like(graph, (double)-left, distance));
+    if (!mask || weft_value_is_poison(seen)) return seen;
+    for (int a = 0; a < 2; a++)
+        if (mask->type.rank + a >= 4) whole[a] = mask->type.dims[mask->type.rank - 4 + a];
+    seen = weft_emit_broadcast_to(graph, seen, 4, whole), mask = weft_emit_broadcast_to(graph, mask, 4, whole);
+    if (weft_value_is_poison(seen) || weft_value_is_poison(mask)) return seen;
+    if (mask->type.dtype == WEFT_BOOL) return weft_emit_binary(graph, WEFT_OP_and, seen, mask);
+    return weft_emit_select(graph, seen, mask, weft_emit_splat_like(graph, -INFINITY, mask));
+}

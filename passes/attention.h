@@ -11,4 +11,7 @@ int64_t weft_attention_pieces(const weft_graph *graph, const weft_node *node, co
  *out_inner: the attention node of the pieces. Poisoned on a problem. */
 weft_value *weft_attention_in_pieces(weft_graph *graph, const weft_node *node, int64_t pieces, weft_node **out_inner);
 
+/* The mask that hides keys further than `left` before a query, and what `mask` hides (or NULL). Poison on a problem. */
+weft_value *weft_attention_window_mask(weft_graph *graph, const weft_node *node, weft_value *mask, int64_t left);
+
 #endif

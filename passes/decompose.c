@@ -44,6 +44,38 @@ static void discard(weft_node *node, const weft_node *previous) {
     }
 }
 
+/* A window to the left of a claimed attention as a bool mask, which its builder evaluates in registers and lists blocks
+   by: builders there have no walk of their own for it. */
+static weft_status mask_window(const weft_pass_context *context, weft_node *node, weft_node **out_node) {
+    weft_graph *graph = context->graph;
+    int64_t left = weft_node_int(node, WEFT_ATTR_window_left, -1);
+    int at = node->op == WEFT_OP_attention ? 3 : 6;
+    *out_node = node;
+    if (left < 0 || !context->capability || !context->capability->hopper) return NULL;
+    weft_place old = weft_graph_place_before(graph, node);
+    weft_location location = graph->location;
+    graph->location = node->location;
+    weft_value *operands[7], *given = node->operand_count > at ? node->operands[at] : NULL;
+    for (int i = 0; i < at; i++) operands[i] = node->operands[i];
+    operands[at] = weft_attention_window_mask(graph, node, given, left);
+    weft_attribute attributes[8];
+    for (int i = 0; i < node->attribute_count; i++) {
+        attributes[i] = node->attributes[i];
+        if (attributes[i].name == WEFT_ATTR_window_left) attributes[i] = weft_attr_int(WEFT_ATTR_window_left, -1);
+    }
+    weft_node *masked =
+        weft_value_is_poison(operands[at])
+            ? NULL
+            : weft_node_create(graph, node->op, at + 1, operands, node->attribute_count, attributes, 0, NULL);
+    graph->location = location;
+    weft_graph_place(graph, old);
+    if (!masked || graph->problem_count) return WEFT_STATUS(WEFT_INTERNAL, "a window as a mask");
+    for (int i = 0; i < node->result_count; i++) weft_value_replace(&node->results[i], &masked->results[i]);
+    weft_node_remove(node);
+    *out_node = masked;
+    return NULL;
+}
+
 /* A claimed attention in pieces, when the pieces are claimed as well. */
 static weft_status cut_attention(const weft_pass_context *context, weft_node *node) {
     weft_graph *graph = context->graph;
@@ -78,8 +110,9 @@ static weft_status decompose_block(const weft_pass_context *context, weft_block 
             continue;
         }
         if (node->op == WEFT_OP_fusion) continue;
-        if (node->op == WEFT_OP_attention) {
-            WEFT_TRY(cut_attention(context, node), "%s", graph->name);
+        if (node->op == WEFT_OP_attention || node->op == WEFT_OP_attention_backward) {
+            WEFT_TRY(mask_window(context, node, &node), "%s", graph->name);
+            if (node->op == WEFT_OP_attention) WEFT_TRY(cut_attention(context, node), "%s", graph->name);
             continue;
         }
         for (int i = 0; i < node->region_count; i++)
