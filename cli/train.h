@@ -10,6 +10,8 @@
 
 typedef struct cli_train_settings {
     const char *text, *folder;
+    const char *device;   /* what kernels are compiled for and run on */
+    weft_dtype precision; /* of products: f32, bf16 or f16 */
     weft_nn_gpt_options model;
     int64_t batch, steps;
     int64_t parts; /* a step takes that many batches, one at a time; 1 = one */

@@ -36,6 +36,17 @@ static weft_status find_evaluation(cli_config *c, cli_train_settings *s) {
                        name);
 }
 
+static weft_status find_precision(cli_config *c, cli_train_settings *s) {
+    const char *name = cli_config_text(c, "train.precision", "f32");
+    s->precision = !strcmp(name, "f32")    ? WEFT_F32
+                   : !strcmp(name, "bf16") ? WEFT_BF16
+                   : !strcmp(name, "f16")  ? WEFT_F16
+                                           : WEFT_INVALID;
+    if (s->precision != WEFT_INVALID) return NULL;
+    return WEFT_STATUS(WEFT_INVALID_DATA, "%s: train.precision is \"f32\", \"bf16\" or \"f16\", not \"%s\"", c->path,
+                       name);
+}
+
 static weft_status check_settings(const cli_config *c, const cli_train_settings *s) {
     if (!s->text) return WEFT_STATUS(WEFT_INVALID_DATA, "%s: data.text names no file", c->path);
     const weft_nn_gpt_options *m = &s->model;
@@ -45,6 +56,10 @@ static weft_status check_settings(const cli_config *c, const cli_train_settings 
     if (s->batch < 1 || s->steps < 1 || !(s->share > 0 && s->share < 1))
         return WEFT_STATUS(WEFT_INVALID_DATA, "%s: batch and steps start at 1, data.train lies between 0 and 1",
                            c->path);
+    if (!(m->dropout >= 0 && m->dropout < 1))
+        return WEFT_STATUS(WEFT_INVALID_DATA, "%s: model.dropout lies in [0, 1)", c->path);
+    if (s->parts > 1 && (m->dropout > 0 || s->precision == WEFT_F16))
+        return WEFT_STATUS(WEFT_INVALID_DATA, "%s: dropout and f16 go with train.parts = 1", c->path);
     if (s->adaptive && s->parts < 3)
         return WEFT_STATUS(WEFT_INVALID_DATA, "%s: train.adaptive has no say with fewer than 3 train.parts", c->path);
     if (!(s->clip >= 0) || !(s->optimizer.beta1 >= 0 && s->optimizer.beta1 < 1) ||
@@ -58,6 +73,8 @@ weft_status cli_train_read(cli_config *c, cli_train_settings *s) {
     *s = (cli_train_settings){.model = WEFT_NN_GPT_OPTIONS_INIT, .loop = WEFT_TRAIN_OPTIONS_INIT};
     WEFT_TRY(find_names(c, s), "reading the configuration");
     WEFT_TRY(find_evaluation(c, s), "reading the configuration");
+    WEFT_TRY(find_precision(c, s), "reading the configuration");
+    s->device = cli_config_text(c, "train.device", "cpu");
     s->text = cli_config_text(c, "data.text", NULL);
     s->share = cli_config_number(c, "data.train", 0.9);
     s->model.layers = (int)cli_config_count(c, "model.layers", 4, 1);
@@ -65,6 +82,8 @@ weft_status cli_train_read(cli_config *c, cli_train_settings *s) {
     s->model.width = cli_config_count(c, "model.width", 128, 1);
     s->model.context = cli_config_count(c, "model.context", 64, 1);
     s->model.bias = cli_config_flag(c, "model.bias", false);
+    s->model.dropout = cli_config_number(c, "model.dropout", 0);
+    s->model.seed = (uint32_t)cli_config_integer(c, "train.seed", 1);
     s->steps = cli_config_count(c, "train.steps", 2000, 1);
     s->batch = cli_config_count(c, "train.batch", 12, 1);
     s->parts = cli_config_count(c, "train.parts", 1, 1);
@@ -111,7 +130,7 @@ static void update(const cli_train_settings *s, weft_graph *g, const weft_optim_
     if (o->method != WEFT_OPTIM_MUON) mine = count;
     weft_optim_update(g, o, mine, list);
     weft_optim_options rest = s->rest;
-    rest.step = o->step, rest.rate = o->rate, rest.decay = o->decay;
+    rest.step = o->step, rest.rate = o->rate, rest.decay = o->decay, rest.apply = o->apply;
     if (mine < count) weft_optim_update(g, &rest, count - mine, list + mine);
 }
 
@@ -159,8 +178,11 @@ static weft_value *accumulate(const cli_train_settings *s, cli_train_phase *p, w
 
 /* The loss of a batch, or of the first of several; inputs and one: for accumulate. */
 static weft_value *build_loss(const cli_train_settings *s, cli_train_phase *p, int64_t parts, weft_value **inputs,
-                              part *one) {
+                              part *one, weft_value *step) {
     weft_graph *g = p->graph;
+    weft_nn_gpt_options model = s->model;
+    model.step = step;
+    if (!step) model.dropout = 0;
     static const char *const names[2] = {"tokens", "next"};
     for (int i = 0; i < 2; i++) {
         weft_dim shape[2] = {parts * s->batch, s->model.context}, split[3] = {parts, s->batch, s->model.context};
@@ -169,7 +191,7 @@ static weft_value *build_loss(const cli_train_settings *s, cli_train_phase *p, i
         inputs[i] = weft_reshape(g, inputs[i], 3, split);
         one->inputs[i] = weft_squeeze(g, weft_slice_axis(g, inputs[i], 0, 0, 1), 1, (int64_t[]){0});
     }
-    weft_value *logits = weft_nn_gpt(p->parameters, &s->model, one->inputs[0]);
+    weft_value *logits = weft_nn_gpt(p->parameters, &model, one->inputs[0]);
     weft_value *loss = weft_loss_cross_entropy(g, logits, one->inputs[1], NULL);
     one->loss = weft_mul_number(g, loss, (double)(s->batch * s->model.context));
     return loss;
@@ -180,14 +202,23 @@ static void build(const cli_train_settings *s, cli_train_phase *p, cli_train_kin
     weft_value *inputs[2];
     part one;
     int64_t parts = kind == CLI_TRAIN_EVALUATION ? 1 : s->parts;
-    weft_value *loss = build_loss(s, p, parts, inputs, &one);
+    weft_value *step = kind == CLI_TRAIN_EVALUATION ? NULL : weft_optim_step(g);
+    weft_value *loss = build_loss(s, p, parts, inputs, &one, step);
     if (parts == 1) weft_graph_output(g, "loss", loss);
     if (kind == CLI_TRAIN_EVALUATION) return;
-    if (parts == 1) weft_parameters_gradient(p->parameters, loss);
     weft_optim_options o = s->optimizer;
-    o.step = weft_optim_step(g);
-    if (parts > 1) (void)accumulate(s, p, inputs, &one, o.step);
-    o.rate = weft_schedule_value(g, &s->schedule, o.step, WEFT_F32);
+    o.step = step;
+    if (parts > 1) {
+        (void)accumulate(s, p, inputs, &one, step);
+    } else if (s->precision == WEFT_F16) {
+        weft_loss_scale scale = WEFT_LOSS_SCALE_INIT;
+        weft_parameters_gradient_scaled(p->parameters, loss, &scale);
+        o.step = scale.step, o.apply = scale.apply;
+        weft_graph_output(g, "loss_scale", scale.scale);
+    } else {
+        weft_parameters_gradient(p->parameters, loss);
+    }
+    o.rate = weft_schedule_value(g, &s->schedule, step, WEFT_F32);
     o.decay = s->decay != 0 ? weft_scalar(g, WEFT_F32, s->decay) : NULL;
     int count = weft_parameters_count(p->parameters);
     weft_parameter *list = weft_parameters_list(p->parameters);
@@ -204,12 +235,15 @@ weft_status cli_train_begin(weft_context *context, const cli_train_settings *s, 
     bool trains = kind != CLI_TRAIN_EVALUATION;
     weft_parameters_options o = WEFT_PARAMETERS_OPTIONS_INIT;
     int64_t count = weft_corpus_count(text), split = (int64_t)((double)count * s->share);
+    weft_compile_options compile = WEFT_COMPILE_OPTIONS_INIT;
+    compile.targets = s->device;
     o.seed = s->seed;
+    if (s->precision != WEFT_F32) o.compute = s->precision;
     WEFT_TRY(weft_graph_create(context, trains ? "train" : "evaluate", &p->graph), "building");
     WEFT_TRY(weft_parameters_create(context, p->graph, &o, &p->parameters), "building");
     build(s, p, kind);
     WEFT_TRY(weft_graph_verify(p->graph), "building");
-    WEFT_TRY(weft_compile(p->graph, NULL, &p->program), "compiling");
+    WEFT_TRY(weft_compile(p->graph, &compile, &p->program), "compiling");
     WEFT_TRY(weft_session_create(p->program, &p->session), "compiling");
     p->batches = trains ? (weft_corpus_batches){text, 0, split, s->seed, false}
                         : (weft_corpus_batches){text, split, count, s->seed, s->in_order};

@@ -104,6 +104,27 @@ START_TEST(test_adaptive) {
 }
 END_TEST
 
+/* Products in 16 bits with dropout; f16 brings its loss scale along. */
+START_TEST(test_precision) {
+    static const char *const names[2] = {"bf16", "f16"};
+    char err[4096], text[2048], folder[64];
+    snprintf(text, sizeof text, "%s", good);
+    char *at = strstr(text, "context = 4\nbias = true\n[train]\nsteps = 6\nbatch = 2\nfolder = \"run\""), rest[1024];
+    ck_assert_ptr_nonnull(at);
+    snprintf(rest, sizeof rest, "%s",
+             at + strlen("context = 4\nbias = true\n[train]\nsteps = 6\nbatch = 2\nfolder = \"run\""));
+    snprintf(at, sizeof text - (size_t)(at - text),
+             "context = 4\nbias = true\ndropout = 0.1\n[train]\nsteps = 6\nbatch = 2\ndevice = \"cpu\"\n"
+             "precision = \"%s\"\nfolder = \"%s\"%s",
+             names[_i], names[_i], rest);
+    write_config("precision.toml", text);
+    ck_assert_msg(cli_execute("train precision.toml", err, sizeof err) == 0, "%s", err);
+    snprintf(folder, sizeof folder, "%s/metrics.csv", names[_i]);
+    ck_assert(contains(folder, _i ? "step,loss,loss_scale,gradient_norm" : "step,loss,gradient_norm"));
+    if (_i) ck_assert(contains(folder, "65536"));
+}
+END_TEST
+
 START_TEST(test_find_rate) {
     char err[4096];
     ck_assert_msg(cli_execute("train train.toml --find-rate", err, sizeof err) == 0, "%s", err);
@@ -154,6 +175,10 @@ static const struct {
     {"\"wsd\"", "\"wds\"", "no schedule \"wds\""},
     {"[schedule]", "[schedule", "expected [name]"},
     {"context = 4", "context = 400", "no piece of 400 tokens"},
+    {"width = 1_6", "width = 1_6\ndropout = 1.0", "model.dropout lies in [0, 1)"},
+    {"batch = 2", "batch = 2\nprecision = \"f64\"", "train.precision is"},
+    {"batch = 2", "batch = 2\nparts = 2\nprecision = \"f16\"", "train.parts = 1"},
+    {"batch = 2", "batch = 2\ndevice = \"abacus\"", "abacus"},
 };
 
 START_TEST(test_wrong) {
@@ -176,6 +201,7 @@ TCase *cli_train_tests(void) {
     tcase_add_test(group, test_run);
     tcase_add_test(group, test_in_parts);
     tcase_add_test(group, test_adaptive);
+    tcase_add_loop_test(group, test_precision, 0, 2);
     tcase_add_test(group, test_find_rate);
     tcase_add_test(group, test_profile);
     tcase_add_loop_test(group, test_wrong, 0, sizeof wrong / sizeof *wrong);
