@@ -157,6 +157,19 @@ EXPECT(parts_swapped) {
     return a >> 32 | a << 32;
 }
 
+EXPECT(two_dots) {
+    UNUSED;
+    int64_t sum = (int32_t)c;
+    for (int i = 0; i < 2; i++) sum += (int16_t)(a >> 16 * i) * (int8_t)(b >> 8 * i);
+    return (uint32_t)sum;
+}
+EXPECT(two_dots_high) {
+    UNUSED;
+    uint64_t sum = c;
+    for (int i = 0; i < 2; i++) sum += (a >> 16 * i & 0xffff) * (b >> (16 + 8 * i) & 255);
+    return (uint32_t)sum;
+}
+
 /* d: the result, 64 bits wide for all; a b c in %rd1..3 and as 32 bits in %r1..3, as 16 in %rs1..3. */
 static const struct {
     const char *text, *store;
@@ -179,6 +192,8 @@ static const struct {
     {"rem.u64 %rd5, %rd2, 1000; cvt.u32.u64 %r5, %rd5; add.s32 %r5, %r5, 1; "
      "div.s32 %r4, %r1, %r5;",
      "%r4", 'w', quotient},
+    {"dp2a.lo.s32.s32 %r4, %r1, %r2, %r3;", "%r4", 'w', two_dots},
+    {"dp2a.hi.u32.u32 %r4, %r1, %r2, %r3;", "%r4", 'w', two_dots_high},
     {"dp4a.s32.s32 %r4, %r1, %r2, %r3;", "%r4", 'w', dots},
     {"mul.lo.s16 %rs4, %rs1, %rs2;", "%rs4", 'w', product16},
     {"min.s16 %rs4, %rs1, %rs2;", "%rs4", 'w', smaller16},

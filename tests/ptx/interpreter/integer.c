@@ -114,6 +114,24 @@ static uint64_t dot(uint64_t a, uint64_t b, uint64_t c, bool signed_a, bool sign
     }
     return (uint64_t)sum;
 }
+/* dp2a: two values of 16 bits with two of the four bytes of b, from bit `at` on. */
+static uint64_t dot_two(uint64_t a, uint64_t b, uint64_t c, bool signed_a, bool signed_b, int at) {
+    int64_t sum = (int64_t)c;
+    for (int i = 0; i < 2; i++) {
+        int64_t x = signed_a ? (int16_t)(a >> 16 * i) : (int64_t)(a >> 16 * i & 0xffff),
+                y = signed_b ? (int8_t)(b >> (at + 8 * i)) : (int64_t)(b >> (at + 8 * i) & 255);
+        sum += x * y;
+    }
+    return (uint64_t)sum;
+}
+PURE(dot_two_ss, dot_two(a, b, c, true, true, 0))
+PURE(dot_two_uu, dot_two(a, b, c, false, false, 0))
+PURE(dot_two_su, dot_two(a, b, c, true, false, 0))
+PURE(dot_two_us, dot_two(a, b, c, false, true, 0))
+PURE(dot_high_ss, dot_two(a, b, c, true, true, 16))
+PURE(dot_high_uu, dot_two(a, b, c, false, false, 16))
+PURE(dot_high_su, dot_two(a, b, c, true, false, 16))
+PURE(dot_high_us, dot_two(a, b, c, false, true, 16))
 PURE(dot_ss, dot(a, b, c, true, true))
 PURE(dot_uu, dot(a, b, c, false, false))
 PURE(dot_su, dot(a, b, c, true, false))
@@ -251,6 +269,14 @@ const ptx_opcode ptx_integer_opcodes[] = {BOTH_SIGNS("add", add),
                                           {"brev.b32", NULL, reverse_32, 0},
                                           {"brev.b64", NULL, reverse_64, 0},
                                           {"prmt.b32", NULL, permute, 0},
+                                          {"dp2a.lo.s32.s32", NULL, dot_two_ss, 0},
+                                          {"dp2a.lo.s32.u32", NULL, dot_two_su, 0},
+                                          {"dp2a.lo.u32.s32", NULL, dot_two_us, 0},
+                                          {"dp2a.lo.u32.u32", NULL, dot_two_uu, 0},
+                                          {"dp2a.hi.s32.s32", NULL, dot_high_ss, 0},
+                                          {"dp2a.hi.s32.u32", NULL, dot_high_su, 0},
+                                          {"dp2a.hi.u32.s32", NULL, dot_high_us, 0},
+                                          {"dp2a.hi.u32.u32", NULL, dot_high_uu, 0},
                                           {"dp4a.s32.s32", NULL, dot_ss, 0},
                                           {"dp4a.u32.u32", NULL, dot_uu, 0},
                                           {"dp4a.s32.u32", NULL, dot_su, 0},
