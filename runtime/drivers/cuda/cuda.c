@@ -25,11 +25,6 @@ static weft_status query(cuda_device *device, int ordinal) {
     WEFT_TRY(weft_cuda_status(api, api->cuDeviceGetAttribute(&device->minor, CU_ATTRIBUTE_MINOR, device->device),
                               "cuDeviceGetAttribute"),
              "cuda:%d", ordinal);
-    static const int attributes[] = {CU_ATTRIBUTE_THREADS_PER_MULTIPROCESSOR, CU_ATTRIBUTE_SHARED_PER_MULTIPROCESSOR,
-                                     CU_ATTRIBUTE_REGISTERS_PER_MULTIPROCESSOR};
-    int *const facts[] = {&device->processor_threads, &device->processor_shared, &device->processor_registers};
-    for (int i = 0; i < 3; i++)
-        if (api->cuDeviceGetAttribute(facts[i], attributes[i], device->device)) *facts[i] = 0;
     WEFT_TRY(weft_cuda_status(api, api->cuDeviceTotalMem(&bytes, device->device), "cuDeviceTotalMem"), "cuda:%d",
              ordinal);
     device->gpu.memory_bytes = (int64_t)bytes;

@@ -37,7 +37,6 @@ typedef struct cuda_device {
     cu_context context;
     cu_stream stream, own_stream;
     int major, minor;
-    int processor_threads, processor_shared, processor_registers; /* of a multiprocessor; 0: not known */
     char name[128], arch[16];
     pthread_mutex_t lock; /* of the maps */
     cuda_map_entry maps[CUDA_MAP_CACHE];

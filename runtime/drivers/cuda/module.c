@@ -226,21 +226,6 @@ static weft_status check_launch(const weft_module *module, const weft_launch *la
     return NULL;
 }
 
-/* How a multiprocessor divides its memory between cache and shared memory is the driver's guess, made for one block of
-   a large kernel, and it depends on what ran before. Asks for what all blocks need that registers and threads leave
-   room for. A wish: nothing is wrong when it is not granted. */
-static void prefer_shared(cuda_device *device, const kernel_code *kernel, int64_t bytes) {
-    enum { LARGE = 16 << 10, RESERVED = 1 << 10 };
-    int registers = 0, blocks = device->processor_threads / (kernel->threads > 0 ? kernel->threads : 1);
-    if (bytes < LARGE || device->processor_shared <= 0) return;
-    if (device->api.cuFuncGetAttribute(&registers, CU_FUNCTION_REGISTERS, kernel->function) || registers <= 0) return;
-    int most = device->processor_registers / ((registers + 7) / 8 * 8 * kernel->threads);
-    if (most < blocks) blocks = most;
-    int64_t percent = (blocks * (bytes + RESERVED) * 100 + device->processor_shared - 1) / device->processor_shared;
-    (void)device->api.cuFuncSetAttribute(kernel->function, CU_FUNCTION_SHARED_CARVEOUT,
-                                         percent > 100 ? 100 : (int)percent);
-}
-
 static weft_status allow_shared(cuda_device *device, kernel_code *kernel, int64_t bytes) {
     if (bytes <= kernel->shared_bytes) return NULL;
     WEFT_TRY(weft_cuda_status(&device->api,
@@ -248,7 +233,6 @@ static weft_status allow_shared(cuda_device *device, kernel_code *kernel, int64_
                               "cuFuncSetAttribute"),
              "kernel %s: %lld bytes of shared memory", kernel->name, (long long)bytes);
     kernel->shared_bytes = bytes;
-    prefer_shared(device, kernel, bytes);
     return NULL;
 }
 
