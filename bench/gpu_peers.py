@@ -916,21 +916,11 @@ def kernel_times(run):
     return ", ".join(f"{e.key.split('_')[-1]} {e.device_time_total / e.count:.0f}" for e in record_of.key_averages() if e.key.startswith("attention"))
 
 
-# Ways of the kernels (attention_backward_hopper.h) that are timed beside those proposed: by plan, in full
-WAYS_PROPOSED = {64: {2: 2, 3: 6, 4: 4}, 128: {2: 64, 3: 0}}
-WAYS_TRIED = {64: {3: (22,), 2: (34, 98), 4: (6,)}, 128: {2: (0, 96)}}
-
-
 def time_backward(b, h, hkv, s, d, causal):
     numbers = (b, h, hkv, s, s, d, causal, 0)
     inputs, outs = backward_tensors(*numbers)
     label = f"{b}x{h}x{s}x{d} {'causal' if causal else 'full'}"
-    fills = d == 64 and b * hkv > 300  # one block for a key head: the same plan with and without the permission
     kernels = {"weft " + BACKWARD_WAYS[choice]: Kernel("attention_backward", numbers, choice) for choice in (0, 1)}
-    for plan, ways in WAYS_TRIED[d].items():
-        if fills == (plan == 4):
-            for way in ways:
-                kernels[f"weft {BACKWARD_WAYS[plan]} way {way}"] = Kernel("attention_backward", numbers, plan + 1000 * (way ^ WAYS_PROPOSED[d][plan]))
     runs = {name: (lambda k=k: k(inputs, outs)) for name, k in kernels.items()}
     times = rounds({**runs, **backward_peers(inputs, bool(causal))}, 11, 2)
     notes = {}

@@ -68,8 +68,10 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
     int fixed = fill ? OWNED_SUMS : TWO_KERNELS, fastest = fill ? OWNED_SUMS : UNORDERED_SUMS;
     const int ways[] = {relaxed ? fastest : fixed, relaxed ? fixed : fastest, TWO_KERNELS, UNORDERED_SUMS, OWNED_SUMS};
     /* measured on an H200: turns fill the tensor cores where a step's exponentials take as long as its products */
-    const int way[] = {[TWO_KERNELS] = narrow ? WEFT_BACKWARD_TURNS_ALL : WEFT_BACKWARD_SEPARATE,
-                       [UNORDERED_SUMS] = narrow ? WEFT_BACKWARD_TURNS_ALL | WEFT_BACKWARD_TWO_KEYS : 0,
+    const int way[] = {[TWO_KERNELS] = !narrow           ? WEFT_BACKWARD_SEPARATE
+                                       : forms.right < 0 ? WEFT_BACKWARD_TURNS
+                                                         : WEFT_BACKWARD_TURNS | WEFT_BACKWARD_TURNS_QUERIES,
+                       [UNORDERED_SUMS] = narrow ? WEFT_BACKWARD_TURNS | WEFT_BACKWARD_TWO_KEYS : 0,
                        [OWNED_SUMS] = WEFT_BACKWARD_TWO_KEYS};
     if (!plain) { /* no registers for sums beside a mask */
         if (capacity > 0) out_schedules[0] = schedule_of(two, TWO_KERNELS, way[TWO_KERNELS]);
@@ -139,8 +141,6 @@ weft_kval weft_backward_statistics_map(weft_backward *b, const char *name) {
     map->extent[0] = b->queries, map->extent[1] = b->heads;
     map->stride_bytes[1] = weft_dim_multiply(b->k->dims, b->rows, 4);
     map->box[0] = b->bm, map->box[1] = 1;
-    if (b->way & WEFT_BACKWARD_PLAIN_STATISTICS)
-        map->rank = 1, map->extent[0] = weft_dim_multiply(b->k->dims, b->rows, b->heads);
     return weft_kernel_buffer(b->k, WEFT_ARGUMENT_TENSOR_MAP, b->plan->map_count++, WEFT_F32, false, name);
 }
 
@@ -274,9 +274,7 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
         request->schedule->tile_n != WEFT_BACKWARD_KEYS || request->schedule->stages != 2)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-backward-hopper: schedule %dx%d",
                            request->schedule->tile_m, request->schedule->tile_n);
-    const int turns = WEFT_BACKWARD_TURNS_SCORES | WEFT_BACKWARD_TURNS_ALL;
-    if ((b.way & turns) == turns || (b.way & WEFT_BACKWARD_TWO_KEYS && b.width != 64) ||
-        (b.way & WEFT_BACKWARD_PLAIN_STATISTICS && !b.sums) || (b.way & WEFT_BACKWARD_SEPARATE && b.sums))
+    if ((b.way & WEFT_BACKWARD_TWO_KEYS && b.width != 64) || (b.way & WEFT_BACKWARD_SEPARATE && b.sums))
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-backward-hopper: way %d", b.way);
     if (b.owned && b.width != 64)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-backward-hopper: owned sums of %d columns", b.width);

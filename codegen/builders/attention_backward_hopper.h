@@ -25,17 +25,14 @@ enum {
     WEFT_BACKWARD_TAKE_64 = 232
 };
 
-/* schedule.way: how the kernel of keys keeps the tensor cores busy. Turns: consumers issue their products one after the
-   other, the scores alone or everything, so that one makes weights while the other multiplies. Two keys: keys and
-   values of the next tile are loaded beside those in use. */
+/* schedule.way. Turns: the consumers of the kernel of keys, or of queries, issue their products one after the other, so
+   that one makes weights while the other multiplies. Two keys: keys and values of the next tile are loaded beside those
+   in use. Separate: two kernels, and statistics come from "prepare", not from the kernel of queries. */
 enum {
-    WEFT_BACKWARD_TURNS_SCORES = 1,
-    WEFT_BACKWARD_TURNS_ALL = 2,
-    WEFT_BACKWARD_TWO_KEYS = 4,
-    WEFT_BACKWARD_PLAIN_STATISTICS = 8, /* padded statistics as one row */
-    WEFT_BACKWARD_EARLY_DV = 16,        /* dV is issued before dS is made */
-    WEFT_BACKWARD_TURNS_QUERIES = 32,   /* the kernel of queries: turns for all products */
-    WEFT_BACKWARD_SEPARATE = 64 /* two kernels: statistics come from "prepare", not from the kernel of queries */
+    WEFT_BACKWARD_TURNS = 1,
+    WEFT_BACKWARD_TWO_KEYS = 2,
+    WEFT_BACKWARD_TURNS_QUERIES = 4,
+    WEFT_BACKWARD_SEPARATE = 8
 };
 
 /* Operands and results of attention_backward. */

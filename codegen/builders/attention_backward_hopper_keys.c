@@ -66,13 +66,11 @@ static key_tile place(const weft_key_kernel *e, weft_kval t, weft_kval blocks) {
 
 /* Rows of queries or of dO and their statistic. */
 static void load_rows(const weft_key_kernel *e, weft_kval memory, const weft_attention_side *side, weft_kval statistics,
-                      weft_kval map_row, weft_kval full, weft_kval slot, weft_kval q0, weft_kval head, weft_kval row) {
-    bool plain = e->b->way & WEFT_BACKWARD_PLAIN_STATISTICS;
+                      weft_kval map_row, weft_kval full, weft_kval slot, weft_kval q0, weft_kval head) {
     weft_mbarrier_emit(e->k, WEFT_K_mbarrier_expect, full, slot, e->q_bytes + 4 * e->b->bm);
     weft_backward_load(e->b, memory, weft_k_times(e->k, slot, e->q_bytes), e->q_box, side, full, slot, q0, head);
-    weft_k_effect(e->k, WEFT_K_tensor_load, plain ? 6 : 7,
-                  (weft_kval[]){statistics, weft_k_times(e->k, slot, 4 * e->statistics), map_row, full, slot,
-                                plain ? row : q0, head},
+    weft_k_effect(e->k, WEFT_K_tensor_load, 7,
+                  (weft_kval[]){statistics, weft_k_times(e->k, slot, 4 * e->statistics), map_row, full, slot, q0, head},
                   0, 0);
 }
 
@@ -94,9 +92,8 @@ static void produce_step(const weft_key_kernel *e, const key_tile *tile, weft_kv
     }
     weft_keys_set_word(e, e->steps, record, WEFT_KEYS_STEP_QUERY, q0);
     weft_kval flags = weft_k_select(k, masked, weft_k_index(e->k, WEFT_KEYS_FLAG_MASKED), weft_k_index(e->k, 0));
-    weft_kval row = WEFT_KNONE;
     if (b->sums) {
-        row = weft_k_times(e->k, weft_k_add(k, weft_k_mul(k, head, e->tiles_q), query_tile), b->bm);
+        weft_kval row = weft_k_times(e->k, weft_k_add(k, weft_k_mul(k, head, e->tiles_q), query_tile), b->bm);
         weft_keys_set_word(e, e->steps, record, WEFT_KEYS_STEP_ROW, row);
     }
     if (b->owned) {
@@ -115,9 +112,9 @@ static void produce_step(const weft_key_kernel *e, const key_tile *tile, weft_kv
     }
     weft_keys_set_word(e, e->steps, record, WEFT_KEYS_STEP_FLAGS, flags);
     if (b->forms.mask) weft_keys_set_word(e, e->steps, record, WEFT_KEYS_STEP_HEAD, head);
-    load_rows(e, e->q_memory, &e->q, e->lse_memory, e->map_lse, e->q_full, slot, q0, head, row);
+    load_rows(e, e->q_memory, &e->q, e->lse_memory, e->map_lse, e->q_full, slot, q0, head);
     weft_mbarrier_wait(k, e->do_empty, slot, parity);
-    load_rows(e, e->do_memory, &e->g, e->delta_memory, e->map_delta, e->do_full, slot, q0, head, row);
+    load_rows(e, e->do_memory, &e->g, e->delta_memory, e->map_delta, e->do_full, slot, q0, head);
 }
 
 static weft_kval take_number(const weft_key_kernel *e) {

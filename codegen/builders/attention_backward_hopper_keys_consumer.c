@@ -323,32 +323,30 @@ static void emit_step(const consumer *c, weft_kval n, bool first) {
               dq = b->sums && !first ? weft_k_regs(k, WEFT_F32, 1, 32) : WEFT_KNONE;
     weft_kval q = weft_wgmma_operand(k, e->q_memory, q_at, 16), g = weft_wgmma_operand(k, e->do_memory, q_at, 16);
     int64_t inner = weft_backward_unit(b, b->bm), outer = weft_backward_unit(b, b->width);
-    bool scores = b->way & WEFT_BACKWARD_TURNS_SCORES, all = b->way & WEFT_BACKWARD_TURNS_ALL,
-         early = b->way & WEFT_BACKWARD_EARLY_DV && b->forms.cap == 0; /* P lies in s until then */
+    bool turns = b->way & WEFT_BACKWARD_TURNS;
     bool late = !weft_attention_plain(&b->forms); /* dP after the weights: masks need its registers */
     weft_mbarrier_wait(k, e->q_full, slot, parity);
-    if (scores || (all && first)) take_turn(c);
+    if (turns && first) take_turn(c);
     weft_k_event(k, WEFT_K_mma_fence, 0);
     weft_wgmma_inner(k, inner, b->width, s, c->k_rows, e->kv_box, q, e->q_box);
     weft_mbarrier_wait(k, e->do_full, slot, parity);
     weft_k_event(k, WEFT_K_mma_fence, 0); /* again: a spin loop ended the block in which the first fence counts */
     if (!late) weft_wgmma_inner(k, inner, b->width, dp, c->v_rows, e->kv_box, g, e->q_box);
-    if (scores || all) pass_turn(c);
+    if (turns) pass_turn(c);
     weft_mma_wait_for(k, 1, &s, late ? 0 : 1);
     make_weights(c, s, p, slot, weft_k_bits(k, n, WEFT_KEYS_STEPS - 1));
     weft_kval do_rows = weft_wgmma_operand(k, e->do_memory, q_at, e->q_box);
-    if (late || early) weft_k_event(k, WEFT_K_mma_fence, 0);
+    if (late) weft_k_event(k, WEFT_K_mma_fence, 0);
     if (late) weft_wgmma_inner(k, inner, b->width, dp, c->v_rows, e->kv_box, g, e->q_box);
-    if (early) weft_wgmma_outer(k, outer, b->bm, c->dv, p, do_rows, first);
-    weft_mma_wait_for(c->k, 1, &dp, early);
+    weft_mma_wait_for(c->k, 1, &dp, 0);
     make_slopes(c, s, p, dp, ds, slot);
     if (b->sums) share_slopes(c, ds, slot, first);
-    if (all) take_turn(c);
+    if (turns) take_turn(c);
     weft_k_event(e->k, WEFT_K_mma_fence, 0);
     if (b->sums && !first) issue_queries(c, dq, weft_k_xor(k, slot, weft_k_index(e->k, 1)));
     weft_wgmma_outer(k, outer, b->bm, c->dk, ds, weft_wgmma_operand(k, e->q_memory, q_at, e->q_box), first);
-    if (!early) weft_wgmma_outer(k, outer, b->bm, c->dv, p, do_rows, first);
-    if (b->sums && !first) add_queries(c, dq, weft_k_plus(e->k, n, -1), early ? 1 : 2);
+    weft_wgmma_outer(k, outer, b->bm, c->dv, p, do_rows, first);
+    if (b->sums && !first) add_queries(c, dq, weft_k_plus(e->k, n, -1), 2);
     weft_mma_wait_for(c->k, 2, (weft_kval[]){c->dv, c->dk}, 0);
     weft_k_event(e->k, WEFT_K_warp_sync, 0); /* every lane has read its statistics */
     weft_k_if(k, weft_k_eq(k, c->at.lane, weft_k_index(e->k, 0)));
@@ -416,7 +414,7 @@ void weft_keys_consumer(const weft_key_kernel *e, weft_kval thread) {
         for (int buffer = 0; buffer < 2; buffer++)
             weft_keys_named(e, WEFT_K_named_arrive, barrier_id(&c, DS_READ, weft_k_index(e->k, buffer), c.at.number),
                             256);
-    if (b->way & (WEFT_BACKWARD_TURNS_SCORES | WEFT_BACKWARD_TURNS_ALL)) { /* consumer 0 has the first turn */
+    if (b->way & WEFT_BACKWARD_TURNS) { /* consumer 0 has the first turn */
         weft_k_if(k, weft_k_eq(k, c.at.number, one));
         pass_turn(&c);
         weft_k_end(k);
@@ -436,7 +434,7 @@ void weft_keys_consumer(const weft_key_kernel *e, weft_kval thread) {
     emit_step(&c, n, false);
     weft_k_end(k);
     weft_k_set(k, done, end);
-    if (b->way & WEFT_BACKWARD_TURNS_ALL) pass_turn(&c);
+    if (b->way & WEFT_BACKWARD_TURNS) pass_turn(&c);
     if (b->sums) { /* dQ of the last step */
         weft_kval last = weft_k_plus(e->k, end, -1), buffer = weft_k_bits(e->k, last, 1),
                   dq = weft_k_regs(k, WEFT_F32, 1, 32);

@@ -380,16 +380,13 @@ enum { TOKEN_ROWS = sizeof token_rows / sizeof *token_rows };
 
 /* Ways of keeping the tensor cores busy beside the builder's own; choices: the one choice. */
 static const small_row way_rows[] = {
-    {"sm_90a", {"attention_backward", 8, {1, 2, 1, 70, 133, 64, 1, 0}}, 0.08, 2, 7001},
+    {"sm_90a", {"attention_backward", 8, {1, 2, 1, 70, 133, 64, 1, 0}}, 0.08, 2, 3001},
     {"sm_90a", {"attention_backward", 8, {1, 1, 1, 150, 100, 128, 1, 0}}, 0.08, 1, 1001},
-    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 70, 280, 64, 0, 0}}, 0.08, 2, 14001},
-    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 130, 140, 128, 0, 1}}, 0.08, 2, 17001},
-    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 70, 70, 72, 0, 0}}, 0.08, 2, 2001},
-    {"sm_90a", {"attention_backward", 8, {1, 2, 1, 70, 90, 40, 1, 1}}, 0.08, 1, 21001},
-    {"sm_90a", {"attention_backward", 8, {1, 4, 2, 140, 270, 64, 1, 0}}, 0.08, 1, 6004},
-    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 290, 140, 64, 1, 0}}, 0.08, 1, 5004},
-    {"sm_90a", {"attention_backward", 8, {1, 2, 1, 300, 133, 64, 1, 0}}, 0.08, 3, 98002},
-    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 150, 300, 128, 0, 0}}, 0.08, 1, 16002},
+    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 70, 280, 64, 0, 0}}, 0.08, 2, 1001},
+    {"sm_90a", {"attention_backward", 8, {1, 2, 1, 70, 90, 40, 1, 1}}, 0.08, 1, 1001},
+    {"sm_90a", {"attention_backward", 8, {1, 4, 2, 140, 270, 64, 1, 0}}, 0.08, 1, 3004},
+    {"sm_90a", {"attention_backward", 8, {1, 2, 1, 150, 133, 64, 0, 0}}, 0.08, 3, 12002},
+    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 150, 300, 128, 0, 0}}, 0.08, 1, 12002},
 };
 enum { SMALL_ROWS = sizeof small_rows / sizeof *small_rows, WAY_ROWS = sizeof way_rows / sizeof *way_rows };
 
