@@ -44,14 +44,19 @@ static weft_kval times(weft_simt *s, weft_kval a, int64_t b) { return weft_k_mul
 static int tile_of(const weft_simt *s, int side) { return side ? s->bn : s->bm; }
 static int fetches(const weft_simt *s, int side) { return tile_of(s, side) * s->bk / s->k->threads; }
 
-/* Which element of a tile the i-th fetch of this thread is: threads run along the axis that is contiguous in memory. */
+/* Which element of a tile the i-th fetch of this thread is: threads run along the axis that is contiguous in memory;
+   along k eight of them, a sector of 4-byte elements, then the rows, so that their stores meet no bank twice. */
 static void place_fetch(weft_simt *s, int side, int i, weft_kval *out_row, weft_kval *out_k) {
-    int along = s->along_k[side] ? s->bk : tile_of(s, side);
+    int along = s->along_k[side] ? (s->bk % 8 ? s->bk : 8) : tile_of(s, side);
     weft_kval element = plus(s, s->thread, index_of(s, (int64_t)i * s->k->threads));
     weft_kval fast = weft_k_rem(s->k, element, index_of(s, along)),
               slow = weft_k_div(s->k, element, index_of(s, along));
     *out_row = s->along_k[side] ? slow : fast;
     *out_k = s->along_k[side] ? fast : slow;
+    if (!s->along_k[side] || along == s->bk) return;
+    weft_kval tile = index_of(s, tile_of(s, side));
+    *out_row = weft_k_rem(s->k, slow, tile);
+    *out_k = plus(s, fast, times(s, weft_k_div(s->k, slow, tile), along));
 }
 
 /* Elements of the step at k0 into registers, 0 outside of the problem: what is outside is read from the last row or k.
@@ -169,9 +174,9 @@ static void emit_loop(weft_simt *s, weft_kval tx, weft_kval ty) {
 /* Threads that run along k store to one row after another: four elements between the rows spread them over the banks;
    where there is no room for that, places are exchanged, which costs an instruction an access. */
 static void choose_pitch(weft_simt *s) {
-    if (s->turned) { /* four elements more: rows of a matrix lie in other banks */
-        s->pitch[0] = s->bk + 4;
-        s->pitch[1] = s->bn + 4;
+    if (s->turned) { /* eight elements more: four rows of a matrix of 8 x 8 lie in all banks */
+        s->pitch[0] = s->bk + 8;
+        s->pitch[1] = s->bn + 8;
         return;
     }
     int64_t element = 2LL * s->bk * weft_dtype_bits(s->sum) / 8, bytes = element * (s->bm + s->bn + 8);

@@ -20,7 +20,7 @@ static weft_kval bits_of(weft_simt *s, weft_kval value, int shift, int count) {
 
 bool weft_simt_simdgroup_schedule(const weft_capability *capability, weft_dtype sum, const char *name,
                                   weft_schedule *out_schedule) {
-    int bytes = 2 * 4 * (TILE * (DEPTH + 4) + DEPTH * (TILE + 4));
+    int bytes = 2 * 4 * (TILE * (DEPTH + 8) + DEPTH * (TILE + 8));
     if (!capability->simdgroup_matrix || sum != WEFT_F32 || capability->threads_max < SIMDGROUP_THREADS ||
         bytes > capability->shared_bytes)
         return false;
