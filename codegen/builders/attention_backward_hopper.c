@@ -21,7 +21,8 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
                     const char **out_reason) {
     const weft_node *node = find_node(fusion);
     *out_reason = "no attention_backward in the group";
-    if (!node || !weft_attention_claims(graph, node, capability, out_reason)) return false;
+    if (!node || !weft_attention_claims(graph, node, capability, out_reason) || !weft_attention_walks(node, out_reason))
+        return false;
     *out_reason = "the log-sum-exp is computed in the group";
     return !node->operands[WEFT_BACKWARD_LSE]->node && weft_attention_reaches(graph, fusion, node, 4, out_reason) &&
            weft_attention_memory(graph, node->operands[WEFT_BACKWARD_DO], &(weft_head_view){0});

@@ -44,12 +44,17 @@ bool weft_attention_claims(const weft_graph *graph, const weft_node *node, const
     return true;
 }
 
+bool weft_attention_walks(const weft_node *node, const char **out_reason) {
+    *out_reason = "a window to the left that is no mask: the pass decompose makes it one";
+    return weft_node_int(node, WEFT_ATTR_window_left, -1) < 0;
+}
+
 static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability,
                     const char **out_reason) {
     const weft_node *node = find_node(fusion);
     *out_reason = "no attention in the group";
     return node && weft_attention_claims(graph, node, capability, out_reason) &&
-           weft_attention_reaches(graph, fusion, node, 3, out_reason);
+           weft_attention_walks(node, out_reason) && weft_attention_reaches(graph, fusion, node, 3, out_reason);
 }
 
 /* Rows of D columns are multiples of 16 bytes in memory; tensor copies read zeros and write nothing past D. */
