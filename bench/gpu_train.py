@@ -196,6 +196,7 @@ def check():
     weft("gpt", "check", "bf16", small, tolerance=2e-2)
     weft("gpt", "check", "bf16", {**small, "dropout": 0.2, "context": 128}, tolerance=2e-2)
     weft("gpt", "check", "f16", small, tolerance=4e-3)
+    weft("gpt", "check", "bf16", {**small, "pieces": 2, "remat": 2}, tolerance=2e-2)
     images = dict(layers=2, heads=2, width=128, side=64, patch=16, classes=16, batch=4, **SMOOTH)
     weft("vit", "check", "f32", images, tolerance=1e-4)
     weft("vit", "check", "bf16", images, tolerance=2e-2)
