@@ -85,9 +85,6 @@ EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device) {
     case CU_ATTRIBUTE_MAJOR: *value = MAJOR; break;
     case CU_ATTRIBUTE_MINOR: *value = MINOR; break;
     case CU_ATTRIBUTE_MULTIPROCESSORS: *value = 4; break;
-    case CU_ATTRIBUTE_THREADS_PER_MULTIPROCESSOR: *value = 2048; break;
-    case CU_ATTRIBUTE_SHARED_PER_MULTIPROCESSOR: *value = 167936; break;
-    case CU_ATTRIBUTE_REGISTERS_PER_MULTIPROCESSOR: *value = 65536; break;
     default: return INVALID_VALUE;
     }
     return CU_SUCCESS;
