@@ -5,11 +5,11 @@
    outside. One process, one device, one thread. Read next: tests/cuda/cases.h, gpu_peers.py. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/file.h"
 #include "base/map.h"
 #include "base/tensor.h"
+#include "bench/clock.h"
 #include "codegen/builders/builder.h"
 #include "codegen/target.h"
 #include "passes/pass.h"
@@ -65,12 +65,6 @@ static int report(weft_status status) {
     (void)weft_status_format(status, bench.error, sizeof bench.error);
     weft_status_release(status);
     return 1;
-}
-
-static double seconds_now(void) {
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* -- memory */
@@ -246,10 +240,10 @@ static weft_status build_graph(weft_bench *b, int choice) {
 }
 
 static weft_status compile(weft_bench *b) {
-    double start = seconds_now();
+    double start = clock_seconds();
     WEFT_TRY(weft_target_find("cuda")->compile(bench.context, &b->capability, b->launch_count, b->code, 4, &b->image),
              "compiling");
-    b->compile_seconds = seconds_now() - start;
+    b->compile_seconds = clock_seconds() - start;
     b->data =
         (weft_program_data){.name = "bench", .kernel_count = b->launch_count, .kernels = b->kernels, .target = "cuda"};
     weft_binary binary = {bench.capability->arch, b->image.data, b->image.bytes};

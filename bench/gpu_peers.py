@@ -3,7 +3,7 @@
 Both sides run in this process, on PyTorch's stream, on the same random tensors. Timing is by rounds: every round runs each
 candidate once behind a flush of the L2 cache and a device sleep that lets the host run ahead, so that all candidates see
 the same clocks and none is charged for its launch; the median counts.
-usage: gpu_peers.py LIBRARY OUT.json [part ...]     parts: test gemm fused tf32 fp8 mma ragged attention attention-bwd attention-forms decode row flat mlp depthwise adamw head
+usage: gpu_peers.py LIBRARY OUT.json [part ...]     parts: the functions part_* below, - for _
 """
 import ctypes, faulthandler, functools, json, math, os, re, sys, time
 import torch

@@ -17,9 +17,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/dtype.h"
+#include "bench/clock.h"
 #include "runtime/program.h"
 #include "runtime/session.h"
 #include "weft/compile.h"
@@ -44,22 +44,6 @@ typedef struct compiled {
     double build_s, compile_s;
 } compiled;
 
-static double seconds_now(void) {
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *samples, int count) {
-    qsort(samples, (size_t)count, sizeof *samples, by_value);
-    return samples[count / 2];
-}
-
 static void release(compiled *c) {
     weft_session_release(c->session);
     weft_program_release(c->program);
@@ -70,12 +54,12 @@ static void release(compiled *c) {
 static weft_status compile(weft_context *context, const options *o, const train_outputs *outputs, compiled *out) {
     weft_compile_options settings = WEFT_COMPILE_OPTIONS_INIT;
     settings.targets = o->device, settings.relax = o->relax, settings.pipeline = o->pipeline;
-    double start = seconds_now();
+    double start = clock_seconds();
     WEFT_TRY(train_build(context, &o->train, outputs, &out->graph, &out->parameters), "the graph");
-    out->build_s = seconds_now() - start;
-    start = seconds_now();
+    out->build_s = clock_seconds() - start;
+    start = clock_seconds();
     WEFT_TRY(weft_compile(out->graph, &settings, &out->program), "compiling");
-    out->compile_s = seconds_now() - start;
+    out->compile_s = clock_seconds() - start;
     return weft_session_create(out->program, &out->session);
 }
 
@@ -158,24 +142,24 @@ typedef struct timing {
 static weft_status time_steps(const options *o, compiled *c, int inputs, weft_tensor *const *in, timing *out) {
     static double device[RUNS_MAX], round[RUNS_MAX];
     weft_tensor *loss = NULL;
-    double start = seconds_now();
+    double start = clock_seconds();
     weft_status status = NULL;
     for (int i = -4; i < o->runs && !status; i++) {
         c->session->timed = i >= 0;
         status = weft_session_call(c->session, inputs, in, 1, &loss);
         if (!status && i == -4)
-            out->first_s = seconds_now() - start, out->loss[0] = (double)*(float *)weft_tensor_data(loss);
+            out->first_s = clock_seconds() - start, out->loss[0] = (double)*(float *)weft_tensor_data(loss);
         if (i >= 0) device[i] = c->session->device_ns * 1e-6;
     }
     c->session->timed = false;
     for (int i = 0; i < o->runs && !status; i++) {
-        start = seconds_now();
+        start = clock_seconds();
         status = weft_session_call(c->session, inputs, in, 1, &loss);
-        round[i] = (seconds_now() - start) * 1e3;
+        round[i] = (clock_seconds() - start) * 1e3;
     }
     if (!status) {
         out->loss[1] = (double)*(float *)weft_tensor_data(loss);
-        out->device_ms = median(device, o->runs), out->round_ms = median(round, o->runs);
+        out->device_ms = clock_median(device, o->runs), out->round_ms = clock_median(round, o->runs);
     }
     weft_tensor_release(loss);
     return status;
@@ -212,9 +196,9 @@ typedef struct profile {
 
 static void observe(void *self, int step) {
     profile *p = self;
-    double now = seconds_now();
+    double now = clock_seconds();
     if (step < STEPS_MAX) p->us[step] += (now - p->last) * 1e6;
-    p->last = seconds_now();
+    p->last = clock_seconds();
 }
 
 static int64_t bytes_of(const weft_frame *frame, const weft_resolved_step *resolved) {
@@ -264,7 +248,7 @@ static weft_status profile_steps(compiled *c, int inputs, weft_tensor *const *in
     weft_frame *frame = &c->session->frame;
     weft_status status = NULL;
     for (int i = 0; i <= CALLS && !status; i++) {
-        p.last = seconds_now();
+        p.last = clock_seconds();
         frame->observe = observe, frame->observe_self = &p;
         status = weft_session_call(c->session, inputs, in, 1, &loss);
         frame->observe = NULL;
@@ -329,7 +313,7 @@ static weft_status train(weft_context *context, options *o) {
     train_outputs outputs = {.norm = true};
     options evaluating;
     curve c = {.best = INFINITY, .o = o};
-    double start = seconds_now();
+    double start = clock_seconds();
     weft_status status = weft_corpus_open(context, o->text, &text);
     if (!status) o->train.vocabulary = (weft_corpus_vocabulary(text) + 7) / 8 * 8; /* rows of 16 bytes */
     evaluating = *o, evaluating.train.evaluates = true;
@@ -346,7 +330,7 @@ static weft_status train(weft_context *context, options *o) {
     loop.evaluation_loader = loaders[1], loop.evaluation_batches = o->evaluation_batches;
     loop.evaluate_every = o->evaluate_every, loop.steps = o->train.steps, loop.folder = o->folder, loop.log_every = 10;
     loop.progress = show, loop.progress_self = &c;
-    double prepared = seconds_now() - start;
+    double prepared = clock_seconds() - start;
     if (!status) status = weft_train(context, &loop, &result);
     if (!status)
         printf("train %s %s: %lld steps in %.1f s, prepared in %.1f s; best validation %.4f after %lld steps, last "

@@ -2,15 +2,16 @@
    device. One JSON line: seconds until the device is open, until the weights are in the host's memory and until the
    program is compiled and loaded; milliseconds on the device and as a round trip; planned memory.
 
-   weft_gpu_vit WEIGHTS LAYERS HEADS BATCH SIDE --device cuda:0 [--input x.npy] [--output y.npy] [--runs N] [--profile
-   1] weft_gpu_vit WEIGHTS LAYERS HEADS BATCH SIDE --save FILE.weft --target cuda:sm_90a
+     weft_gpu_vit WEIGHTS LAYERS HEADS BATCH SIDE OPTIONS
+     OPTIONS  --device cuda:0 [--input x.npy] [--output y.npy] [--runs N] [--profile 1]
+              or, on a machine without a card: --save FILE.weft --target cuda:sm_90a
 
    Images come as f32 and are converted to the dtype of the weights; logits leave as f32. Read next: gpu_vit.py. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "bench/clock.h"
 #include "runtime/session.h"
 #include "weft/compile.h"
 #include "weft/nn.h"
@@ -25,22 +26,6 @@ typedef struct options {
     int64_t batch, side;
     const char *device, *target, *save, *input, *output;
 } options;
-
-static double seconds_now(void) {
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *samples, int count) {
-    qsort(samples, (size_t)count, sizeof *samples, by_value);
-    return samples[count / 2];
-}
 
 static weft_status build(weft_context *context, weft_safetensors *weights, const options *o, weft_graph **out_graph) {
     weft_tensor *kernel;
@@ -82,17 +67,17 @@ static weft_status time_calls(weft_session *session, weft_tensor *input, weft_te
     }
     session->timed = false;
     for (int i = 0; i < runs; i++) {
-        double start = seconds_now();
+        double start = clock_seconds();
         WEFT_TRY(weft_session_call(session, 1, &input, 1, output), "call %d", i);
-        round[i] = (seconds_now() - start) * 1e3;
+        round[i] = (clock_seconds() - start) * 1e3;
     }
-    *out_device = median(device, runs), *out_round = median(round, runs);
+    *out_device = clock_median(device, runs), *out_round = clock_median(round, runs);
     return NULL;
 }
 
 /* Every page of the weights is touched: what a compile waits for afterwards is the compile. */
 static weft_status read_weights(weft_safetensors *weights, double *out_seconds) {
-    double start = seconds_now();
+    double start = clock_seconds();
     volatile unsigned char sum = 0;
     for (int i = 0; i < weft_safetensors_count(weights); i++) {
         weft_tensor *tensor;
@@ -101,7 +86,7 @@ static weft_status read_weights(weft_safetensors *weights, double *out_seconds) 
         for (size_t at = 0; at < weft_tensor_bytes(tensor); at += 4096) sum = (unsigned char)(sum + data[at]);
         weft_tensor_release(tensor);
     }
-    *out_seconds = seconds_now() - start;
+    *out_seconds = clock_seconds() - start;
     return NULL;
 }
 
@@ -112,7 +97,7 @@ typedef struct profile {
 
 static void observe(void *self, int step) {
     profile *p = self;
-    double now = seconds_now();
+    double now = clock_seconds();
     if (step < 512) p->us[step] += (now - p->last) * 1e6;
     p->last = now;
 }
@@ -123,7 +108,7 @@ static weft_status print_profile(weft_session *session, weft_tensor *input, weft
     static profile p;
     weft_frame *frame = &session->frame;
     for (int i = 0; i < CALLS; i++) {
-        p.last = seconds_now();
+        p.last = clock_seconds();
         frame->observe = observe, frame->observe_self = &p;
         weft_status status = weft_session_call(session, 1, &input, 1, output);
         frame->observe = NULL;
@@ -152,7 +137,7 @@ static weft_status print_profile(weft_session *session, weft_tensor *input, weft
 static void note_progress(void *self, int done, int total, const char *what) {
     double *began = self;
     (void)total, (void)what;
-    if (done >= 0 && done < 5) began[done] = seconds_now();
+    if (done >= 0 && done < 5) began[done] = clock_seconds();
 }
 
 static weft_status run(weft_context *context, weft_graph *graph, weft_safetensors *weights, const options *o) {
@@ -161,17 +146,17 @@ static weft_status run(weft_context *context, weft_graph *graph, weft_safetensor
     weft_session *session = NULL;
     weft_tensor *input = NULL, *output = NULL;
     weft_device *card = NULL;
-    double start = seconds_now(), opened = 0, read = 0, compiled = 0, device = 0, round = 0;
+    double start = clock_seconds(), opened = 0, read = 0, compiled = 0, device = 0, round = 0;
     int64_t temporaries = 0, constants = 0;
     double began[5] = {0};
     compile.targets = o->device;
     compile.progress = note_progress, compile.progress_self = began;
     weft_status status = weft_device_open(context, o->device, &card);
-    opened = seconds_now() - start;
+    opened = clock_seconds() - start;
     if (!status) status = read_weights(weights, &read);
-    start = seconds_now();
+    start = clock_seconds();
     if (!status) status = weft_compile(graph, &compile, &program);
-    compiled = seconds_now() - start;
+    compiled = clock_seconds() - start;
     if (!status && o->profile)
         printf("compile: before passes %.3f, passes %.3f, kernels %.3f, code %.3f, loading %.3f s\n", began[1] - start,
                began[2] - began[1], began[3] - began[2], began[4] - began[3], start + compiled - began[4]);

@@ -37,7 +37,7 @@ typedef enum float_op {
     FREXP_MANT
 } float_op;
 
-/* -- helpers */
+/* -- one number at a time */
 
 static inline float smaller(float a, float b) { /* minNum; -0 below +0 */
     if (a < b || b != b) return a;
