@@ -187,3 +187,27 @@ weft_status weft_gpu_elapsed(weft_device *base, double *out_ns) {
     *out_ns = (double)ms * 1e6;
     return NULL;
 }
+
+/* -- code images */
+
+uint64_t weft_gpu_number_at(const unsigned char *at, int bytes) {
+    uint64_t value = 0;
+    for (int i = 0; i < bytes; i++) value |= (uint64_t)at[i] << 8 * i;
+    return value;
+}
+
+/* Source: System V ABI, ELF-64 object file format: positions of the tables of segments and of sections, then the bytes
+   and the number of their rows. */
+bool weft_gpu_elf_is_whole(const unsigned char *file, uint64_t bytes) {
+    if (bytes < 64 || memcmp(file, "\177ELF", 4) != 0) return false;
+    static const struct {
+        int position, row_bytes;
+    } tables[] = {{32, 54}, {40, 58}};
+    for (int i = 0; i < 2; i++) {
+        uint64_t position = weft_gpu_number_at(file + tables[i].position, 8);
+        uint64_t size =
+            weft_gpu_number_at(file + tables[i].row_bytes, 2) * weft_gpu_number_at(file + tables[i].row_bytes + 2, 2);
+        if (position > bytes || size > bytes - position) return false;
+    }
+    return true;
+}

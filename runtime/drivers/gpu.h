@@ -70,4 +70,12 @@ weft_status weft_gpu_synchronise(weft_device *device) WEFT_MUST_USE;
 weft_status weft_gpu_mark(weft_device *device, int which) WEFT_MUST_USE;
 weft_status weft_gpu_elapsed(weft_device *device, double *out_ns) WEFT_MUST_USE;
 
+/* -- code images */
+
+/* A little-endian number of 1 to 8 bytes. */
+uint64_t weft_gpu_number_at(const unsigned char *at, int bytes);
+/* Cards' drivers read an ELF file without being told its length: whether the tables that its header promises lie in it.
+ */
+bool weft_gpu_elf_is_whole(const unsigned char *file, uint64_t bytes);
+
 #endif

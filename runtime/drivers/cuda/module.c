@@ -30,18 +30,17 @@ struct weft_module {
     int module_capacity;
 };
 
-static uint64_t number_at(const unsigned char *at, int bytes) {
-    uint64_t value = 0;
-    for (int i = 0; i < bytes; i++) value |= (uint64_t)at[i] << 8 * i;
-    return value;
-}
-
-static weft_status read_part(const weft_binary *code, uint32_t index, image_part *out) {
+static weft_status read_part(const weft_binary *code, uint32_t index, int kernel_count, image_part *out) {
     const unsigned char *row = (const unsigned char *)code->data + IMAGE_HEAD + (size_t)index * IMAGE_PART;
-    *out = (image_part){(uint32_t)number_at(row, 4), (uint32_t)number_at(row + 4, 4), (uint32_t)number_at(row + 8, 4),
-                        number_at(row + 16, 8), number_at(row + 24, 8)};
+    *out = (image_part){(uint32_t)weft_gpu_number_at(row, 4), (uint32_t)weft_gpu_number_at(row + 4, 4),
+                        (uint32_t)weft_gpu_number_at(row + 8, 4), weft_gpu_number_at(row + 16, 8),
+                        weft_gpu_number_at(row + 24, 8)};
     if (out->offset > code->bytes || out->bytes > code->bytes - out->offset || out->bytes == 0)
         return WEFT_STATUS(WEFT_INVALID_DATA, "CUDA image: part %u lies outside of it", index);
+    if (out->first > (uint32_t)kernel_count || out->count > (uint32_t)kernel_count - out->first)
+        return WEFT_STATUS(WEFT_INVALID_DATA, "CUDA image: part %u has kernels that the program has not", index);
+    if (out->kind == PART_CUBIN && !weft_gpu_elf_is_whole((const unsigned char *)code->data + out->offset, out->bytes))
+        return WEFT_STATUS(WEFT_INVALID_DATA, "CUDA image: part %u is no whole cubin", index);
     /* the driver reads PTX up to its NUL */
     if (out->kind != PART_CUBIN && ((const char *)code->data)[out->offset + out->bytes - 1] != '\0')
         return WEFT_STATUS(WEFT_INVALID_DATA, "CUDA image: the text of part %u does not end", index);
@@ -57,7 +56,7 @@ static weft_status load_part(cuda_device *device, weft_module *module, const wef
                               "cuModuleLoadData"),
              "loading CUDA code of kernel %s", first);
     module->modules[module->module_count++] = loaded;
-    for (uint32_t i = part->first; i < part->first + part->count && i < (uint32_t)program->kernel_count; i++) {
+    for (uint32_t i = part->first; i < part->first + part->count; i++) {
         kernel_code *kernel = &module->kernels[i];
         WEFT_TRY(weft_cuda_status(&device->api,
                                   device->api.cuModuleGetFunction(&kernel->function, loaded, kernel->name),
@@ -72,7 +71,7 @@ static weft_status load_parts(cuda_device *device, weft_module *module, const we
                               const weft_binary *code, uint32_t parts, bool cubins) {
     for (uint32_t i = 0; i < parts; i++) {
         image_part part;
-        WEFT_TRY(read_part(code, i, &part), "loading code for %s", code->arch);
+        WEFT_TRY(read_part(code, i, program->kernel_count, &part), "loading code for %s", code->arch);
         if ((part.kind == PART_CUBIN) == cubins)
             WEFT_TRY(load_part(device, module, program, code, &part), "loading code for %s", code->arch);
     }
@@ -87,9 +86,9 @@ static bool cubin_runs(const cuda_device *device, const char *arch) {
 static weft_status load_image(cuda_device *device, weft_module *module, const weft_program_data *program,
                               const weft_binary *code) {
     const unsigned char *data = code->data;
-    if (code->bytes < IMAGE_HEAD || memcmp(data, "WEFTCUDA", 8) || number_at(data + 8, 4) != IMAGE_FORMAT)
+    if (code->bytes < IMAGE_HEAD || memcmp(data, "WEFTCUDA", 8) || weft_gpu_number_at(data + 8, 4) != IMAGE_FORMAT)
         return WEFT_STATUS(WEFT_INVALID_DATA, "this is no CUDA code image");
-    uint32_t parts = (uint32_t)number_at(data + 12, 4);
+    uint32_t parts = (uint32_t)weft_gpu_number_at(data + 12, 4);
     if (parts > (code->bytes - IMAGE_HEAD) / IMAGE_PART)
         return WEFT_STATUS(WEFT_INVALID_DATA, "CUDA image: its table is cut off");
     weft_allocator allocator = device->gpu.base.context->allocator;

@@ -25,24 +25,15 @@ struct weft_module {
     hip_module *modules;
 };
 
-static uint64_t number_at(const unsigned char *at, int bytes) {
-    uint64_t value = 0;
-    for (int i = 0; i < bytes; i++) value |= (uint64_t)at[i] << 8 * i;
-    return value;
-}
-
 static weft_status read_part(const weft_binary *code, uint32_t index, int kernel_count, image_part *out) {
     const unsigned char *row = (const unsigned char *)code->data + IMAGE_HEAD + (size_t)index * IMAGE_PART;
-    *out = (image_part){(uint32_t)number_at(row, 4), (uint32_t)number_at(row + 4, 4), number_at(row + 8, 8),
-                        number_at(row + 16, 8)};
-    if (out->offset > code->bytes || out->bytes > code->bytes - out->offset || out->bytes < 64)
+    *out = (image_part){(uint32_t)weft_gpu_number_at(row, 4), (uint32_t)weft_gpu_number_at(row + 4, 4),
+                        weft_gpu_number_at(row + 8, 8), weft_gpu_number_at(row + 16, 8)};
+    if (out->offset > code->bytes || out->bytes > code->bytes - out->offset)
         return WEFT_STATUS(WEFT_INVALID_DATA, "AMD image: part %u lies outside of it", index);
     if (out->first > (uint32_t)kernel_count || out->count > (uint32_t)kernel_count - out->first)
         return WEFT_STATUS(WEFT_INVALID_DATA, "AMD image: part %u has kernels that the program has not", index);
-    /* The runtime reads the file without being told its length: what its header promises must be there. */
-    const unsigned char *file = (const unsigned char *)code->data + out->offset;
-    uint64_t sections = number_at(file + 40, 8), size = number_at(file + 58, 2) * number_at(file + 60, 2);
-    if (memcmp(file, "\177ELF", 4) != 0 || sections > out->bytes || size > out->bytes - sections)
+    if (!weft_gpu_elf_is_whole((const unsigned char *)code->data + out->offset, out->bytes))
         return WEFT_STATUS(WEFT_INVALID_DATA, "AMD image: part %u is no whole code object", index);
     return NULL;
 }
@@ -67,9 +58,9 @@ static weft_status load_part(hip_device *device, weft_module *module, const weft
 static weft_status load_image(hip_device *device, weft_module *module, const weft_program_data *program,
                               const weft_binary *code) {
     const unsigned char *data = code->data;
-    if (code->bytes < IMAGE_HEAD || memcmp(data, "WEFTAMDG", 8) != 0 || number_at(data + 8, 4) != IMAGE_FORMAT)
+    if (code->bytes < IMAGE_HEAD || memcmp(data, "WEFTAMDG", 8) != 0 || weft_gpu_number_at(data + 8, 4) != IMAGE_FORMAT)
         return WEFT_STATUS(WEFT_INVALID_DATA, "this is no code image for AMD devices");
-    uint32_t parts = (uint32_t)number_at(data + 12, 4);
+    uint32_t parts = (uint32_t)weft_gpu_number_at(data + 12, 4);
     if (parts > (code->bytes - IMAGE_HEAD) / IMAGE_PART)
         return WEFT_STATUS(WEFT_INVALID_DATA, "AMD image: its table is cut off");
     weft_allocator allocator = device->gpu.base.context->allocator;
