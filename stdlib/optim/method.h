@@ -60,8 +60,7 @@ weft_value *weft_optim_stepped(const weft_optim_pass *pass, weft_value *step, we
 /* [n, n] */
 weft_value *weft_optim_identity(weft_graph *g, weft_dim n, weft_dtype dtype);
 static inline weft_value *weft_optim_transposed(weft_graph *g, weft_value *x) { return weft_transpose(g, x, NULL); }
-/* NAME/suffix; false and a problem when it does not fit. */
-bool weft_optim_state_name(weft_optim_pass *pass, const char *suffix, char *name, size_t capacity);
+/* What NAME/suffix holds after this step. */
 void weft_optim_state_set(weft_optim_pass *pass, const char *suffix, weft_value *value);
 /* The gradient, with decay * value unless decay is decoupled. */
 weft_value *weft_optim_gradient(weft_optim_pass *pass);

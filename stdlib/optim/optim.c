@@ -67,10 +67,6 @@ static bool state_name(weft_graph *g, const char *parameter, const char *suffix,
     return false;
 }
 
-bool weft_optim_state_name(weft_optim_pass *pass, const char *suffix, char *name, size_t capacity) {
-    return state_name(pass->g, pass->p->name, suffix, name, capacity);
-}
-
 /* Shapes of parameters are numbers; a symbolic one is a problem that weft_graph_state_zeros names. */
 weft_value *weft_optim_state(weft_optim_pass *pass, const char *suffix, bool copied) {
     char name[256];
