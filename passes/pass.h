@@ -13,17 +13,6 @@ typedef struct weft_pass_context {
     bool (*claims)(const weft_graph *graph, const weft_node *node, const weft_capability *capability);
 } weft_pass_context;
 
-typedef struct weft_pass {
-    const char *name;
-    const char *help;
-    weft_status (*run)(weft_pass_context *context);
-    bool portable; /* knows no target: the same graph for all of them */
-} weft_pass;
-
-/* raise simplify decompose fuse ... */
-const weft_pass *weft_pass_find(const char *name);
-/* The table's rows, for help texts; NULL past the end. */
-const weft_pass *weft_pass_get(int index);
 /* "raise,simplify,fuse{options}": verifies after each pass in debug builds or with WEFT_VERIFY=1; WEFT_DUMP logs. */
 weft_status weft_pipeline_run(weft_pass_context *context, const char *pipeline) WEFT_MUST_USE;
 extern const char *const weft_pipeline_standard;

@@ -14,7 +14,14 @@
 
 const char *const weft_pipeline_standard = "simplify,raise,simplify,decompose,simplify,fuse,recompute";
 
-static const weft_pass passes[] = {
+typedef struct pass_row {
+    const char *name;
+    const char *what; /* for the reader of this table */
+    weft_status (*run)(weft_pass_context *context);
+    bool portable; /* knows no target: the same graph for all of them */
+} pass_row;
+
+static const pass_row passes[] = {
     {"raise", "find derived ops (gelu, norms, softmax) in graphs that spell them out", weft_pass_raise, true},
     {"simplify", "algebra, constant folding, common subexpressions, dead code", weft_pass_simplify, true},
     {"decompose", "write out the derived ops that are left in core ops", weft_pass_decompose, false},
@@ -22,16 +29,10 @@ static const weft_pass passes[] = {
     {"recompute", "compute cheap values again where they are read instead of writing them", weft_pass_recompute, false},
 };
 
-static const weft_pass *find_pass(const char *name, size_t bytes) {
+static const pass_row *find_pass(const char *name, size_t bytes) {
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
         if (strlen(passes[i].name) == bytes && memcmp(passes[i].name, name, bytes) == 0) return &passes[i];
     return NULL;
-}
-
-const weft_pass *weft_pass_find(const char *name) { return find_pass(name, strlen(name)); }
-
-const weft_pass *weft_pass_get(int index) {
-    return index >= 0 && (size_t)index < sizeof passes / sizeof *passes ? &passes[index] : NULL;
 }
 
 size_t weft_pipeline_portable(const char *pipeline) {
@@ -39,7 +40,7 @@ size_t weft_pipeline_portable(const char *pipeline) {
     for (const char *at = pipeline; *at;) {
         at += strspn(at, " ");
         size_t name = strcspn(at, ",{ ");
-        const weft_pass *pass = find_pass(at, name);
+        const pass_row *pass = find_pass(at, name);
         if (!pass || !pass->portable) break;
         at += name;
         if (*at == '{') at += strcspn(at, "}") + (strchr(at, '}') != NULL);
@@ -71,7 +72,7 @@ static bool is_listed(const char *names, const char *pass) {
     return false;
 }
 
-static weft_status dump(weft_graph *graph, const weft_pass *pass) {
+static weft_status dump(weft_graph *graph, const pass_row *pass) {
     weft_text text;
     weft_text_init(graph->context->allocator, &text);
     weft_status status = weft_print(graph, &(weft_print_options){.locations = true, .elide_constants = true}, &text);
@@ -80,7 +81,7 @@ static weft_status dump(weft_graph *graph, const weft_pass *pass) {
     return status;
 }
 
-static weft_status run_pass(weft_pass_context *context, const weft_pass *pass) {
+static weft_status run_pass(weft_pass_context *context, const pass_row *pass) {
     weft_graph *graph = context->graph;
     WEFT_TRY(weft_graph_finish(graph), "before pass %s", pass->name);
     WEFT_TRY(pass->run(context), "pass %s", pass->name);
@@ -93,7 +94,7 @@ static weft_status run_pass(weft_pass_context *context, const weft_pass *pass) {
 /* One item: name or name{options}; *at moves past it. */
 static weft_status run_item(weft_pass_context *context, weft_arena *arena, const char **at) {
     size_t name = strcspn(*at, ",{ ");
-    const weft_pass *pass = find_pass(*at, name);
+    const pass_row *pass = find_pass(*at, name);
     if (!pass) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "pipeline: no pass is called \"%.*s\"", (int)name, *at);
     *at += name;
     context->options = "";

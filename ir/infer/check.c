@@ -91,12 +91,6 @@ bool weft_infer_rank(weft_infer *infer, int operand, int minimum, int maximum) {
     return weft_infer_fail(infer, "operand %d is %s, it needs rank %d to %d", operand, type, minimum, maximum);
 }
 
-bool weft_infer_same_extent(weft_infer *infer, weft_dim a, weft_dim b, const char *what) {
-    if (weft_graph_assume_equal(infer->graph, a, b)) return true;
-    return weft_infer_fail(infer, "%s is %s where %s is expected", what, weft_infer_dim_text(infer, b),
-                           weft_infer_dim_text(infer, a));
-}
-
 bool weft_infer_shapes_equal(weft_infer *infer, const weft_type *a, const weft_type *b) {
     if (a->rank != b->rank) return false;
     for (int i = 0; i < a->rank; i++)

@@ -35,8 +35,6 @@ bool weft_infer_shapes_equal(weft_infer *infer, const weft_type *a, const weft_t
 /* Operands with equal shapes, or equal types. */
 bool weft_infer_same_shape(weft_infer *infer, int a, int b);
 bool weft_infer_same_type(weft_infer *infer, int a, int b);
-/* a and b are one extent, proved or assumed under a guard; what: "axis 2 of operand 1". */
-bool weft_infer_same_extent(weft_infer *infer, weft_dim a, weft_dim b, const char *what);
 /* The attribute, an axis of the operand's shape: 0 <= axis < rank. */
 bool weft_infer_axis(weft_infer *infer, weft_attribute_name name, int rank, int *out_axis);
 /* The attribute, distinct axes below rank, strictly increasing when ordered. */
