@@ -54,6 +54,10 @@ const char *cli_text(const cli_arguments *arguments, const char *name, const cha
 long long cli_number(const cli_arguments *arguments, const char *name, long long fallback);
 bool cli_flag(const cli_arguments *arguments, const char *name);
 
+/* No file to write is the model itself, no two are one. --option is named in the message. */
+weft_status cli_check_outputs(const cli_arguments *arguments) WEFT_MUST_USE;
+weft_status cli_check_output(const char *model, const char *option, const char *output) WEFT_MUST_USE;
+
 /* Prints and releases a status; returns the exit code 1. */
 int cli_fail(weft_status status);
 

@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static void show(void *self, int done, int total, const char *what) { cli_progress_at(self, done, total, what); }
 
@@ -55,13 +54,6 @@ static int check_emit(cli_arguments *arguments, bool *out_web) {
     return 0;
 }
 
-/* The model would be lost. */
-static weft_status check_output(const char *model, const char *output) {
-    struct stat from, to;
-    if (stat(model, &from) || stat(output, &to) || from.st_dev != to.st_dev || from.st_ino != to.st_ino) return NULL;
-    return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%s is the model itself; choose another --output", output);
-}
-
 /* Inputs that became no constant would be ignored. */
 static weft_status check_constants(const cli_arguments *arguments, int count, const cli_named_tensor *tensors) {
     for (int i = 0; i < count; i++) {
@@ -94,7 +86,7 @@ int cli_run_compile(cli_arguments *arguments) {
     if (!status) status = cli_relax(arguments, &options.relax);
     if (!status) status = cli_read_inputs(arguments, tensors, &count);
     if (!status) status = cli_open_graph(arguments, arguments->positional[0], count, tensors, &graph);
-    if (!status) status = check_output(arguments->positional[0], output);
+    if (!status) status = cli_check_output(arguments->positional[0], "output", output);
     if (!status) status = check_constants(arguments, count, tensors);
     if (!status) status = write_output(arguments, graph, &options, web, output);
     cli_progress_end(&progress);

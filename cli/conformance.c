@@ -257,6 +257,10 @@ static int run_suite(cli_arguments *arguments, const char *root, const char *exc
         free(entries[i]);
     }
     free(entries);
+    if (!passed && !failed && !excluded)
+        return cli_fail(
+            *filter ? WEFT_STATUS(WEFT_NOT_FOUND, "%s: no test has \"%s\" in its name", root, filter)
+                    : WEFT_STATUS(WEFT_NOT_FOUND, "%s has no folder test_...; is it that of node tests?", root));
     printf("%d passed, %d failed, %d excluded\n", passed, failed, excluded);
     return failed || surprises ? 1 : 0;
 }

@@ -154,7 +154,21 @@ static int run_transforms(cli_arguments *arguments) {
     return outcomes[CLI_FUZZ_FAILED] ? 1 : 0;
 }
 
+/* Options that would have no effect. */
+static int check_usage(cli_arguments *arguments) {
+    bool gradients = cli_flag(arguments, "gradients"), batches = cli_flag(arguments, "batches");
+    const char *wrong = gradients && batches                          ? "--gradients and --batches exclude each other"
+                        : cli_flag(arguments, "second") && !gradients ? "--second goes with --gradients"
+                        : cli_text(arguments, "device", NULL) && batches ? "--batches is interpreted: no --device"
+                        : cli_flag(arguments, "statistics") && (gradients || batches)
+                            ? "--statistics goes with neither --gradients nor --batches"
+                            : NULL;
+    return wrong ? fprintf(stderr, "weft fuzz: %s\n", wrong), 2 : 0;
+}
+
 int cli_run_fuzz(cli_arguments *arguments) {
+    int code = check_usage(arguments);
+    if (code) return code;
     if (cli_flag(arguments, "gradients") || cli_flag(arguments, "batches")) return run_transforms(arguments);
     long long count = cli_number(arguments, "count", 1000), seed = cli_number(arguments, "seed", 1), failed = 0,
               counts[WEFT_OP_COUNT] = {0};

@@ -173,7 +173,8 @@ int main(int count, char **texts) {
     options.thread_count = (int)cli_number(&arguments, "threads", 0);
     weft_status status = weft_context_create(&options, &arguments.context);
     if (status) return cli_fail(status);
-    code = command->run(&arguments);
+    status = cli_check_outputs(&arguments);
+    code = status ? cli_fail(status) : command->run(&arguments);
     weft_context_release(arguments.context);
     if (!fflush(stdout) && !ferror(stdout)) return code;
     fprintf(stderr, "weft: input/output error: the output could not be written: %s\n", strerror(errno));

@@ -290,6 +290,12 @@ static weft_status find_simulated(selftest *t, const char *text) {
     return NULL;
 }
 
+static weft_status check_op(const char *name) {
+    for (int op = 0; name && op < WEFT_OP_COUNT; op++)
+        if (!strcmp(weft_op_get((weft_op)op)->name, name)) return NULL;
+    return name ? WEFT_STATUS(WEFT_NOT_FOUND, "there is no op \"%s\"; docs/ops.md lists them", name) : NULL;
+}
+
 int cli_run_selftest(cli_arguments *arguments) {
     int count = WEFT_OP_COUNT * (WEFT_DTYPE_COUNT - WEFT_BOOL) * WEFT_SAMPLE_VARIANTS;
     (void)setenv("WEFT_POISON", "1", 0);
@@ -300,6 +306,7 @@ int cli_run_selftest(cli_arguments *arguments) {
     t->end = cli_now() + (double)cli_number(arguments, "seconds", 1000000);
     t->only_op = cli_text(arguments, "op", NULL);
     weft_status status = find_target(arguments, t);
+    if (!status) status = check_op(t->only_op);
     if (!status) status = find_simulated(t, cli_text(arguments, "simulate", ""));
     long long jobs =
         cli_number(arguments, "jobs", strncmp(t->target, "cpu", 3) ? (long long)arguments->context->thread_count : 1);

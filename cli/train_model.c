@@ -66,6 +66,13 @@ static weft_status check_settings(const cli_config *c, const cli_train_settings 
         !(s->optimizer.beta2 >= 0 && s->optimizer.beta2 < 1))
         return WEFT_STATUS(WEFT_INVALID_DATA, "%s: train.clip is at least 0, the betas of the optimizer lie in [0, 1)",
                            c->path);
+    if (!(s->schedule.base >= 0) || !(s->schedule.final >= 0) || !(s->schedule.power >= 0) || !(s->decay >= 0) ||
+        !(s->optimizer.epsilon >= 0))
+        return WEFT_STATUS(
+            WEFT_INVALID_DATA,
+            "%s: schedule.base, schedule.final, schedule.power, optimizer.decay and optimizer.epsilon are "
+            "at least 0",
+            c->path);
     return NULL;
 }
 

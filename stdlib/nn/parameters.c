@@ -127,6 +127,7 @@ static weft_status add_rounded(weft_parameters *p, weft_parameter *entry) {
 
 static weft_status add(weft_parameters *p, const char *name, weft_init_kind init, double scale, int rank,
                        const int64_t *shape) {
+    if (!name) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "the name of a parameter is missing");
     if (p->options.dtype != WEFT_F32 && p->options.dtype != WEFT_F64)
         return WEFT_STATUS(WEFT_UNSUPPORTED, "parameters are f32 or f64, not %s", weft_dtype_name(p->options.dtype));
     if (p->options.compute != p->options.dtype && p->options.compute != WEFT_BF16 && p->options.compute != WEFT_F16)
@@ -157,6 +158,7 @@ static weft_status add(weft_parameters *p, const char *name, weft_init_kind init
 
 weft_value *weft_parameters_add(weft_parameters *p, const char *name, weft_init_kind init, double scale, int rank,
                                 const int64_t *shape) {
+    if (!p) return NULL;
     weft_status status = add(p, name, init, scale, rank, shape);
     const weft_parameter *last = p->count ? &p->list[p->count - 1] : NULL;
     if (!status) return last->rounded ? last->rounded : last->value;
@@ -168,6 +170,7 @@ weft_value *weft_parameters_add(weft_parameters *p, const char *name, weft_init_
 static weft_status add_buffer(weft_parameters *p, const char *name, weft_init_kind init, int rank, const int64_t *shape,
                               weft_value **out_value) {
     weft_tensor *initial;
+    if (!name) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "the name of a buffer is missing");
     WEFT_TRY(p->options.weights ? read_tensor(p, name, rank, shape, &initial)
                                 : draw_tensor(p, name, init, 0, rank, shape, &initial),
              "adding a buffer");
@@ -236,8 +239,16 @@ static weft_value *counter(weft_graph *g, const char *name) {
 }
 
 void weft_parameters_gradient_scaled(weft_parameters *p, weft_value *loss, weft_loss_scale *s) {
-    if (!p || !s) return;
+    if (!p) return;
     weft_graph *g = p->graph;
+    if (!s || !(s->initial > 0 && isfinite((float)s->initial)) || !(s->growth >= 1 && isfinite(s->growth)) ||
+        !(s->backoff > 0 && s->backoff < 1) || s->interval < 1) {
+        weft_graph_report(g,
+                          WEFT_STATUS(WEFT_INVALID_ARGUMENT,
+                                      "loss scaling: initial is above 0 and finite in f32, growth at least 1, backoff "
+                                      "in (0, 1), interval at least 1; WEFT_LOSS_SCALE_INIT has good ones"));
+        return;
+    }
     weft_tensor *initial = NULL;
     weft_status status = weft_tensor_create(p->context, WEFT_F32, 0, NULL, &initial);
     if (status) {

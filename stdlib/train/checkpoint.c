@@ -99,6 +99,8 @@ weft_status weft_checkpoint_write(weft_context *context, const weft_program *pro
                                   const char *folder, int64_t step, int keep) {
     char path[PATH_BYTES];
     WEFT_TRY(need_all(context, program, session, folder), "writing a checkpoint");
+    if (step < 0 || step == INT64_MAX) /* no reader would find it */
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "a checkpoint of step %" PRId64, step);
     int count = weft_program_state_count(program);
     size_t name_bytes = (size_t)(count + 1) * sizeof(char *),
            tensor_bytes = (size_t)(count + 1) * sizeof(weft_tensor *);

@@ -160,6 +160,12 @@ START_TEST(test_usage) {
     cli_refuse(2, "run good.wir --interpret=yes", "takes no value");
     cli_refuse(2, "conformance onnx", "onnx FOLDER");
     cli_refuse(1, "conformance onnx missing", "missing");
+    cli_refuse(1, "conformance onnx .", "no folder test_");
+    cli_refuse(1, "selftest --op nonsense", "no op \"nonsense\"");
+    cli_refuse(2, "fuzz --count 1 --second", "--second goes with --gradients");
+    cli_refuse(2, "fuzz --count 1 --batches --gradients", "exclude each other");
+    cli_refuse(2, "fuzz --count 1 --batches --device cpu", "no --device");
+    cli_refuse(2, "fuzz --count 1 --gradients --statistics", "--statistics");
 }
 END_TEST
 
@@ -187,6 +193,11 @@ START_TEST(test_no_effect) {
     cli_accept("run good.wir --input x=x.npy --input x=x.npy --output y=a.npy --output y=b.npy");
     cli_refuse(1, "compile good.wir --input x=x.npy", "--input x");
     cli_refuse(1, "compile good.wir --output ./good.wir", "is the model itself");
+    cli_refuse(1, "run good.wir --output y=./good.wir", "is the model itself");
+    cli_refuse(1, "inspect good.wir --html good.wir", "is the model itself");
+    cli_refuse(1, "profile good.wir --runs 1 --trace good.wir", "is the model itself");
+    cli_refuse(1, "profile good.wir --runs 1 --dot a.dot --html a.dot", "two outputs go to a.dot");
+    cli_refuse(1, "run good.wir --input x=x.npy --input x=x.npy --output y=a.npy --output y=./a.npy", "two outputs");
     cli_accept("run good.wir");
 }
 END_TEST

@@ -125,6 +125,21 @@ START_TEST(test_precision) {
 }
 END_TEST
 
+/* Settings under which a step goes uphill or nowhere. */
+START_TEST(test_settings) {
+    static const char *const lines[] = {"[schedule]\nbase = -1.0\n", "[schedule]\nfinal = -1.0\n",
+                                        "[schedule]\npower = -1.0\n", "[optimizer]\ndecay = -1.0\n",
+                                        "[optimizer]\nepsilon = -1.0\n"};
+    char text[2048];
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        snprintf(text, sizeof text, "[data]\ntext = \"text.txt\"\n%s", lines[i]);
+        write_config("settings.toml", text);
+        cli_refuse(1, "train settings.toml", "are at least 0");
+    }
+    cli_refuse(1, "profile train.toml --runs 1 --html train.toml", "is the model itself");
+}
+END_TEST
+
 START_TEST(test_find_rate) {
     char err[4096];
     ck_assert_msg(cli_execute("train train.toml --find-rate", err, sizeof err) == 0, "%s", err);
@@ -202,6 +217,7 @@ TCase *cli_train_tests(void) {
     tcase_add_test(group, test_in_parts);
     tcase_add_test(group, test_adaptive);
     tcase_add_loop_test(group, test_precision, 0, 2);
+    tcase_add_test(group, test_settings);
     tcase_add_test(group, test_find_rate);
     tcase_add_test(group, test_profile);
     tcase_add_loop_test(group, test_wrong, 0, sizeof wrong / sizeof *wrong);

@@ -205,6 +205,44 @@ static bool same_bytes(const weft_tensor *a, const weft_tensor *b) {
 
 /* 2^24 / 18 examples is beyond f16: steps are left out, states to the last bit, until the scale fits; then three good
    ones double it again. */
+/* Options no scale can follow, a parameter without a name: problems of the graph. */
+START_TEST(refused) {
+    static const struct {
+        weft_loss_scale scale;
+        const char *problem;
+    } cases[] = {
+        {{0, 0, 2, 0.5, 2000, 0, 0, 0}, "loss scaling: initial"},
+        {{0, (double)NAN, 2, 0.5, 2000, 0, 0, 0}, "loss scaling: initial"},
+        {{0, 1e39, 2, 0.5, 2000, 0, 0, 0}, "loss scaling: initial"},
+        {{0, 65536, 0.5, 0.5, 2000, 0, 0, 0}, "loss scaling: initial"},
+        {{0, 65536, 2, 1, 2000, 0, 0, 0}, "loss scaling: initial"},
+        {{0, 65536, 2, 0.5, 0, 0, 0, 0}, "loss scaling: initial"},
+        {{0, 65536, 2, 0.5, 2000, 0, 0, 0}, "the name of a parameter is missing"},
+    };
+    int count = sizeof cases / sizeof *cases;
+    for (int i = 0; i < count; i++) {
+        weft_context *context;
+        weft_graph *g;
+        weft_parameters *p;
+        weft_loss_scale scale = cases[i].scale;
+        char text[1024];
+        require(weft_context_create(NULL, &context));
+        require(weft_graph_create(context, "scaled", &g));
+        require(weft_parameters_create(context, g, NULL, &p));
+        weft_value *w = weft_parameters_add(p, i + 1 < count ? "w" : NULL, WEFT_INIT_ONES, 1, 1, (int64_t[]){3});
+        weft_parameters_gradient_scaled(p, weft_reduce_sum(g, w, 1, (int64_t[]){0}, false), &scale);
+        weft_status status = weft_graph_verify(g);
+        ck_assert_ptr_nonnull(status);
+        weft_status_format(status, text, sizeof text);
+        ck_assert_msg(strstr(text, cases[i].problem), "%d: %s", i, text);
+        weft_status_release(status);
+        weft_parameters_release(p);
+        weft_graph_release(g);
+        weft_context_release(context);
+    }
+}
+END_TEST
+
 START_TEST(overflow) {
     static const char *const watched[] = {"transformer.wte.weight", "transformer.h.0.mlp.c_fc.weight/rounded",
                                           "transformer.h.0.mlp.c_fc.weight/m", "transformer.h.1.ln_1.bias/v"};
@@ -285,6 +323,7 @@ Suite *mixed_suite(void) {
     tcase_add_test(group, f16);
     tcase_add_test(group, stochastic);
     tcase_add_test(group, overflow);
+    tcase_add_test(group, refused);
     tcase_add_test(group, stochastic_mean);
     suite_add_tcase(suite, group);
     return suite;

@@ -86,6 +86,12 @@ START_TEST(test_damaged) {
     int64_t step;
     test_path(folder, sizeof folder, "damaged");
     small_run_begin(&r, folder, 1);
+    static const int64_t no_steps[] = {-5, INT64_MAX}; /* files that no reader would find */
+    for (int i = 0; i < 2; i++) {
+        weft_status status = weft_checkpoint_write(r.context, r.program, r.session, folder, no_steps[i], 0);
+        ck_assert_int_eq(weft_status_code(status), WEFT_INVALID_ARGUMENT);
+        weft_status_release(status);
+    }
     require(weft_checkpoint_write(r.context, r.program, r.session, folder, 3, 0));
     require(weft_checkpoint_write(r.context, r.program, r.session, folder, 4, 0));
     snprintf(path, sizeof path, "%s/step-000000004.safetensors", folder);
