@@ -1,5 +1,5 @@
-/* Code images of the CUDA driver, damaged: whatever a file holds, the card's driver gets only what lies in it whole.
-   Layout: codegen/cuda/image.h. */
+/* The CUDA driver and what it must not hand on: damaged code images, of which only what lies in them whole may reach
+   the card, and launches that no card takes. Layout of images: codegen/cuda/image.h. */
 #include <dlfcn.h>
 #include <stdlib.h>
 
@@ -127,6 +127,27 @@ START_TEST(cubins) {
 }
 END_TEST
 
+/* Launches that no card takes never reach it. */
+START_TEST(launches) {
+    const weft_driver *driver = device->driver;
+    weft_binary code = {"sm_80", image, sizeof image};
+    weft_module *module;
+    assert_fine(driver->load(device, &program, &code, &module));
+    weft_launch launch = {.grid = 1};
+    assert_fine(driver->launch(device, module, &launch));
+    assert_fine(driver->synchronise(device));
+    launch.scratch_bytes = -1;
+    assert_fails(driver->launch(device, module, &launch), WEFT_UNSUPPORTED, "shared memory");
+    launch.scratch_bytes = (int64_t)INT32_MAX + 1;
+    assert_fails(driver->launch(device, module, &launch), WEFT_UNSUPPORTED, "shared memory");
+    launch.scratch_bytes = 0, launch.grid = -1;
+    assert_fails(driver->launch(device, module, &launch), WEFT_OUT_OF_RANGE, "-1 blocks");
+    launch.grid = 1, launch.kernel = 1;
+    assert_fails(driver->launch(device, module, &launch), WEFT_INVALID_ARGUMENT, "kernel 1 of 1");
+    driver->unload(device, module);
+}
+END_TEST
+
 void add_image_tests(Suite *suite) {
     TCase *tests = tcase_create("images");
     tcase_add_checked_fixture(tests, start, stop);
@@ -134,5 +155,6 @@ void add_image_tests(Suite *suite) {
     tcase_add_test(tests, cut_off);
     tcase_add_loop_test(tests, field, 0, sizeof fields / sizeof *fields);
     tcase_add_test(tests, cubins);
+    tcase_add_test(tests, launches);
     suite_add_tcase(suite, tests);
 }

@@ -38,7 +38,7 @@ typedef struct cuda_device {
     cu_stream stream, own_stream;
     int major, minor;
     char name[128], arch[16];
-    pthread_mutex_t lock; /* of the maps */
+    pthread_mutex_t lock; /* of the maps, and of how much shared memory kernels may ask for */
     cuda_map_entry maps[CUDA_MAP_CACHE];
 } cuda_device;
 _Static_assert(offsetof(cuda_device, gpu) == 0, "a weft_gpu is the start of its device");

@@ -20,7 +20,7 @@ typedef struct kernel_code {
     cu_function function;
     const char *name; /* of the program */
     int threads;
-    int64_t shared_bytes; /* allowed so far */
+    _Atomic int64_t shared_bytes; /* allowed so far; written under the device's lock */
 } kernel_code;
 
 struct weft_module {
@@ -99,7 +99,7 @@ static weft_status load_image(cuda_device *device, weft_module *module, const we
     module->kernel_count = program->kernel_count;
     for (int i = 0; i < program->kernel_count; i++) {
         const weft_program_kernel *kernel = &program->kernels[i];
-        module->kernels[i] = (kernel_code){.name = kernel->name, .threads = kernel->threads, .shared_bytes = 0};
+        module->kernels[i] = (kernel_code){.name = kernel->name, .threads = kernel->threads};
     }
     WEFT_TRY(load_parts(device, module, program, code, parts, cubin_runs(device, code->arch)), "loading a CUDA image");
     for (int i = 0; i < program->kernel_count; i++)
@@ -218,6 +218,9 @@ static weft_status check_launch(const weft_module *module, const weft_launch *la
     const char *name = module->kernels[launch->kernel].name;
     if (launch->grid < 0 || launch->grid > INT32_MAX)
         return WEFT_STATUS(WEFT_OUT_OF_RANGE, "kernel %s: a grid of %lld blocks", name, (long long)launch->grid);
+    if (launch->scratch_bytes < 0 || launch->scratch_bytes > INT32_MAX)
+        return WEFT_STATUS(WEFT_UNSUPPORTED, "kernel %s: %lld bytes of shared memory", name,
+                           (long long)launch->scratch_bytes);
     if (launch->map_count > CUDA_MAPS_MAX ||
         launch->buffer_count + launch->extent_count + launch->map_count > CUDA_PARAMETERS_MAX)
         return WEFT_STATUS(WEFT_UNSUPPORTED, "kernel %s: %d buffers, %d extents, %d maps are too many parameters", name,
@@ -225,13 +228,17 @@ static weft_status check_launch(const weft_module *module, const weft_launch *la
     return NULL;
 }
 
+/* The attribute is the kernel's, whichever session launches it: it never gets smaller. */
 static weft_status allow_shared(cuda_device *device, kernel_code *kernel, int64_t bytes) {
     if (bytes <= kernel->shared_bytes) return NULL;
-    WEFT_TRY(weft_cuda_status(&device->api,
-                              device->api.cuFuncSetAttribute(kernel->function, CU_FUNCTION_DYNAMIC_SHARED, (int)bytes),
-                              "cuFuncSetAttribute"),
-             "kernel %s: %lld bytes of shared memory", kernel->name, (long long)bytes);
-    kernel->shared_bytes = bytes;
+    cu_result result = CU_SUCCESS;
+    (void)pthread_mutex_lock(&device->lock);
+    if (bytes > kernel->shared_bytes)
+        result = device->api.cuFuncSetAttribute(kernel->function, CU_FUNCTION_DYNAMIC_SHARED, (int)bytes);
+    if (result == CU_SUCCESS && bytes > kernel->shared_bytes) kernel->shared_bytes = bytes;
+    (void)pthread_mutex_unlock(&device->lock);
+    WEFT_TRY(weft_cuda_status(&device->api, result, "cuFuncSetAttribute"), "kernel %s: %lld bytes of shared memory",
+             kernel->name, (long long)bytes);
     return NULL;
 }
 
