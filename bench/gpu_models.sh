@@ -38,7 +38,8 @@ if has small; then
   cat "$out/small.log"; grep -E "^small" "$out/small.log" >> "$table"
 fi
 if has faults; then
-  timeout 60 build/gpu/bench/weft_gpu_faults > "$out/faults.log" 2>&1 || code=1
+  : > "$out/faults.log"
+  for how in plain named; do timeout 60 build/gpu/bench/weft_gpu_faults $how >> "$out/faults.log" 2>&1 || code=1; done
   cat "$out/faults.log"; grep -E "^faults:" "$out/faults.log" >> "$table"
 fi
 for size in vit vit-large; do

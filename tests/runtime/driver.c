@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/drivers/cpu/cpu.h"
+#include "runtime/drivers/cuda/api.h"
 #include "tests/runtime/testing.h"
 #include "tests/support/conformance.h"
 
@@ -303,6 +304,31 @@ START_TEST(pool) {
 }
 END_TEST
 
+static cu_result error_text(cu_result result, const char **out_text) {
+    (void)result;
+    *out_text = "text";
+    return CU_SUCCESS;
+}
+
+/* After a kernel's fault CUDA works no more in the process; after a refusal it does. */
+START_TEST(cuda_faults_say_what_to_do) {
+    static const struct {
+        cu_result result;
+        bool ends;
+    } rows[] = {{700, true}, {701, false}, {709, false}, {710, true},
+                {715, true}, {719, true},  {720, false}, {1, false}};
+    const cu_api api = {.cuGetErrorName = error_text, .cuGetErrorString = error_text};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_status status = weft_cuda_status(&api, rows[i].result, "waiting");
+        ck_assert_int_eq(weft_status_code(status), WEFT_INTERNAL);
+        ck_assert_int_eq(strstr(weft_status_message(status), "start it anew") != NULL, rows[i].ends);
+        weft_status_release(status);
+    }
+    assert_fine(weft_cuda_status(&api, CU_SUCCESS, "waiting"));
+    assert_fails(weft_cuda_status(&api, CU_ERROR_OUT_OF_MEMORY, "memory"), WEFT_OUT_OF_MEMORY, "memory: text");
+}
+END_TEST
+
 Suite *suite_driver(void) {
     Suite *suite = suite_create("driver");
     TCase *conformance = tcase_create("conformance"), *devices = tcase_create("devices"), *cpu = tcase_create("cpu");
@@ -315,6 +341,7 @@ Suite *suite_driver(void) {
     tcase_add_test(devices, names);
     tcase_add_test(devices, report);
     tcase_add_test(devices, pool);
+    tcase_add_test(devices, cuda_faults_say_what_to_do);
     tcase_add_test(cpu, forced_variant);
     tcase_add_test(cpu, images);
     tcase_add_test(cpu, damaged_images);

@@ -2,6 +2,7 @@
 #include "runtime/drivers/cuda/api.h"
 
 #include <dlfcn.h>
+#include <stdbool.h>
 
 weft_status weft_cuda_api_load(cu_api *out_api) {
     static const char *const files[] = {"libcuda.so.1", "libcuda.so", "/usr/local/nvidia/lib64/libcuda.so.1",
@@ -26,6 +27,10 @@ weft_status weft_cuda_api_load(cu_api *out_api) {
     return NULL;
 }
 
+/* Faults of kernels (cuda.h, 700 to 719 but for 701 to 709, which are refusals): "the process must be terminated and
+   relaunched", CUDA driver API reference, cudaError_enum. */
+static bool ends_the_process(cu_result result) { return result == 700 || (result >= 710 && result <= 719); }
+
 weft_status weft_cuda_status(const cu_api *api, cu_result result, const char *what) {
     if (result == CU_SUCCESS) return NULL;
     const char *name = NULL, *text = NULL;
@@ -34,5 +39,6 @@ weft_status weft_cuda_status(const cu_api *api, cu_result result, const char *wh
     weft_code code = result == CU_ERROR_OUT_OF_MEMORY ? WEFT_OUT_OF_MEMORY
                      : result == CU_ERROR_NO_DEVICE   ? WEFT_UNAVAILABLE
                                                       : WEFT_INTERNAL;
-    return WEFT_STATUS(code, "%s: %s (%d, %s)", what, name, result, text);
+    return WEFT_STATUS(code, "%s: %s (%d, %s)%s", what, name, result, text,
+                       ends_the_process(result) ? "; CUDA does no more work in this process: start it anew" : "");
 }
