@@ -6,6 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 sh scripts/setup.sh
 sh scripts/setup-browser.sh
+sh scripts/python.sh || echo "without the Python packages WebGPU is not run natively"
 cmake --preset release
 cmake --build --preset release
 status=0
