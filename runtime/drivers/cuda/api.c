@@ -31,6 +31,12 @@ weft_status weft_cuda_api_load(cu_api *out_api) {
    relaunched", CUDA driver API reference, cudaError_enum. */
 static bool ends_the_process(cu_result result) { return result == 700 || (result >= 710 && result <= 719); }
 
+/* What loading damaged code ends in: the file is wrong, not the driver. */
+static bool is_bad_image(cu_result result) {
+    return result == CU_ERROR_INVALID_IMAGE || result == CU_ERROR_NO_BINARY_FOR_GPU || result == CU_ERROR_INVALID_PTX ||
+           result == CU_ERROR_NOT_FOUND;
+}
+
 weft_status weft_cuda_status(const cu_api *api, cu_result result, const char *what) {
     if (result == CU_SUCCESS) return NULL;
     const char *name = NULL, *text = NULL;
@@ -38,6 +44,7 @@ weft_status weft_cuda_status(const cu_api *api, cu_result result, const char *wh
     if (api->cuGetErrorString(result, &text) || !text) text = "";
     weft_code code = result == CU_ERROR_OUT_OF_MEMORY ? WEFT_OUT_OF_MEMORY
                      : result == CU_ERROR_NO_DEVICE   ? WEFT_UNAVAILABLE
+                     : is_bad_image(result)           ? WEFT_INVALID_DATA
                                                       : WEFT_INTERNAL;
     return WEFT_STATUS(code, "%s: %s (%d, %s)%s", what, name, result, text,
                        ends_the_process(result) ? "; CUDA does no more work in this process: start it anew" : "");
