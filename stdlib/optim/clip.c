@@ -8,6 +8,13 @@ static bool has_list(weft_graph *g, int count, const weft_parameter *parameters)
     return false;
 }
 
+/* A negative one would turn gradients round. */
+static bool is_maximum(weft_graph *g, double maximum) {
+    if (maximum >= 0) return true;
+    weft_graph_report(g, WEFT_STATUS(WEFT_INVALID_ARGUMENT, "clipping: the maximum is %g; it is at least 0", maximum));
+    return false;
+}
+
 weft_value *weft_optim_gradient_norm(weft_graph *g, int count, const weft_parameter *parameters) {
     weft_value *sum = NULL;
     if (!has_list(g, count, parameters)) count = 0;
@@ -20,7 +27,7 @@ weft_value *weft_optim_gradient_norm(weft_graph *g, int count, const weft_parame
 
 weft_value *weft_optim_clip_norm(weft_graph *g, int count, weft_parameter *parameters, double maximum) {
     weft_value *norm = weft_optim_gradient_norm(g, count, parameters);
-    if (!parameters) return norm;
+    if (!parameters || !is_maximum(g, maximum)) return norm;
     weft_dtype dtype = weft_value_dtype(norm);
     weft_value *scale = weft_div(g, weft_scalar(g, dtype, maximum), weft_add_number(g, norm, 1e-6));
     scale = weft_min(g, scale, weft_scalar(g, dtype, 1));
@@ -29,6 +36,6 @@ weft_value *weft_optim_clip_norm(weft_graph *g, int count, weft_parameter *param
 }
 
 void weft_optim_clip_value(weft_graph *g, int count, weft_parameter *parameters, double maximum) {
-    if (!has_list(g, count, parameters)) return;
+    if (!has_list(g, count, parameters) || !is_maximum(g, maximum)) return;
     for (int i = 0; i < count; i++) parameters[i].gradient = weft_clip(g, parameters[i].gradient, -maximum, maximum);
 }

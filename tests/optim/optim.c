@@ -143,6 +143,24 @@ START_TEST(test_problems) {
 }
 END_TEST
 
+/* Bounds that would turn gradients round or lose them. */
+START_TEST(test_bounds) {
+    fixture f;
+    char text[2048];
+    network_begin(&f, WEFT_F64, false);
+    if (_i < 2)
+        weft_optim_clip_norm(f.g, PARAMETERS, f.p, _i ? (double)NAN : -1);
+    else
+        weft_optim_clip_value(f.g, PARAMETERS, f.p, _i > 2 ? (double)NAN : -1);
+    weft_status status = weft_graph_verify(f.g);
+    ck_assert_int_eq(weft_status_code(status), WEFT_INVALID_ARGUMENT);
+    weft_status_format(status, text, sizeof text);
+    ck_assert_msg(strstr(text, "clipping: the maximum is "), "%s", text);
+    weft_status_release(status);
+    network_end(&f);
+}
+END_TEST
+
 Suite *optim_suite(void) {
     Suite *suite = suite_create("optim");
     TCase *group = tcase_create("trajectories");
@@ -152,6 +170,7 @@ Suite *optim_suite(void) {
     tcase_add_loop_test(group, test_average, 0, 4);
     tcase_add_test(group, test_names);
     tcase_add_test(group, test_problems);
+    tcase_add_loop_test(group, test_bounds, 0, 4);
     suite_add_tcase(suite, group);
     return suite;
 }
