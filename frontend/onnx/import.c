@@ -270,6 +270,9 @@ static weft_status parse_declared(weft_onnx_import_state *import) {
         if (length == 0 || *at != '=')
             return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "dims: expected name=range at \"%s\"", start);
         at++;
+        for (int i = 0; i < import->declared_count; i++)
+            if (strlen(import->declared[i].name) == length && !memcmp(import->declared[i].name, start, length))
+                return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "dims: %s is given twice", import->declared[i].name);
         if (!parse_range(&at, entry) || (*at && *at != ','))
             return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "dims: \"%s\" is not 4, 1..64, 1..* or 32..960/32", start);
         entry->name = weft_arena_copy_string(&import->arena, start, length);

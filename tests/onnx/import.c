@@ -123,13 +123,15 @@ START_TEST(shape_arithmetic_vanishes) {
 END_TEST
 
 START_TEST(wrong_dims_are_a_status) {
-    static const char *const wrong[] = {"B", "B=", "B=x", "B=4..2", "=3", "B=1..4/0", "B=1;T=2", "Q=3", "B=2,Q=1..4"};
+    static const char *const wrong[] = {"B=3,B=4", "B",        "B=",      "B=x", "B=4..2",
+                                        "=3",      "B=1..4/0", "B=1;T=2", "Q=3", "B=2,Q=1..4"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         weft_onnx_options options = WEFT_ONNX_OPTIONS_INIT;
         weft_graph *graph;
         options.dims = wrong[i];
         weft_status status = weft_onnx_import(context, MODELS "mlp.onnx", &options, &graph);
         ck_assert_msg(status != NULL && graph == NULL, "dims \"%s\" was accepted", wrong[i]);
+        if (i == 0) ck_assert_ptr_nonnull(strstr(weft_status_message(status), "B is given twice"));
         weft_status_release(status);
     }
 }
