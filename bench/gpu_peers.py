@@ -1121,7 +1121,7 @@ class Step:
         self.must(library.weft_bench_step_run(self.handle, torch.cuda.current_stream().cuda_stream, ctypes.byref(seconds)))
         return seconds.value
 
-    def library_bytes(self):
+    def planned_bytes(self):
         """Temporaries and constants; states are not counted."""
         return library.weft_bench_step_bytes(self.handle)
 
@@ -1230,7 +1230,7 @@ def part_head():
                 step.write(name, tensor)
             own = sorted(step() for _ in range(18 if large else 2))
             times["weft " + label] = own[len(own) // 2]
-            notes.append(f"{label}: {step.launches()} launches, {step.library_bytes() / 1e6:.0f} MB")
+            notes.append(f"{label}: {step.launches()} launches, {step.planned_bytes() / 1e6:.0f} MB")
             verdict(f"head {numbers} {label} loss", torch.tensor(library.weft_bench_step_output(step.handle)), want[0].detach().cpu(), 2e-3)
             for name, slope in (("x/g", want[1]), ("w/g", want[2])):
                 verdict(f"head {numbers} {label} {name}", step.read(name, slope.bfloat16()), slope.detach().cpu(), 2e-2)
