@@ -395,8 +395,8 @@ static bool is_held(weft_reduction *r) {
 }
 
 /* Is a ring the better schedule? Measured on an H200, rows of 50304: softmax 424 us against 437, with as many threads
-   as without; RMS norm and layer norm, which read vectors as long as the row beside it, 431 against 450 and (both at
-   low clocks) 504 against 598, with the most threads; what only reads rows, 240 against 222. Of few rows a block has
+   as without; RMS norm, which reads a vector as long as the row beside it, 429 against 450 with the most threads; layer
+   norm, which reads two, 500 against 488: no better; what only reads rows, 240 against 222. Of few rows a block has
    one. */
 static bool ring_pays(const weft_reduction *r, bool *out_reads_vectors) {
     const weft_block *block = weft_fusion_block(r->request->fusion);
