@@ -3,9 +3,10 @@
 
    With --simulate every kernel of a sample also runs alone in the simulator, built for the targets named.
 
-   The samples are taken by worker processes from one shared list, first variants of everything first, so that a limit
-   of time leaves no op out. A process that dies, or whose device is lost to a fault, costs its sample and is replaced.
-   "cuda:sm_90a" (an architecture): samples are compiled for it and not run, which needs no device. */
+   The samples are taken by worker processes from one shared list: first variants of everything first, and of these in
+   each round over the ops another dtype for each, so that a limit of time leaves neither ops nor dtypes out. A process
+   that dies, or whose device is lost to a fault, costs its sample and is replaced. "cuda:sm_90a" (an architecture):
+   samples are compiled for it and not run, which needs no device. */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -47,11 +48,19 @@ typedef struct selftest { /* shared by the processes */
     sample_result results[];
 } selftest;
 
+/* Samples in the order in which they are taken: variants, rounds, ops. */
+enum { ROUNDS = WEFT_DTYPE_COUNT - WEFT_BOOL, APART = 7 /* dtypes between neighbouring ops of a round */ };
+
 static weft_op op_of(int sample) { return (weft_op)(sample % WEFT_OP_COUNT); }
+static int variant_of(int sample) { return sample / WEFT_OP_COUNT / ROUNDS; }
 static weft_dtype dtype_of(int sample) {
-    return (weft_dtype)(WEFT_BOOL + sample / WEFT_OP_COUNT % (WEFT_DTYPE_COUNT - WEFT_BOOL));
+    int round = sample / WEFT_OP_COUNT % ROUNDS;
+    return (weft_dtype)(WEFT_BOOL + (round + APART * (int)op_of(sample)) % ROUNDS);
 }
-static int variant_of(int sample) { return sample / WEFT_OP_COUNT / (WEFT_DTYPE_COUNT - WEFT_BOOL); }
+static int sample_of(int op, int dtype, int variant) {
+    int round = ((dtype - WEFT_BOOL - APART * op) % ROUNDS + ROUNDS) % ROUNDS;
+    return (variant * ROUNDS + round) * WEFT_OP_COUNT + op;
+}
 
 static weft_status compile_only(weft_graph *graph, const weft_capability *capability) {
     weft_compile_options options = WEFT_COMPILE_OPTIONS_INIT;
@@ -226,14 +235,35 @@ static const char *quotable(const char *text, char *out) {
     return out;
 }
 
+static int outcome_of(const selftest *t, int sample) {
+    return atomic_load(&((sample_result *)(uintptr_t)&t->results[sample])->outcome);
+}
+
+/* Of the ops at the dtypes that they take, as far as they were reached: how many gave right numbers in every sample. */
+static void report_pairs(const selftest *t) {
+    int pairs = 0, right = 0;
+    for (int op = 0; op < WEFT_OP_COUNT; op++)
+        for (int dtype = WEFT_BOOL; dtype < WEFT_DTYPE_COUNT; dtype++) {
+            int passed = 0, reached = 0;
+            for (int variant = 0; variant < WEFT_SAMPLE_VARIANTS; variant++) {
+                int o = outcome_of(t, sample_of(op, dtype, variant));
+                reached += o > ABSENT, passed += o == PASSED;
+            }
+            pairs += reached > 0, right += reached > 0 && passed == reached;
+        }
+    if (pairs)
+        printf("%d of %d ops at their dtypes %s in all their samples (%.1f %%)\n", right, pairs,
+               t->only_compile ? "compiled" : "were right", 100.0 * right / pairs);
+}
+
 static int report(const selftest *t, bool json) {
     char why[WHY_MAX];
     static const char *const names[] = {"not run", "not run", "", "passed", "FAILED", "unsupported"};
     int counts[UNSUPPORTED + 1] = {0}, last = -1;
     for (int op = 0; op < WEFT_OP_COUNT; op++)
-        for (int sample = op; sample < t->count; sample += WEFT_OP_COUNT) {
+        for (int place = 0; place < ROUNDS * WEFT_SAMPLE_VARIANTS; place++) {
+            int sample = sample_of(op, WEFT_BOOL + place % ROUNDS, place / ROUNDS), o = outcome_of(t, sample);
             const sample_result *result = &t->results[sample];
-            int o = atomic_load(&((sample_result *)(uintptr_t)result)->outcome);
             const char *name = weft_op_get((weft_op)op)->name, *dtype = weft_dtype_name(dtype_of(sample));
             counts[o]++;
             if (json && o > ABSENT)
@@ -244,6 +274,7 @@ static int report(const selftest *t, bool json) {
                 printf("%-11s %-24s %-12s variant %d  %s\n", names[o], name, dtype, variant_of(sample), result->why);
             if (o == UNSUPPORTED) last = op;
         }
+    if (!json) report_pairs(t);
     printf("%d passed, %d failed, %d unsupported, %d of %d places of the list not reached\n", counts[PASSED],
            counts[FAILED], counts[UNSUPPORTED], counts[WAITING] + counts[RUNNING], t->count);
     if (t->simulated_count && !json)
