@@ -59,9 +59,7 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
     weft_attention_forms forms;
     weft_attention_forms_init(&forms, request, find_node(request->fusion), 6);
     bool plain = weft_attention_plain(&forms);
-    int two = narrow            ? 128
-              : forms.left >= 0 ? 64
-                                : 80; /* queries of a step of the kernel of keys: as registers permit */
+    int two = narrow ? 128 : 80; /* queries of a step of the kernel of keys: as registers permit */
     if (!plain) two = narrow ? 64 : 48;
     const int rows[] = {[TWO_KERNELS] = two, [UNORDERED_SUMS] = 8192 / width, [OWNED_SUMS] = 8192 / width};
     bool fill = narrow && heads_fill(request), relaxed = request->capability->relax_order;

@@ -39,12 +39,6 @@ static key_tile of_block(const weft_key_kernel *e, weft_kval block, weft_kval he
         tile.first = weft_k_div(k, weft_k_max(k, zero, query), bm);
         if (b->owned) tile.first = weft_k_select(k, all, zero, tile.first);
     }
-    if (b->forms.left >= 0) { /* the last query that sees the last key; a block that nobody sees takes a step too */
-        weft_kval query = weft_k_sub(k, weft_k_plus(k, tile.key, WEFT_BACKWARD_KEYS - 1 + b->forms.left), offset);
-        query = weft_k_plus(k, weft_k_div(k, weft_k_max(k, zero, query), bm), 1);
-        tile.end = weft_k_min(k, tile.end, query);
-        if (b->owned) tile.end = weft_k_select(k, all, e->tiles_q, tile.end);
-    }
     tile.count = weft_k_sub(k, tile.end, tile.first), tile.list = WEFT_KNONE;
     if (b->listed) { /* first and end: of the list */
         tile.list = weft_attention_list(&b->key_pairs, head, e->list_heads, block, &tile.count);
@@ -85,10 +79,6 @@ static void produce_step(const weft_key_kernel *e, const key_tile *tile, weft_kv
     if (b->forms.right >= 0) { /* the last key that the first query sees */
         weft_kval last = weft_k_plus(k, weft_k_add(k, q0, weft_k_sub(k, e->s, e->t)), b->forms.right);
         masked = weft_k_or(k, masked, weft_k_lt(k, last, weft_k_plus(k, end, -1)));
-    }
-    if (b->forms.left >= 0) { /* the first key that the last query sees */
-        weft_kval first = weft_k_plus(k, weft_k_add(k, q0, weft_k_sub(k, e->s, e->t)), b->bm - 1 - b->forms.left);
-        masked = weft_k_or(k, masked, weft_k_lt(k, tile->key, first));
     }
     weft_keys_set_word(e, e->steps, record, WEFT_KEYS_STEP_QUERY, q0);
     weft_kval flags = weft_k_select(k, masked, weft_k_index(e->k, WEFT_KEYS_FLAG_MASKED), weft_k_index(e->k, 0));
@@ -268,7 +258,7 @@ void weft_backward_keys(weft_backward *b) {
     e.list_heads = weft_operand_type(b->node, WEFT_BACKWARD_K)->dims[1];
     b->forms.s = e.s, b->forms.offset = weft_k_sub(k, e.s, e.t);
     init_barriers(&e, thread);
-    bool less = weft_backward_gives_less(b) || (b->forms.left >= 0 && !b->sums); /* the producer knows windows */
+    bool less = weft_backward_gives_less(b);
     weft_k_effect(k, WEFT_K_role, 0, NULL, 1, weft_backward_give(less));
     weft_k_if(k, weft_k_eq(k, thread, weft_k_index(e.k, 0)));
     emit_producer(&e);

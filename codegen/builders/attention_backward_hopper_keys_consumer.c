@@ -47,15 +47,14 @@ static weft_kval statistics(const consumer *c, weft_kval memory, weft_kval slot,
 /* Register r of a lane: key lane / 4 + 8 (r / 2 % 2), query 8 (r / 4) + 2 (lane % 4) + r % 2. */
 typedef struct places {
     weft_kval head, query, key; /* of register 0; head: only with a mask */
-    weft_kval from[2],
-        end[2]; /* registers of queries outside of from ... end - 1 are hidden; WEFT_KNONE: no such limit */
+    weft_kval from[2], end;     /* registers of queries outside of from ... end - 1 are hidden; end WEFT_KNONE: none */
 } places;
 
 static places places_of(const consumer *c, weft_kval record) {
     const weft_key_kernel *e = c->e;
     const weft_attention_forms *forms = &e->b->forms;
     weft_kernel *k = c->k;
-    places at = {.head = WEFT_KNONE};
+    places at = {.head = WEFT_KNONE, .end = WEFT_KNONE};
     weft_kval lane = weft_attention_plain(forms) ? c->at.lane : late_lane(c); /* a mask's addresses follow from it */
     weft_kval row = weft_k_add(k, weft_k_times(k, c->at.number, WEFT_BACKWARD_ROWS),
                                weft_k_add(k, weft_k_times(k, c->at.warp, 16), weft_k_div(k, lane, weft_k_index(k, 4))));
@@ -63,18 +62,14 @@ static places places_of(const consumer *c, weft_kval record) {
     at.query = weft_k_add(k, weft_keys_word(e, e->steps, record, WEFT_KEYS_STEP_QUERY),
                           weft_k_times(k, weft_k_bits(k, lane, 3), 2));
     if (forms->mask) at.head = weft_keys_word(e, e->steps, record, WEFT_KEYS_STEP_HEAD);
+    /* a mask's exponential may be any number at queries past the last */
+    if (!weft_attention_plain(forms)) at.end = weft_k_sub(k, e->t, at.query);
     weft_kval position = weft_k_add(k, at.query, forms->offset);
     for (int h = 0; h < 2; h++) {
         weft_kval key = weft_k_plus(k, at.key, 8 * h);
         weft_kval low =
             forms->right >= 0 ? weft_k_sub(k, weft_k_plus(k, key, -forms->right), position) : weft_k_index(k, 0);
         at.from[h] = weft_k_select(k, weft_k_le(k, e->s, key), weft_k_index(k, 1 << 30), low);
-        at.end[h] = WEFT_KNONE;
-        if (forms->left >= 0) at.end[h] = weft_k_plus(k, weft_k_sub(k, key, position), forms->left + 1);
-        if (weft_attention_plain(forms)) continue;
-        /* a mask's exponential may be any number at queries past the last */
-        weft_kval rest = weft_k_sub(k, e->t, at.query);
-        at.end[h] = at.end[h] == WEFT_KNONE ? rest : weft_k_min(k, at.end[h], rest);
     }
     return at;
 }
@@ -84,7 +79,7 @@ static weft_kval hide(const consumer *c, const places *at, int r, weft_kval x) {
     weft_kernel *k = c->k;
     int h = r / 2 % 2;
     weft_kval column = weft_k_index(k, 8 * (r / 4) + r % 2), hidden = weft_k_lt(k, column, at->from[h]);
-    if (at->end[h] != WEFT_KNONE) hidden = weft_k_or(k, hidden, weft_k_le(k, at->end[h], column));
+    if (at->end != WEFT_KNONE) hidden = weft_k_or(k, hidden, weft_k_le(k, at->end, column));
     return weft_k_select(k, hidden, weft_k_f32(k, -INFINITY), x);
 }
 

@@ -66,10 +66,6 @@ static query_tile place(const query_kernel *e, weft_kval t) {
     weft_kval end = weft_attention_end_key(&e->b->forms, weft_k_plus(k, place.query, TILE - 1));
     weft_kval blocks = weft_k_div(k, weft_k_plus(k, end, e->block - 1), weft_k_index(k, e->block));
     place.last = weft_k_plus(k, blocks, -1), place.blocks = blocks;
-    if (e->b->forms.left >= 0) {
-        weft_kval first = weft_k_div(k, weft_attention_first_key(&e->b->forms, place.query), weft_k_index(k, e->block));
-        place.blocks = weft_k_max(k, weft_k_index(k, 0), weft_k_sub(k, blocks, first));
-    }
     return place;
 }
 
@@ -146,15 +142,13 @@ static void make_weights(const consumer *c, weft_kval s, bool masked, weft_kval 
         first = weft_k_add(k, first, weft_k_load(k, c->e->zero_memory, weft_k_index(k, 0), 1, WEFT_KNONE, WEFT_KNONE));
     if (masked || !plain) own = weft_k_add(k, key, weft_k_times(k, weft_k_bits(k, c->at.lane, 3), 2));
     for (int h = 0; h < 2; h++) {
-        weft_kval end = WEFT_KNONE, from = WEFT_KNONE, l = weft_k_get(k, c->l[h]), row = weft_k_plus(k, first, 8 * h);
+        weft_kval end = WEFT_KNONE, l = weft_k_get(k, c->l[h]), row = weft_k_plus(k, first, 8 * h);
         if (masked) end = weft_k_sub(k, weft_attention_end_key(&b->forms, row), own);
-        if (masked && b->forms.left >= 0) from = weft_k_sub(k, weft_attention_first_key(&b->forms, row), own);
         for (int i = 0; i < c->e->block / 4; i++) {
             int r = i / 2 * 4 + 2 * h + i % 2, column = 8 * (i / 2) + i % 2;
             weft_kval x = weft_k_reg(k, s, r), slope = WEFT_KNONE;
             if (!plain) x = weft_attention_form_score(&b->forms, x, c->head, row, weft_k_plus(k, own, column), &slope);
             weft_kval hidden = masked ? weft_k_le(k, end, weft_k_index(k, column)) : WEFT_KNONE;
-            if (from != WEFT_KNONE) hidden = weft_k_or(k, hidden, weft_k_lt(k, weft_k_index(k, column), from));
             if (masked) x = weft_k_select(k, hidden, weft_k_f32(k, -INFINITY), x);
             x = weft_k_unary(k, WEFT_K_exp2_fast, weft_k_fma(k, x, scale, l));
             weft_k_set_reg(k, s, r, slope == WEFT_KNONE ? x : weft_k_mul(k, x, slope));
@@ -306,9 +300,8 @@ static void emit_blocks(const consumer *c, weft_kval from, weft_kval count, bool
     weft_k_end(k);
 }
 
-/* Blocks after the first: those that need a mask at their end, whole ones, and with a window those that need a mask at
-   their start. */
-static void emit_windows(const consumer *c, const query_tile *tile, weft_kval q0) {
+/* Blocks after the first: those that need a mask at their end, then whole ones. */
+static void emit_window(const consumer *c, const query_tile *tile, weft_kval q0) {
     const query_kernel *e = c->e;
     weft_attention_forms *forms = &e->b->forms;
     weft_kernel *k = c->k;
@@ -318,15 +311,7 @@ static void emit_windows(const consumer *c, const query_tile *tile, weft_kval q0
     weft_kval before = weft_k_plus(k, tile->last, -1), count = weft_k_plus(k, tile->blocks, -1);
     weft_kval masked = weft_k_min(k, count, weft_k_max(k, zero, weft_k_sub(k, tile->last, open)));
     emit_blocks(c, before, masked, true);
-    before = weft_k_sub(k, before, masked), count = weft_k_sub(k, count, masked);
-    weft_kval whole = count;
-    if (forms->left >= 0) {
-        weft_kval from = weft_attention_first_key(forms, weft_k_plus(k, q0, WEFT_BACKWARD_ROWS - 1));
-        from = weft_k_div(k, weft_k_plus(k, from, e->block - 1), keys);
-        whole = weft_k_max(k, zero, weft_k_min(k, count, weft_k_sub(k, weft_k_plus(k, before, 1), from)));
-    }
-    emit_blocks(c, before, whole, false);
-    if (forms->left >= 0) emit_blocks(c, weft_k_sub(k, before, whole), weft_k_sub(k, count, whole), true);
+    emit_blocks(c, weft_k_sub(k, before, masked), weft_k_sub(k, count, masked), false);
 }
 
 /* The first step writes dQ. */
@@ -341,7 +326,7 @@ static void emit_steps(const consumer *c, const query_tile *tile) {
         emit_step(c, false, true, weft_k_times(k, block_of(e, tile, i), e->block));
         weft_k_end(k);
     } else {
-        emit_windows(c, tile, q0);
+        emit_window(c, tile, q0);
     }
     pass_turn(c);
     weft_k_else(k);

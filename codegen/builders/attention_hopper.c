@@ -4,8 +4,8 @@
    every time.
 
    Accepts bf16 and f16, head dims that are multiples of 8 up to 256, causal (a query stands at key position i + S - T),
-   windows, masks, soft caps (attention_score.h), grouped query heads, any lengths; one query (decoding) packs the heads
-   of a group into the rows of a tile. Read next: attention_score.h, attention_hopper_consumer.c. */
+   windows to the right, masks, soft caps (attention_score.h), grouped query heads, any lengths; one query (decoding)
+   packs the heads of a group into the rows of a tile. Read next: attention_score.h, attention_hopper_consumer.c. */
 #include "codegen/builders/attention_hopper.h"
 
 #include <math.h>
@@ -246,10 +246,6 @@ weft_attention_work weft_attention_place(weft_attention *a, weft_kval tile) {
     weft_kval end = weft_attention_end_key(&a->forms, weft_k_add(k, work.q0, weft_k_index(a->k, bm - 1)));
     work.blocks = weft_k_max(k, one, ceil_divide(a, end, a->bn));
     work.last = weft_k_sub(k, work.blocks, one);
-    if (a->forms.left >= 0) {
-        weft_kval first = weft_k_div(k, weft_attention_first_key(&a->forms, work.q0), weft_k_index(a->k, a->bn));
-        work.blocks = weft_k_max(k, one, weft_k_sub(k, work.blocks, first));
-    }
     return work;
 }
 

@@ -36,7 +36,7 @@ typedef struct weft_attention_work {
 /* Does a builder take this node, attention or attention_backward? When not, *out_reason says why. */
 bool weft_attention_claims(const weft_graph *graph, const weft_node *node, const weft_capability *capability,
                            const char **out_reason);
-/* Kernels that walk a window to the left by themselves did not end on an H200 (they do in the simulator). */
+/* No window to the left: the pass decompose makes it a bool mask, whose lists of blocks the kernels walk. */
 bool weft_attention_walks(const weft_node *node, const char **out_reason);
 /* The block of step i of a tile. */
 weft_kval weft_attention_block(const weft_attention *a, const weft_attention_work *work, weft_kval i);

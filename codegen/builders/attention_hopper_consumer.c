@@ -100,12 +100,10 @@ static void mask_row(consumer *c, int h, weft_kval first) {
     weft_attention *a = c->a;
     weft_kernel *k = c->k;
     weft_kval row = weft_k_add(k, c->query, weft_k_index(c->k, 8 * h)), own = weft_k_add(k, first, c->column_lane);
-    weft_kval end = weft_k_sub(k, weft_attention_end_key(&a->forms, row), own), from = WEFT_KNONE;
-    if (a->forms.left >= 0) from = weft_k_sub(k, weft_attention_first_key(&a->forms, row), own);
+    weft_kval end = weft_k_sub(k, weft_attention_end_key(&a->forms, row), own);
     for (int i = 0; i < a->bn / 4; i++) {
         int r = register_of(h, i), column = weft_layout_at(&c->layout, r, 0, 0).column;
         weft_kval hidden = weft_k_le(k, end, weft_k_index(c->k, column));
-        if (from != WEFT_KNONE) hidden = weft_k_or(k, hidden, weft_k_lt(k, weft_k_index(c->k, column), from));
         weft_k_set_reg(c->k, c->s, r, weft_k_select(k, hidden, weft_k_f32(c->k, -INFINITY), weft_k_reg(c->k, c->s, r)));
     }
 }
@@ -192,8 +190,8 @@ static void emit_blocks(consumer *c, weft_kval from, weft_kval count, bool maske
     weft_k_end(k);
 }
 
-/* The blocks of a tile after its first one: those that need a mask at their end, those whose keys every row of this
-   consumer sees, and, with a window, those that need a mask at their start. */
+/* The blocks of a tile after its first one: those that need a mask at their end, then those whose keys every row of
+   this consumer sees. */
 static void emit_steps(consumer *c, const weft_attention_work *work, weft_kval q0) {
     weft_attention *a = c->a;
     weft_kernel *k = c->k;
@@ -213,15 +211,7 @@ static void emit_steps(consumer *c, const weft_attention_work *work, weft_kval q
     weft_kval open = weft_k_div(k, weft_attention_end_key(&a->forms, q0), bn);
     weft_kval masked = weft_k_min(k, count, weft_k_max(k, zero, weft_k_sub(k, work->last, open)));
     emit_blocks(c, before, masked, true);
-    before = weft_k_sub(k, before, masked), count = weft_k_sub(k, count, masked);
-    weft_kval whole = count;
-    if (a->forms.left >= 0) {
-        weft_kval from = weft_attention_first_key(&a->forms, weft_k_add(k, q0, weft_k_index(c->k, 63)));
-        from = weft_k_div(k, weft_k_add(k, from, weft_k_index(c->k, a->bn - 1)), bn);
-        whole = weft_k_max(k, zero, weft_k_min(k, count, weft_k_sub(k, weft_k_add(k, before, one), from)));
-    }
-    emit_blocks(c, before, whole, false);
-    if (a->forms.left >= 0) emit_blocks(c, weft_k_sub(k, before, whole), weft_k_sub(k, count, whole), true);
+    emit_blocks(c, weft_k_sub(k, before, masked), weft_k_sub(k, count, masked), false);
 }
 
 /* Natural: log(sum) + top, top in units of base 2. One lane of the four that share a row writes. */
