@@ -1,7 +1,7 @@
 """Training steps on a card, Weft beside torch.compile with the same settings: correct first, then times, memory, kernels.
 
-usage: gpu_train.py WEFT_GPU_TRAIN PART FOLDER     parts: check char gpt2 memory vit pinn learn
-check: a step of small models against the interpreter (loss, every gradient, every parameter). char, gpt2, vit: device time
+usage: gpu_train.py WEFT_GPU_TRAIN PART FOLDER     parts: check char gpt2 memory vit vit-large vit-tiny pinn learn
+check: a step of small models against the interpreter (loss, every gradient, every parameter). char, gpt2, vit, vit-large, vit-tiny: device time
 of a step, Weft's before and after PyTorch's, so that clocks are seen to be equal; a profile of Weft's kernels first. PyTorch: bf16
 autocast, fused AdamW, clipping, scaled_dot_product_attention, torch.compile of the model; medians by CUDA events. pinn: f32,
 PyTorch as a captured CUDA graph. learn: nanoGPT's setting on characters, 5000 steps. Inputs are the same tensors in every
@@ -16,6 +16,8 @@ failed = 0
 CHAR = dict(layers=6, heads=6, width=384, context=256, batch=64, vocabulary=72, dropout=0.2)  # 65 symbols, padded as nanoGPT pads 50257
 GPT2 = dict(layers=12, heads=12, width=768, context=1024, batch=32, vocabulary=50304, dropout=0.0)
 VIT = dict(layers=12, heads=12, width=768, side=224, patch=16, classes=1000, batch=128)
+VIT_LARGE = {**VIT, "layers": 24, "heads": 16, "width": 1024, "batch": 64}
+VIT_TINY = {**VIT, "heads": 3, "width": 192, "batch": 256}
 PINN = dict(layers=4, width=64, batch=200)
 SMOOTH = dict(epsilon=1, rate=1, steps=100)  # updates in proportion to gradients, and large
 
@@ -224,10 +226,25 @@ def memory():
         weft_time(f"GPT-2 124M b32x1024, {what}", "gpt", "bf16", {**GPT2, **more}, runs=10)
 
 
+def vit_beside(name, settings):
+    def inputs():
+        import torch
+        batch, side = settings["batch"], settings["side"]
+        return [torch.randn(batch, 3, side, side, device="cuda"), torch.randint(settings["classes"], (batch,), device="cuda")]
+
+    beside(name, "vit", vit, settings, inputs, "images", settings["batch"], again=False)
+
+
 def vit_part():
-    import torch
-    inputs = lambda: [torch.randn(VIT["batch"], 3, 224, 224, device="cuda"), torch.randint(1000, (VIT["batch"],), device="cuda")]
-    beside("ViT-B/16 b128", "vit", vit, VIT, inputs, "images", VIT["batch"], again=False)
+    vit_beside("ViT-B/16 b128", VIT)
+
+
+def vit_large():
+    vit_beside("ViT-L/16 b64", VIT_LARGE)
+
+
+def vit_tiny():
+    vit_beside("ViT-Ti/16 b256", VIT_TINY)
 
 
 def pinn():
@@ -299,6 +316,7 @@ def learn():
     weft("gpt", "train", "bf16", CHAR, text=TEXT, steps=5000, evaluate_every=250, evaluation_batches=20, folder=folder)
 
 
-{"check": check, "char": char, "gpt2": gpt2, "vit": vit_part, "pinn": pinn, "learn": learn, "memory": memory}[PART]()
+PARTS = {"check": check, "char": char, "gpt2": gpt2, "memory": memory, "vit": vit_part, "vit-large": vit_large, "vit-tiny": vit_tiny, "pinn": pinn, "learn": learn}
+PARTS[PART]()
 print(f"train part {PART}: {failed} failed")
 sys.exit(1 if failed else 0)
