@@ -1,6 +1,7 @@
 #!/bin/bash
 # Builds Weft on a CUDA machine (no LLVM, no ONNX, no Check needed), self-tests its kernels, times them beside PyTorch.
-# usage: bench/gpu.sh [--part NAME]... [--out FOLDER]     parts: test gemm fused tf32 fp8 mma thin simt convolution ragged attention attention-bwd attention-forms decode row flat mlp depthwise adamw head
+# usage: bench/gpu.sh [--part NAME]... [--out FOLDER]     parts: python3 bench/gpu_peers --list
+# The last line merges all parts that have left results in FOLDER, of earlier calls and of bench/gpu_models.sh too.
 set -u
 cd "$(dirname "$0")/.."
 out=${OUT:-build/gpu-results}; parts=()
@@ -11,6 +12,7 @@ while [ $# -gt 0 ]; do
     *) echo "usage: bench/gpu.sh [--part NAME]... [--out FOLDER]"; exit 2 ;;
   esac
 done
+[ ${#parts[@]} -eq 0 ] && read -r -a parts <<< "$(python3 bench/gpu_peers --default)"
 mkdir -p "$out"
 { nvidia-smi --query-gpu=name,driver_version,clocks.sm,power.limit --format=csv,noheader; nvcc --version | tail -2; cmake --version | head -1; cc --version | head -1; git log -1 --format=%h; } > "$out/machine.txt" 2>&1
 cat "$out/machine.txt"
@@ -20,31 +22,14 @@ cmake -S . -B build/gpu -G Ninja -DCMAKE_BUILD_TYPE=Release -DWEFT_LLVM=OFF -DWE
 for folder in /usr/local/cuda/lib64 /usr/local/cuda/lib /usr/local/nvidia/lib64; do [ -d $folder ] && LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}:$folder; done
 export LD_LIBRARY_PATH
 # a process and a time limit for each part: a fault in one costs the others nothing
-[ ${#parts[@]} -eq 0 ] && parts=(test gemm fused ragged thin tf32 fp8 mma attention attention-bwd decode row flat mlp depthwise adamw head convolution)
 failed=0
 : > "$out/gpu.log"
 for part in "${parts[@]}"; do
-  PYTHONUNBUFFERED=1 timeout ${PART_SECONDS:-200} python3 bench/gpu_peers.py build/gpu/bench/libweft_bench.so "$out/gpu-$part.json" "$part" 2>&1 | tee -a "$out/gpu.log"
+  rm -f "$out/gpu-$part.json"
+  PYTHONUNBUFFERED=1 timeout ${PART_SECONDS:-200} python3 bench/gpu_peers build/gpu/bench/libweft_bench.so "$out/gpu-$part.json" "$part" 2>&1 | tee -a "$out/gpu.log"
   code=${PIPESTATUS[0]}
   [ "$code" -eq 0 ] || { failed=1; echo "part $part ended with $code" | tee -a "$out/gpu.log"; }
+  [ -f "$out/gpu-$part.json" ] || echo "part $part left no results" | tee -a "$out/gpu.log"
 done
-python3 - "$out" "${parts[@]}" <<'MERGE'
-import json, os, sys
-out, merged = sys.argv[1], {"tested": 0, "failures": [], "results": []}
-for part in sys.argv[2:]:
-    path = os.path.join(out, f"gpu-{part}.json")
-    if not os.path.exists(path):
-        merged["failures"].append(f"part {part} left no results")
-        continue
-    own = json.load(open(path))
-    merged["versions"] = own["versions"]
-    merged["copy_TBps"] = own["copy_TBps"] or merged.get("copy_TBps")
-    merged["tested"] += own["tested"]
-    merged["failures"] += own["failures"]
-    merged["results"] += own["results"]
-json.dump(merged, open(os.path.join(out, "gpu.json"), "w"), indent=1)
-print(f"all parts: {merged['tested']} compared, {len(merged['failures'])} failed")
-for failure in merged["failures"]:
-    print("  FAILED", failure)
-MERGE
+python3 bench/gpu_peers --merge "$out" | tee -a "$out/gpu.log"
 exit $failed

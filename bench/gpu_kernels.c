@@ -1,8 +1,8 @@
 /* libweft_bench: one fused graph, compiled for the CUDA device and launched on raw device pointers, so that a program
-   which holds a peer's tensors (gpu_peers.py) can time both side by side on one stream.
+   which holds a peer's tensors (gpu_peers/) can time both side by side on one stream.
 
    The graph goes the compiler's way: passes, builders, kernel IR, CUDA C, NVRTC, driver; only memory comes from
-   outside. One process, one device, one thread. Read next: tests/cuda/cases.h, gpu_peers.py. */
+   outside. One process, one device, one thread. Read next: tests/cuda/cases.h, gpu_peers/. */
 #include <stdio.h>
 #include <string.h>
 
@@ -259,7 +259,7 @@ static weft_status compile(weft_bench *b) {
     return NULL;
 }
 
-/* -- what gpu_peers.py calls. 0 = success; weft_bench_error otherwise */
+/* -- what gpu_peers/ calls. 0 = success; weft_bench_error otherwise */
 
 WEFT_API const char *weft_bench_error(void);
 WEFT_API int weft_bench_open(int ordinal);

@@ -1,9 +1,9 @@
-/* Whole programs in libweft_bench, for gpu_peers.py:
+/* Whole programs in libweft_bench, for gpu_peers/:
    adamw  layers width vocabulary positions    an optimizer's step over the parameters of a GPT, whose gradients are
                                                states too, so that nothing but the update runs
    head   examples features classes pieces     a language model's head in bf16: loss and both gradients; pieces -1:
    logits as a whole Time is the device's, by events around the steps of one call. Memory is the program's own: values
-   go in and out through its states. Read next: gpu_peers.py (parts adamw, head). */
+   go in and out through its states. Read next: gpu_peers/programs.py. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
