@@ -2,6 +2,7 @@
 #include "codegen/kernel/narrow.h"
 
 #include "codegen/kernel/build.h"
+#include "codegen/kernel/subnormal.h"
 
 typedef struct format {
     int exponent, mantissa, bias;
@@ -104,18 +105,32 @@ static weft_kval convert(weft_kernel *k, weft_kval a, weft_dtype from, weft_dtyp
     return weft_k_convert(k, format_of(to) ? encode(k, format_of(to), bits) : encode_power(k, bits), WEFT_U8);
 }
 
+typedef struct rewriting {
+    const weft_kernel *old;
+    weft_kernel *k;
+    weft_kval *map; /* by value of the old kernel: its value in the new one */
+    bool *least;    /* it may be 2^-127 as f32: subnormal.h; NULL: the kernel has no such type */
+} rewriting;
+
 /* One instruction of the old kernel in the new one. */
-static weft_status copy(const weft_kernel *old, weft_kernel *k, const weft_kval *map, weft_kval id, weft_kval *out) {
+static weft_status copy(const rewriting *r, weft_kval id) {
+    const weft_kernel *old = r->old;
+    weft_kernel *k = r->k;
+    weft_kval *out = &r->map[id];
     const weft_kinstr *instr = weft_kernel_get(old, id);
     weft_dtype elem = (weft_dtype)instr->type.elem;
     enum { OPERANDS_MAX = 64 };
     weft_kval operands[OPERANDS_MAX];
+    bool least[OPERANDS_MAX] = {false}, some = false;
     if (instr->operand_count > OPERANDS_MAX)
         return WEFT_STATUS(WEFT_UNSUPPORTED, "kernel %s: an operation of %d operands", old->name, instr->operand_count);
     for (int i = 0; i < instr->operand_count; i++) {
         weft_kval value = weft_koperand(old, instr, i);
-        operands[i] = value == WEFT_KNONE ? WEFT_KNONE : map[value];
+        operands[i] = value == WEFT_KNONE ? WEFT_KNONE : r->map[value];
+        least[i] = r->least && value != WEFT_KNONE && r->least[value];
+        some |= least[i];
     }
+    if (r->least) r->least[id] = weft_kernel_may_be_least(old, instr, least);
     bool converts = instr->op == WEFT_K_convert || instr->op == WEFT_K_bitcast;
     weft_dtype from = converts ? (weft_dtype)weft_ktype_of(old, weft_koperand(old, instr, 0)).elem : elem;
     if (converts && (is_f8(from) || is_f8(elem))) {
@@ -128,6 +143,8 @@ static weft_status copy(const weft_kernel *old, weft_kernel *k, const weft_kval 
                          : convert(k, operands[0], from, elem);
         return NULL;
     }
+    if (some && (*out = weft_k_with_least(k, (weft_kop)instr->op, instr->type, instr->i, operands)) != WEFT_KNONE)
+        return NULL;
     weft_ktype type = instr->type;
     int64_t number = instr->i;
     if (type.kind != WEFT_KIND_VOID && is_f8(elem)) type.elem = WEFT_U8;
@@ -141,15 +158,21 @@ static weft_status copy(const weft_kernel *old, weft_kernel *k, const weft_kval 
 }
 
 weft_status weft_kernel_without_f8(const weft_kernel *kernel, const weft_kernel **out_kernel) {
-    bool found = false;
-    for (size_t i = 0; i < kernel->instr_count; i++)
-        found |= kernel->instrs[i].type.kind != WEFT_KIND_VOID && is_f8((weft_dtype)kernel->instrs[i].type.elem);
+    bool found = false, powers = false;
+    for (size_t i = 0; i < kernel->instr_count; i++) {
+        if (kernel->instrs[i].type.kind == WEFT_KIND_VOID) continue;
+        found |= is_f8((weft_dtype)kernel->instrs[i].type.elem);
+        powers |= kernel->instrs[i].type.elem == WEFT_F8E8M0FNU;
+    }
     for (size_t i = 0; i < kernel->argument_count; i++) found |= is_f8(kernel->arguments[i].dtype);
     *out_kernel = kernel;
     if (!found) return NULL;
     weft_kernel *k = weft_kernel_create(kernel->arena, kernel->dims, kernel->capability, kernel->name);
-    weft_kval *map = weft_arena_allocate_array(kernel->arena, kernel->instr_count + 1, sizeof *map);
-    if (!k || !map) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "kernel %s without 8-bit floats", kernel->name);
+    rewriting r = {.old = kernel, .k = k};
+    r.map = weft_arena_allocate_array(kernel->arena, kernel->instr_count + 1, sizeof *r.map);
+    if (powers) r.least = weft_arena_allocate_array(kernel->arena, kernel->instr_count + 1, sizeof *r.least);
+    if (!k || !r.map || (powers && !r.least))
+        return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "kernel %s without 8-bit floats", kernel->name);
     k->threads = kernel->threads;
     k->cluster = kernel->cluster;
     k->registers = kernel->registers;
@@ -159,8 +182,7 @@ weft_status weft_kernel_without_f8(const weft_kernel *kernel, const weft_kernel 
         if (is_f8(argument.dtype)) argument.dtype = WEFT_U8;
         (void)weft_kernel_argument(k, argument);
     }
-    for (size_t i = 0; i < kernel->instr_count && !k->failed; i++)
-        WEFT_TRY(copy(kernel, k, map, (weft_kval)i, &map[i]), "8-bit floats");
+    for (size_t i = 0; i < kernel->instr_count && !k->failed; i++) WEFT_TRY(copy(&r, (weft_kval)i), "8-bit floats");
     if (k->failed) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "kernel %s without 8-bit floats", kernel->name);
     *out_kernel = k;
     return NULL;

@@ -1,5 +1,7 @@
 /* 8-bit floats as integers, for targets that have no carrier for them: buffers, loads and stores of them become ones of
-   U8, conversions to and from F32 integer arithmetic that every target has. What they mean: base/dtype.c. */
+   U8, conversions to and from F32 integer arithmetic that every target has. What they mean: base/dtype.c. These are
+   also the targets that may take subnormal f32 for 0: in kernels with f8e8m0fnu its least value is kept from that
+   (subnormal.h). */
 #ifndef WEFT_CODEGEN_KERNEL_NARROW_H
 #define WEFT_CODEGEN_KERNEL_NARROW_H
 
