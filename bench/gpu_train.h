@@ -13,7 +13,7 @@ typedef struct train_options {
     double dropout, epsilon, rate;
     int64_t steps; /* of the schedule */
     weft_dtype dtype;
-    int pieces;           /* of the last product with its loss; 0 = whole, -1 = as many as it takes */
+    int pieces;           /* of the last product with its loss; 0 = by size, 1 = whole */
     int remat;            /* what derivatives keep of a block: 0 everything, 1 products, 2 nothing */
     bool bias, evaluates; /* evaluates: the loss alone */
 } train_options;

@@ -31,9 +31,7 @@ static weft_value *gpt_loss(const builder *b) {
     weft_dim shape[2] = {o->batch, o->context};
     weft_value *tokens = weft_graph_input(b->g, "tokens", WEFT_I64, 2, shape);
     weft_value *next = weft_graph_input(b->g, "next", WEFT_I64, 2, shape);
-    if (!o->pieces) return weft_loss_cross_entropy(b->g, weft_nn_gpt(b->p, &model, tokens), next, NULL);
-    weft_value *head, *hidden = weft_nn_gpt_hidden(b->p, &model, tokens, &head);
-    return weft_loss_linear_cross_entropy(b->g, hidden, head, next, o->pieces < 0 ? 0 : o->pieces, NULL);
+    return weft_nn_gpt_loss(b->p, &model, tokens, next, o->pieces, NULL);
 }
 
 static weft_value *vit_loss(const builder *b) {

@@ -14,9 +14,10 @@ typedef struct cli_train_settings {
     weft_dtype precision; /* of products: f32, bf16 or f16 */
     weft_nn_gpt_options model;
     int64_t batch, steps;
-    int64_t parts; /* a step takes that many batches, one at a time; 1 = one */
-    bool adaptive; /* of the parts as many as the noise scale asks for */
-    double share;  /* of the text that is trained on; the rest evaluates */
+    int64_t pieces; /* of the logits: weft_nn_gpt_loss */
+    int64_t parts;  /* a step takes that many batches, one at a time; 1 = one */
+    bool adaptive;  /* of the parts as many as the noise scale asks for */
+    double share;   /* of the text that is trained on; the rest evaluates */
     uint64_t seed;
     bool in_order; /* evaluation: pieces one after the other, the same every time */
     double clip, decay;

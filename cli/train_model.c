@@ -94,6 +94,7 @@ weft_status cli_train_read(cli_config *c, cli_train_settings *s) {
     s->steps = cli_config_count(c, "train.steps", 2000, 1);
     s->batch = cli_config_count(c, "train.batch", 12, 1);
     s->parts = cli_config_count(c, "train.parts", 1, 1);
+    s->pieces = cli_config_count(c, "train.pieces", 0, 0);
     s->adaptive = cli_config_flag(c, "train.adaptive", false);
     s->seed = (uint64_t)cli_config_integer(c, "train.seed", 1);
     s->clip = cli_config_number(c, "train.clip", 1.0);
@@ -198,8 +199,7 @@ static weft_value *build_loss(const cli_train_settings *s, cli_train_phase *p, i
         inputs[i] = weft_reshape(g, inputs[i], 3, split);
         one->inputs[i] = weft_squeeze(g, weft_slice_axis(g, inputs[i], 0, 0, 1), 1, (int64_t[]){0});
     }
-    weft_value *logits = weft_nn_gpt(p->parameters, &model, one->inputs[0]);
-    weft_value *loss = weft_loss_cross_entropy(g, logits, one->inputs[1], NULL);
+    weft_value *loss = weft_nn_gpt_loss(p->parameters, &model, one->inputs[0], one->inputs[1], s->pieces, NULL);
     one->loss = weft_mul_number(g, loss, (double)(s->batch * s->model.context));
     return loss;
 }

@@ -18,7 +18,7 @@ static weft_value *build_loss(weft_graph *g, weft_parameters *p, int vocabulary)
     o.layers = 4, o.heads = 4, o.width = 128, o.vocabulary = vocabulary, o.context = CONTEXT;
     weft_value *tokens = weft_graph_input(g, "tokens", WEFT_I64, 2, (weft_dim[]){BATCH, CONTEXT});
     weft_value *next = weft_graph_input(g, "next", WEFT_I64, 2, (weft_dim[]){BATCH, CONTEXT});
-    weft_value *loss = weft_loss_cross_entropy(g, weft_nn_gpt(p, &o, tokens), next, NULL);
+    weft_value *loss = weft_nn_gpt_loss(p, &o, tokens, next, 0, NULL);
     weft_graph_output(g, "loss", loss);
     return loss;
 }

@@ -27,8 +27,8 @@ WEFT_API weft_value *weft_loss_cross_entropy(weft_graph *g, weft_value *logits, 
                                              const weft_cross_entropy_options *options);
 /* The same for logits = x weight^T of x [..., D] and weight [C, D], which never exist as a whole: examples are taken in
    `pieces` (at most 64; 0 = so many that a piece has at most 2^27 logits; one where an extent is symbolic). Products
-   are of x's dtype, the loss is f32 (f64 of f64), weight gradients are summed in it. A second derivative is a problem
-   of the graph. */
+   are of x's dtype, the loss is f32 (f64 of f64), weight gradients are summed in it. One piece is the plain form; of
+   several a second derivative is a problem of the graph. */
 WEFT_API weft_value *weft_loss_linear_cross_entropy(weft_graph *g, weft_value *x, weft_value *weight,
                                                     weft_value *labels, int64_t pieces,
                                                     const weft_cross_entropy_options *options);

@@ -14,6 +14,8 @@
 extern "C" {
 #endif
 
+struct weft_cross_entropy_options; /* loss.h */
+
 /* -- the parameters of a model, in order of declaration: states in training, constants in inference */
 typedef struct weft_parameters weft_parameters;
 typedef struct weft_parameters_options {
@@ -185,6 +187,10 @@ typedef struct weft_nn_llama_options {
 #define WEFT_NN_LLAMA_OPTIONS_INIT {sizeof(weft_nn_llama_options), 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, false}
 WEFT_API weft_value *weft_nn_llama(weft_parameters *parameters, const weft_nn_llama_options *options,
                                    weft_value *tokens);
+/* The mean cross-entropy of the next tokens, as weft_nn_gpt_loss. */
+WEFT_API weft_value *weft_nn_llama_loss(weft_parameters *parameters, const weft_nn_llama_options *options,
+                                        weft_value *tokens, weft_value *labels, int64_t pieces,
+                                        const struct weft_cross_entropy_options *loss);
 
 /* A GPT: tokens [B, T] i64 -> logits [B, T, vocabulary]. Pre-norm blocks, learned positions, one projection for query,
    key and value, exact GELU, output weights tied to the embedding. Names and initial values as nanoGPT:
@@ -207,6 +213,12 @@ WEFT_API weft_value *weft_nn_gpt(weft_parameters *parameters, const weft_nn_gpt_
    [vocabulary, D] to give to weft_loss_linear_cross_entropy, which never makes all logits at once. */
 WEFT_API weft_value *weft_nn_gpt_hidden(weft_parameters *parameters, const weft_nn_gpt_options *options,
                                         weft_value *tokens, weft_value **out_head);
+/* Both: the mean cross-entropy of the next tokens, labels [B, T] i64. pieces and loss as in
+   weft_loss_linear_cross_entropy: 0 takes the logits in pieces where there are more than 2^27 of them, 1 always whole.
+ */
+WEFT_API weft_value *weft_nn_gpt_loss(weft_parameters *parameters, const weft_nn_gpt_options *options,
+                                      weft_value *tokens, weft_value *labels, int64_t pieces,
+                                      const struct weft_cross_entropy_options *loss);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,7 @@
 /* Cross-entropy of a linear layer's logits that never exist as a whole: examples are taken in pieces, and a piece's
    logits become its loss and its gradients before the next piece begins (as Hsu et al. 2024, "Liger kernel", section
    3.2). The work is that of the plain form, three products; memory is that of one piece and of one sum of weight
-   gradients.
+   gradients. One piece is the plain form itself.
 
    Invariant: gradients are results of the forward part, scaled by the loss's cotangent. Without a derivative they have
    no use and are dropped. Read next: classes.c. */
@@ -53,11 +53,8 @@ static void forward(void *self, weft_graph *g, weft_value *const *arguments, wef
     weft_value *count = weft_loss_example_count(g, labels, h->dtype, h->options);
     weft_value *loss = NULL, *sum = NULL, *parts[PIECES_MAX];
     for (int64_t i = 0; i < h->pieces; i++) {
-        weft_value *rows = x, *own = labels;
-        if (h->pieces > 1) {
-            weft_dim from = examples * i / h->pieces, to = examples * (i + 1) / h->pieces;
-            rows = weft_slice_axis(g, x, 0, from, to), own = weft_slice_axis(g, labels, 0, from, to);
-        }
+        weft_dim from = examples * i / h->pieces, to = examples * (i + 1) / h->pieces;
+        weft_value *rows = weft_slice_axis(g, x, 0, from, to), *own = weft_slice_axis(g, labels, 0, from, to);
         weft_value *logits = product(g, rows, 1, weight, 1, weft_value_dtype(x)), *slope = NULL;
         weft_value *each = weft_loss_of_examples(g, weft_convert(g, logits, h->dtype), own, h->options);
         weft_value *part = weft_div(g, weft_loss_sum(g, each), count);
@@ -68,7 +65,7 @@ static void forward(void *self, weft_graph *g, weft_value *const *arguments, wef
         sum = sum ? weft_add(g, sum, of_weight) : of_weight;
     }
     results[0] = loss;
-    results[1] = h->pieces > 1 ? weft_concat(g, 0, (int)h->pieces, parts) : parts[0];
+    results[1] = weft_concat(g, 0, (int)h->pieces, parts);
     results[2] = weft_convert(g, sum, weft_value_dtype(weight));
 }
 
@@ -84,7 +81,17 @@ static void backward(void *self, weft_graph *g, weft_value *const *arguments, we
     }
 }
 
-/* Pieces of about 2^27 logits: 256 MB in 16 bits. */
+/* All logits at once: any number of derivatives. */
+static weft_value *whole(weft_graph *g, weft_value *rows, weft_value *weight, weft_value *labels,
+                         const weft_cross_entropy_options *options) {
+    weft_value *logits = product(g, rows, 1, weight, 1, weft_value_dtype(rows));
+    logits = weft_convert(g, logits, loss_dtype(weft_value_dtype(rows)));
+    return weft_loss_cross_entropy(g, logits, labels, options);
+}
+
+/* Pieces of about 2^27 logits, 256 MB in 16 bits: above that, logits and their gradient are a large share of what a
+   step keeps (3.3 GB each of GPT-2's 17.6 at 32 times 1024 tokens), and products of so many rows lose nothing by being
+   cut. */
 static int64_t choose_pieces(weft_dim examples, weft_dim classes) {
     int64_t pieces = 1;
     while (pieces < PIECES_MAX && pieces < examples && examples / pieces > LOGITS_OF_A_PIECE / classes) pieces++;
@@ -103,6 +110,7 @@ weft_value *weft_loss_linear_cross_entropy(weft_graph *g, weft_value *x, weft_va
     }
     if (!numbers) pieces = 1;
     if (pieces == 0) pieces = choose_pieces(examples, classes);
+    if (pieces == 1) return whole(g, rows, weight, y, options);
     head h = {options, pieces, loss_dtype(weft_value_dtype(rows))};
     weft_value *inputs[3] = {rows, weight, y}, *results[3] = {NULL, NULL, NULL};
     weft_custom_vjp(g, 3, inputs, forward, backward, &h, 3, results);

@@ -4,6 +4,7 @@
 #include "weft/nn.h"
 
 #include "stdlib/nn/mixed.h"
+#include "weft/loss.h"
 #include "weft/transform.h"
 
 #include <math.h>
@@ -129,6 +130,13 @@ weft_value *weft_nn_gpt_hidden(weft_parameters *parameters, const weft_nn_gpt_op
     if (out_head) *out_head = head;
     weft_dim shape[3] = {weft_value_dim(tokens, 0), weft_value_dim(tokens, 1), own.width};
     return weft_reshape(m.g, weft_nn_as(m.g, x, weft_value_dtype(head)), 3, shape);
+}
+
+weft_value *weft_nn_gpt_loss(weft_parameters *parameters, const weft_nn_gpt_options *options, weft_value *tokens,
+                             weft_value *labels, int64_t pieces, const weft_cross_entropy_options *loss) {
+    if (!parameters) return NULL;
+    weft_value *head, *hidden = weft_nn_gpt_hidden(parameters, options, tokens, &head);
+    return weft_loss_linear_cross_entropy(weft_parameters_graph(parameters), hidden, head, labels, pieces, loss);
 }
 
 weft_value *weft_nn_gpt(weft_parameters *parameters, const weft_nn_gpt_options *options, weft_value *tokens) {

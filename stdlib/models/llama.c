@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "stdlib/nn/mixed.h"
+#include "weft/loss.h"
 
 typedef struct llama {
     weft_graph *g;
@@ -97,21 +98,37 @@ static bool is_whole(weft_graph *g, const weft_nn_llama_options *o, weft_value *
     return false;
 }
 
+/* The normalised states [B, T, D] and the weight of the last product; tokens and no weight where something is missing.
+ */
+static weft_value *hidden_states(llama *m, weft_value *tokens, weft_value **out_head) {
+    const weft_nn_llama_options *o = m->o;
+    *out_head = NULL;
+    if (!is_whole(m->g, o, tokens)) return tokens;
+    m->head_width = o->head_width > 0 ? o->head_width : o->width / o->heads;
+    m->kv_heads = o->kv_heads > 0 ? o->kv_heads : o->heads;
+    int64_t shape[2] = {o->vocabulary, o->width};
+    weft_value *table = weft_parameters_add(m->p, "model.embed_tokens.weight", WEFT_INIT_NORMAL, deviation, 2, shape);
+    m->dtype = weft_parameters_dtype(m->p);
+    angles(m, weft_value_dim(tokens, 1));
+    weft_value *x = weft_nn_as(m->g, weft_embedding(m->g, table, tokens), m->dtype);
+    for (int i = 0; i < o->layers; i++) x = block(m, i, x);
+    x = norm(m, "model.norm.weight", x);
+    *out_head = o->tied ? table : weft_parameters_add(m->p, "lm_head.weight", WEFT_INIT_NORMAL, deviation, 2, shape);
+    return x;
+}
+
 weft_value *weft_nn_llama(weft_parameters *parameters, const weft_nn_llama_options *options, weft_value *tokens) {
     if (!parameters) return NULL; /* there is no graph for a problem; what takes the result has one */
     llama m = {.g = weft_parameters_graph(parameters), .p = parameters, .o = options};
-    if (!is_whole(m.g, options, tokens)) return tokens;
-    m.head_width = options->head_width > 0 ? options->head_width : options->width / options->heads;
-    m.kv_heads = options->kv_heads > 0 ? options->kv_heads : options->heads;
-    int64_t shape[2] = {options->vocabulary, options->width};
-    weft_value *table =
-        weft_parameters_add(parameters, "model.embed_tokens.weight", WEFT_INIT_NORMAL, deviation, 2, shape);
-    m.dtype = weft_parameters_dtype(parameters);
-    angles(&m, weft_value_dim(tokens, 1));
-    weft_value *x = weft_nn_as(m.g, weft_embedding(m.g, table, tokens), m.dtype);
-    for (int i = 0; i < options->layers; i++) x = block(&m, i, x);
-    x = norm(&m, "model.norm.weight", x);
-    if (!options->tied)
-        table = weft_parameters_add(parameters, "lm_head.weight", WEFT_INIT_NORMAL, deviation, 2, shape);
-    return weft_nn_as(m.g, weft_nn_linear(m.g, x, table, NULL), m.dtype);
+    weft_value *head, *x = hidden_states(&m, tokens, &head);
+    return head ? weft_nn_as(m.g, weft_nn_linear(m.g, x, head, NULL), m.dtype) : x;
+}
+
+weft_value *weft_nn_llama_loss(weft_parameters *parameters, const weft_nn_llama_options *options, weft_value *tokens,
+                               weft_value *labels, int64_t pieces, const weft_cross_entropy_options *loss) {
+    if (!parameters) return NULL;
+    llama m = {.g = weft_parameters_graph(parameters), .p = parameters, .o = options};
+    weft_value *head, *x = hidden_states(&m, tokens, &head);
+    return weft_loss_linear_cross_entropy(m.g, head ? weft_nn_as(m.g, x, weft_value_dtype(head)) : x, head, labels,
+                                          pieces, loss);
 }

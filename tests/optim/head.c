@@ -3,6 +3,7 @@
 #include "ir/graph.h"
 #include "tests/support/golden.h"
 #include "weft/loss.h"
+#include "weft/nn.h"
 #include "weft/transform.h"
 
 enum { EXAMPLES = 11, FEATURES = 6, CLASSES = 9 };
@@ -117,12 +118,73 @@ START_TEST(test_refusals) {
 }
 END_TEST
 
+/* The largest value of the graph, in elements. */
+static int64_t largest(const weft_block *block) {
+    int64_t most = 0;
+    for (const weft_node *node = block->first; node; node = node->next) {
+        for (int i = 0; i < node->result_count; i++) {
+            int64_t count = 1;
+            for (int d = 0; d < node->results[i].type.rank; d++) count *= node->results[i].type.dims[d];
+            if (count > most) most = count;
+        }
+        for (int r = 0; r < node->region_count; r++) {
+            int64_t inner = largest(node->regions[r]->block);
+            if (inner > most) most = inner;
+        }
+    }
+    return most;
+}
+
+typedef struct rule_case {
+    int64_t batch, vocabulary, pieces;
+    bool whole;
+} rule_case;
+
+/* 2048 tokens of 65536 symbols are 2^27 logits. */
+static const rule_case rules[] = {
+    {2, 65536, 0, true}, {2, 65544, 0, false}, {4, 65536, 0, false}, {4, 65536, 1, true}, {2, 4096, 2, false}};
+
+/* All logits exist where they are few or where that was asked for. */
+START_TEST(test_rule) {
+    for (int llama = 0; llama < 2; llama++) {
+        weft_context *context;
+        weft_graph *g;
+        weft_parameters *p;
+        const rule_case *c = &rules[_i];
+        weft_dim shape[2] = {c->batch, 1024};
+        weft_nn_gpt_options gpt = WEFT_NN_GPT_OPTIONS_INIT;
+        weft_nn_llama_options other = WEFT_NN_LLAMA_OPTIONS_INIT;
+        gpt.layers = 1, gpt.heads = 1, gpt.width = 8, gpt.vocabulary = c->vocabulary, gpt.context = 1024;
+        other.layers = 1, other.heads = 1, other.width = 8, other.hidden = 8, other.vocabulary = c->vocabulary;
+        require(weft_context_create(NULL, &context));
+        require(weft_graph_create(context, "head", &g));
+        require(weft_parameters_create(context, g, NULL, &p));
+        weft_value *tokens = weft_graph_input(g, "tokens", WEFT_I64, 2, shape);
+        weft_value *next = weft_graph_input(g, "next", WEFT_I64, 2, shape);
+        weft_value *loss = llama ? weft_nn_llama_loss(p, &other, tokens, next, c->pieces, NULL)
+                                 : weft_nn_gpt_loss(p, &gpt, tokens, next, c->pieces, NULL);
+        weft_parameters_gradient(p, loss);
+        weft_graph_output(g, "loss", loss);
+        for (int i = 0; i < weft_parameters_count(p); i++)
+            weft_graph_output(g, weft_parameters_list(p)[i].name, weft_parameters_list(p)[i].gradient);
+        require(weft_graph_verify(g));
+        int64_t logits = c->batch * 1024 * c->vocabulary, most = largest(g->body->block);
+        ck_assert_msg((most >= logits) == c->whole, "case %d: %lld of %lld logits at once", _i, (long long)most,
+                      (long long)logits);
+        weft_parameters_release(p);
+        weft_graph_release(g);
+        weft_context_release(context);
+    }
+}
+END_TEST
+
 Suite *head_suite(void) {
     Suite *suite = suite_create("head");
     TCase *group = tcase_create("values");
     tcase_set_timeout(group, 60);
     tcase_add_loop_test(group, test_pieces, 0, sizeof cases / sizeof *cases);
     tcase_add_loop_test(group, test_refusals, 0, 2);
+    tcase_add_loop_test(group, test_rule, 0, sizeof rules / sizeof *rules);
     suite_add_tcase(suite, group);
     return suite;
 }
