@@ -58,7 +58,9 @@ static weft_status check_settings(const cli_config *c, const cli_train_settings 
                            c->path);
     if (!(m->dropout >= 0 && m->dropout < 1))
         return WEFT_STATUS(WEFT_INVALID_DATA, "%s: model.dropout lies in [0, 1)", c->path);
-    if (s->parts > 1 && (m->dropout > 0 || s->precision == WEFT_F16))
+    if (!(m->attention_dropout >= 0 && m->attention_dropout < 1))
+        return WEFT_STATUS(WEFT_INVALID_DATA, "%s: model.attention_dropout lies in [0, 1)", c->path);
+    if (s->parts > 1 && (m->dropout > 0 || m->attention_dropout > 0 || s->precision == WEFT_F16))
         return WEFT_STATUS(WEFT_INVALID_DATA, "%s: dropout and f16 go with train.parts = 1", c->path);
     if (s->adaptive && s->parts < 3)
         return WEFT_STATUS(WEFT_INVALID_DATA, "%s: train.adaptive has no say with fewer than 3 train.parts", c->path);
@@ -90,6 +92,7 @@ weft_status cli_train_read(cli_config *c, cli_train_settings *s) {
     s->model.context = cli_config_count(c, "model.context", 64, 1);
     s->model.bias = cli_config_flag(c, "model.bias", false);
     s->model.dropout = cli_config_number(c, "model.dropout", 0);
+    s->model.attention_dropout = cli_config_number(c, "model.attention_dropout", 0);
     s->model.seed = (uint32_t)cli_config_integer(c, "train.seed", 1);
     s->steps = cli_config_count(c, "train.steps", 2000, 1);
     s->batch = cli_config_count(c, "train.batch", 12, 1);
@@ -190,7 +193,7 @@ static weft_value *build_loss(const cli_train_settings *s, cli_train_phase *p, i
     weft_graph *g = p->graph;
     weft_nn_gpt_options model = s->model;
     model.step = step;
-    if (!step) model.dropout = 0;
+    if (!step) model.dropout = model.attention_dropout = 0;
     static const char *const names[2] = {"tokens", "next"};
     for (int i = 0; i < 2; i++) {
         weft_dim shape[2] = {parts * s->batch, s->model.context}, split[3] = {parts, s->batch, s->model.context};

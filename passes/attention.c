@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "ir/emit.h"
+#include "ir/ops/attention.h"
 
 enum { PIECE_MIN = 512, PIECE_UNIT = 128, PIECES_MAX = 256 };
 
@@ -24,6 +25,7 @@ int64_t weft_attention_pieces(const weft_graph *graph, const weft_node *node, co
     const double more_launches = 5e-6; /* queries repeated, pieces combined */
     if (node->op != WEFT_OP_attention || node->result_count != 1) return 1;
     const weft_type *q = weft_operand_type(node, 0), *k = weft_operand_type(node, 1);
+    if (weft_attention_key_at(node) >= 0) return 1; /* pieces would draw by other places */
     if (q->dims[2] != 1 || !weft_dim_is_number(k->dims[2]) || !weft_dim_is_number(q->dims[3])) return 1;
     if (weft_node_int(node, WEFT_ATTR_window_left, -1) >= 0) return 1; /* few keys, all of one piece */
     int64_t least, most, keys = k->dims[2], best = 1;

@@ -5,6 +5,7 @@
 #include "passes/decompose.h"
 
 #include "ir/decompose.h"
+#include "ir/ops/attention.h"
 #include "passes/attention.h"
 #include "passes/convolution.h"
 
@@ -49,24 +50,25 @@ static void discard(weft_node *node, const weft_node *previous) {
 static weft_status mask_window(const weft_pass_context *context, weft_node *node, weft_node **out_node) {
     weft_graph *graph = context->graph;
     int64_t left = weft_node_int(node, WEFT_ATTR_window_left, -1);
-    int at = node->op == WEFT_OP_attention ? 3 : 6;
+    int count = node->op == WEFT_OP_attention ? 3 : 6, at = weft_attention_mask_at(node),
+        key = weft_attention_key_at(node);
     *out_node = node;
     if (left < 0 || !context->capability || !context->capability->hopper) return NULL;
     weft_place old = weft_graph_place_before(graph, node);
     weft_location location = graph->location;
     graph->location = node->location;
-    weft_value *operands[7], *given = node->operand_count > at ? node->operands[at] : NULL;
-    for (int i = 0; i < at; i++) operands[i] = node->operands[i];
-    operands[at] = weft_attention_window_mask(graph, node, given, left);
+    weft_value *operands[8], *seen = weft_attention_window_mask(graph, node, at < 0 ? NULL : node->operands[at], left);
+    for (int i = 0; i < count; i++) operands[i] = node->operands[i];
+    operands[count++] = seen;
+    if (key >= 0) operands[count++] = node->operands[key];
     weft_attribute attributes[8];
     for (int i = 0; i < node->attribute_count; i++) {
         attributes[i] = node->attributes[i];
         if (attributes[i].name == WEFT_ATTR_window_left) attributes[i] = weft_attr_int(WEFT_ATTR_window_left, -1);
     }
-    weft_node *masked =
-        weft_value_is_poison(operands[at])
-            ? NULL
-            : weft_node_create(graph, node->op, at + 1, operands, node->attribute_count, attributes, 0, NULL);
+    weft_node *masked = weft_value_is_poison(seen) ? NULL
+                                                   : weft_node_create(graph, node->op, count, operands,
+                                                                      node->attribute_count, attributes, 0, NULL);
     graph->location = location;
     weft_graph_place(graph, old);
     if (!masked || graph->problem_count) return WEFT_STATUS(WEFT_INTERNAL, "a window as a mask");

@@ -57,7 +57,7 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
     int width = weft_attention_width(weft_operand_type(find_node(request->fusion), 0)), count = 0;
     bool narrow = width == 64; /* wider sums of an owner would spill registers in every step */
     weft_attention_forms forms;
-    weft_attention_forms_init(&forms, request, find_node(request->fusion), 6);
+    weft_attention_forms_init(&forms, request, find_node(request->fusion));
     bool plain = weft_attention_plain(&forms);
     int two = narrow ? 128 : 80; /* queries of a step of the kernel of keys: as registers permit */
     if (!plain) two = narrow ? 64 : 48;
@@ -277,7 +277,7 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-backward-hopper: way %d", b.way);
     if (b.owned && b.width != 64)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-backward-hopper: owned sums of %d columns", b.width);
-    weft_attention_forms_init(&b.forms, request, node, 6);
+    weft_attention_forms_init(&b.forms, request, node);
     b.scale = b.forms.scale, b.causal = b.forms.right >= 0;
     b.tiles = weft_dim_divide_ceil(dims, b.queries, b.bm);
     b.rows = weft_dim_multiply(dims, b.tiles, b.bm);

@@ -14,6 +14,7 @@
 #include "codegen/builders/attention_wave.h"
 #include "codegen/builders/plan.h"
 #include "codegen/kernel/matrix.h"
+#include "ir/ops/attention.h"
 
 static const weft_node *find_node(const weft_node *fusion) { return weft_fusion_find(fusion, WEFT_OP_attention); }
 
@@ -24,6 +25,10 @@ bool weft_attention_claims(const weft_graph *graph, const weft_node *node, const
     bool backward = node->op == WEFT_OP_attention_backward;
     const int widest = backward ? 128 : 256;
     const weft_type *q = weft_operand_type(node, 0), *k = weft_operand_type(node, 1), *v = weft_operand_type(node, 2);
+    *out_reason = "dropout of weights";
+    if (weft_attention_key_at(node) >= 0) return false;
+    *out_reason = "the gradient of scores";
+    if (backward && node->result_count > 3) return false;
     *out_reason = "operands are not bf16 or f16";
     if ((q->dtype != WEFT_BF16 && q->dtype != WEFT_F16) || k->dtype != q->dtype || v->dtype != q->dtype) return false;
     *out_reason = "a head dim that is no multiple of 8 up to 256 (backward: 128), or another one of the values";
@@ -89,7 +94,7 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
                 {192, 2, 96},  {256, 2, 80},  {128, 2, 64}, {64, 2, 64},  {128, 1, 128}, {64, 1, 128},
                 {192, 1, 80},  {256, 1, 64},  {192, 2, 64}, {256, 2, 64}};
     weft_attention_forms forms;
-    weft_attention_forms_init(&forms, request, find_node(request->fusion), 3);
+    weft_attention_forms_init(&forms, request, find_node(request->fusion));
     bool causal = weft_attention_windowed(&forms), plain = weft_attention_plain(&forms);
     const weft_type *q = weft_operand_type(find_node(request->fusion), 0);
     weft_dim keys = weft_operand_type(find_node(request->fusion), 1)->dims[2];
@@ -175,7 +180,7 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
         shared_bytes(s->consumers, width, s->tile_n, s->stages) > request->capability->shared_bytes)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-hopper: schedule %dx%d, %d stages", s->tile_m, s->tile_n,
                            s->stages);
-    weft_attention_forms_init(&a.forms, request, node, 3);
+    weft_attention_forms_init(&a.forms, request, node);
     a.scale = weft_attention_factor(&a.forms);
     if (!weft_dim_divide_exact(dims, q->dims[1], keys->dims[1], &a.group))
         return WEFT_STATUS(WEFT_INTERNAL, "attention-hopper: heads");

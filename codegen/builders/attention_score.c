@@ -5,15 +5,17 @@
 
 #include <math.h>
 
+#include "ir/ops/attention.h"
+
 static const double LOG2_E = 1.4426950408889634;
 
-void weft_attention_forms_init(weft_attention_forms *f, const weft_build_request *request, const weft_node *node,
-                               int mask_operand) {
+void weft_attention_forms_init(weft_attention_forms *f, const weft_build_request *request, const weft_node *node) {
     const weft_type *q = weft_operand_type(node, 0), *k = weft_operand_type(node, 1);
     double scale = weft_node_float(node, WEFT_ATTR_scale, 0);
+    int mask = weft_attention_mask_at(node);
     *f = (weft_attention_forms){.request = request,
                                 .node = node,
-                                .mask = node->operand_count > mask_operand ? node->operands[mask_operand] : NULL,
+                                .mask = mask < 0 ? NULL : node->operands[mask],
                                 .scale = scale == 0 ? 1 / sqrt((double)q->dims[3]) : scale,
                                 .cap = weft_node_float(node, WEFT_ATTR_soft_cap, 0),
                                 .left = weft_node_int(node, WEFT_ATTR_window_left, -1),

@@ -28,9 +28,8 @@ typedef struct weft_attention_forms {
     weft_kval s, offset; /* S, S - T (S - 1 where packed) as values: set by the builder before places are made */
 } weft_attention_forms;
 
-/* Attributes and the mask of a node of the fusion; mask_operand: its place where there is one. Declares no buffers. */
-void weft_attention_forms_init(weft_attention_forms *f, const weft_build_request *request, const weft_node *node,
-                               int mask_operand);
+/* Attributes and the mask of a node of the fusion. Declares no buffers. */
+void weft_attention_forms_init(weft_attention_forms *f, const weft_build_request *request, const weft_node *node);
 /* Declares the buffers that the mask reads, in the kernel under construction. */
 weft_status weft_attention_forms_declare(weft_attention_forms *f, weft_kernel *k) WEFT_MUST_USE;
 

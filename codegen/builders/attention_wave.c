@@ -16,6 +16,7 @@
 #include "codegen/builders/plan.h"
 #include "codegen/kernel/matrix.h"
 #include "codegen/tile/spell.h"
+#include "ir/ops/attention.h"
 
 enum { THREADS = 256, QUERIES = 128, PAD = 8, DEPTH = 16, LANES_16 = 8 };
 
@@ -55,6 +56,8 @@ bool weft_attention_wave_claims(const weft_graph *graph, const weft_node *node, 
     if (node->op != WEFT_OP_attention || (q->dtype != WEFT_BF16 && q->dtype != WEFT_F16) || k->dtype != q->dtype ||
         v->dtype != q->dtype || !weft_wave_unit_find(capability, q->dtype, 16))
         return false;
+    *out_reason = "dropout of weights";
+    if (weft_attention_key_at(node) >= 0) return false;
     *out_reason = "a head dim that is no multiple of 8 up to 128, or another one of the values";
     if (!weft_dim_is_number(q->dims[3]) || q->dims[3] < 8 || q->dims[3] > 128 || q->dims[3] % 8 ||
         v->dims[3] != q->dims[3])
@@ -572,7 +575,7 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
     weft_dim group, heads = weft_dim_multiply(dims, q->dims[0], q->dims[1]);
     if (!a.unit || a.unit->depth != DEPTH || !weft_dim_divide_exact(dims, q->dims[1], keys->dims[1], &group))
         return WEFT_STATUS(WEFT_INTERNAL, "attention-wave: heads or unit");
-    weft_attention_forms_init(&a.forms, request, node, 3);
+    weft_attention_forms_init(&a.forms, request, node);
     a.scale = weft_attention_factor(&a.forms);
     WEFT_TRY(weft_plan_init(request, 1, 0, out_plan), "building %s", request->name);
     a.k = weft_plan_kernel(request, "");

@@ -74,12 +74,17 @@ weft_value *weft_attention(weft_graph *g, weft_value *q, weft_value *k, weft_val
                            const weft_attention_options *options) {
     weft_attention_options defaults = WEFT_ATTENTION_OPTIONS_INIT;
     const weft_attention_options *o = options ? options : &defaults;
-    weft_value *operands[4] = {q, k, v, mask};
-    weft_attribute attributes[5] = {
-        weft_attr_float(WEFT_ATTR_scale, o->scale), weft_attr_int(WEFT_ATTR_causal, o->causal),
-        weft_attr_float(WEFT_ATTR_soft_cap, o->soft_cap), weft_attr_int(WEFT_ATTR_window_left, o->window_left),
-        weft_attr_int(WEFT_ATTR_window_right, o->window_right)};
-    return weft_build(g, WEFT_OP_attention, mask ? 4 : 3, operands, 5, attributes);
+    weft_value *operands[5] = {q, k, v, mask};
+    bool drops = o->dropout != 0;
+    int count = mask ? 4 : 3;
+    if (drops) operands[count++] = o->dropout_key;
+    weft_attribute attributes[6] = {weft_attr_float(WEFT_ATTR_scale, o->scale),
+                                    weft_attr_int(WEFT_ATTR_causal, o->causal),
+                                    weft_attr_float(WEFT_ATTR_soft_cap, o->soft_cap),
+                                    weft_attr_int(WEFT_ATTR_window_left, o->window_left),
+                                    weft_attr_int(WEFT_ATTR_window_right, o->window_right),
+                                    weft_attr_float(WEFT_ATTR_dropout, o->dropout)};
+    return weft_build(g, WEFT_OP_attention, count, operands, drops ? 6 : 5, attributes);
 }
 
 weft_value *weft_rope(weft_graph *g, weft_value *x, weft_value *cosine, weft_value *sine, bool interleaved) {

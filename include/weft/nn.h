@@ -95,6 +95,9 @@ WEFT_API weft_value *weft_nn_convolution(weft_parameters *parameters, const char
 WEFT_API weft_value *weft_nn_batch_norm(weft_parameters *parameters, const char *name, weft_value *x, bool train,
                                         double momentum, double epsilon);
 
+/* The key of such bits, u64 [2]: weft_attention_options.dropout_key of a place in a model. */
+WEFT_API weft_value *weft_nn_dropout_key(weft_graph *g, weft_value *step, uint32_t seed, uint32_t site);
+
 typedef struct weft_nn_attention_weights {
     weft_value *query, *query_bias, *key, *key_bias, *value, *value_bias, *output, *output_bias; /* [D, D], [D] */
 } weft_nn_attention_weights;
@@ -201,13 +204,14 @@ typedef struct weft_nn_gpt_options {
     size_t struct_bytes;
     int layers, heads;
     int64_t width, vocabulary, context;
-    bool bias;        /* of linear layers and norms */
-    double dropout;   /* of the embedding and of what blocks add to the stream; not of attention's weights */
-    weft_value *step; /* with dropout: weft_optim_step */
-    uint32_t seed;    /* of dropout */
+    bool bias;                              /* of linear layers and norms */
+    double dropout;                         /* of the embedding and of what blocks add to the stream */
+    weft_value *step;                       /* with dropout of either kind: weft_optim_step */
+    uint32_t seed;                          /* of dropout */
     const struct weft_remat_options *remat; /* of each block (transform.h); NULL = keep what derivatives need */
+    double attention_dropout;               /* of attention's weights */
 } weft_nn_gpt_options;
-#define WEFT_NN_GPT_OPTIONS_INIT {sizeof(weft_nn_gpt_options), 0, 0, 0, 0, 0, false, 0.0, 0, 0, 0}
+#define WEFT_NN_GPT_OPTIONS_INIT {sizeof(weft_nn_gpt_options), 0, 0, 0, 0, 0, false, 0.0, 0, 0, 0, 0.0}
 WEFT_API weft_value *weft_nn_gpt(weft_parameters *parameters, const weft_nn_gpt_options *options, weft_value *tokens);
 /* The same without its last product: normalised states [B, T, D] in the dtype of products; out_head: the weight
    [vocabulary, D] to give to weft_loss_linear_cross_entropy, which never makes all logits at once. */

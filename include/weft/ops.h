@@ -297,8 +297,11 @@ typedef struct weft_attention_options {
     bool causal;
     double soft_cap; /* 0 = none */
     int64_t window_left, window_right;
+    double dropout;          /* share of the weights that become 0, in [0, 1); others times 1 / (1 - dropout). In whole
+                                1 / 65536 */
+    weft_value *dropout_key; /* u64 [2], with dropout: weights are dropped by key, head and place, always the same */
 } weft_attention_options;
-#define WEFT_ATTENTION_OPTIONS_INIT {sizeof(weft_attention_options), 0.0, false, 0.0, -1, -1}
+#define WEFT_ATTENTION_OPTIONS_INIT {sizeof(weft_attention_options), 0.0, false, 0.0, -1, -1, 0.0, 0}
 WEFT_API weft_value *weft_attention(weft_graph *g, weft_value *q, weft_value *k, weft_value *v, weft_value *mask,
                                     const weft_attention_options *options);
 /* x [..., T, D]; cos, sin [T, D / 2]. Su et al. 2021. interleaved: pairs (0, 1), (2, 3) ..., else halves. */

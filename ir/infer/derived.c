@@ -1,5 +1,6 @@
 /* Result types of derived ops. */
 #include "ir/infer/check.h"
+#include "ir/ops/attention.h"
 
 static bool float_unary(weft_infer *infer) {
     return weft_infer_dtype(infer, 0, WEFT_ALLOW_FLOAT) && weft_infer_emit_type(infer, weft_infer_operand(infer, 0));
@@ -61,8 +62,20 @@ static bool attention_mask(weft_infer *infer, int operand, const weft_type *q, w
                            weft_infer_type_text(infer, &expected));
 }
 
-/* q, k, v and the mask, which is the operand after the required ones. */
-static bool attention_operands(weft_infer *infer, int mask) {
+/* dropout and its key. */
+static bool attention_dropout(weft_infer *infer) {
+    double rate = weft_attention_dropout(infer->node);
+    int at = weft_attention_key_at(infer->node);
+    if (!(rate >= 0 && rate < 1) || weft_dropout_limit(rate) >> WEFT_DROPOUT_BITS)
+        return weft_infer_fail(infer, "dropout is %g; it lies in [0, 1)", rate);
+    if (at < 0) return true;
+    const weft_type *key = at < infer->node->operand_count ? weft_infer_operand(infer, at) : NULL;
+    if (key && key->dtype == WEFT_U64 && key->rank == 1 && key->dims[0] == 2) return true;
+    return weft_infer_fail(infer, "dropout needs a key of u64[2] as operand %d", at);
+}
+
+/* q, k, v, and what lies behind the `required` operands. */
+static bool attention_operands(weft_infer *infer, int required) {
     const weft_type *q = weft_infer_operand(infer, 0), *k = weft_infer_operand(infer, 1),
                     *v = weft_infer_operand(infer, 2);
     weft_graph *graph = infer->graph;
@@ -88,7 +101,12 @@ static bool attention_operands(weft_infer *infer, int mask) {
     if (!weft_infer_flag(infer, WEFT_ATTR_causal)) return false;
     if (weft_infer_attribute(infer, WEFT_ATTR_soft_cap)->as.number < 0)
         return weft_infer_fail(infer, "soft_cap is negative; 0 means none");
-    return infer->node->operand_count == mask || attention_mask(infer, mask, q, k->dims[2]);
+    if (!attention_dropout(infer)) return false;
+    int mask = weft_attention_mask_at(infer->node), tangent = weft_attention_mask_tangent_at(infer->node);
+    int wanted = required + (mask >= 0) + (tangent >= 0) + (weft_attention_key_at(infer->node) >= 0);
+    if (infer->node->operand_count != wanted)
+        return weft_infer_fail(infer, "%d operands do not fit its attributes", infer->node->operand_count);
+    return mask < 0 || attention_mask(infer, mask, q, k->dims[2]);
 }
 
 static weft_dtype attention_lse_dtype(weft_dtype dtype) { return dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32; }
@@ -129,7 +147,12 @@ bool weft_infer_attention_backward(weft_infer *infer) {
     if (!attention_operand(infer, 5, o->dtype, 4, o->dims)) return false;
     for (int i = 0; i < 3; i++)
         if (!weft_infer_emit_type(infer, weft_infer_operand(infer, i))) return false;
-    return true;
+    if (!weft_node_attribute(infer->node, WEFT_ATTR_scores)) return true;
+    if (!weft_infer_flag(infer, WEFT_ATTR_scores)) return false;
+    const weft_type *q = weft_infer_operand(infer, 0);
+    weft_dim dims[4] = {q->dims[0], q->dims[1], q->dims[2], weft_infer_operand(infer, 1)->dims[2]};
+    return weft_node_int(infer->node, WEFT_ATTR_scores, 0) == 0 ||
+           weft_infer_emit(infer, attention_lse_dtype(q->dtype), 4, dims);
 }
 
 bool weft_infer_attention_tangent(weft_infer *infer) {
@@ -137,6 +160,12 @@ bool weft_infer_attention_tangent(weft_infer *infer) {
     for (int i = 0; i < 3; i++) {
         const weft_type *x = weft_infer_operand(infer, i);
         if (!attention_operand(infer, 5 + i, x->dtype, 4, x->dims)) return false;
+    }
+    int mask = weft_attention_mask_at(infer->node), tangent = weft_attention_mask_tangent_at(infer->node);
+    if (tangent >= 0) {
+        const weft_type *m = mask < 0 ? NULL : weft_infer_operand(infer, mask);
+        if (!m || m->dtype == WEFT_BOOL) return weft_infer_fail(infer, "there is no additive mask for its tangent");
+        if (!attention_operand(infer, tangent, m->dtype, m->rank, m->dims)) return false;
     }
     return weft_infer_emit_type(infer, weft_infer_operand(infer, 3));
 }

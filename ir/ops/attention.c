@@ -1,5 +1,5 @@
 /* Scaled dot-product attention (Vaswani et al. 2017), with grouped queries (Ainslie et al. 2023), an additive or bool
-   mask, causal and sliding windows, and a soft cap on scores.
+   mask, causal and sliding windows, a soft cap on scores, and dropout of weights (attention_dropout.c).
    B batch, H query heads, Hkv key heads, G = H / Hkv, T queries, S keys, D and E widths.
    Query i stands at key position i + S - T. A query that sees no key gives 0, and its log-sum-exp is -inf.
    Read next: attention_gradient.c. */
@@ -107,8 +107,9 @@ void weft_decompose_attention(weft_graph *graph, const weft_node *node, weft_val
                               weft_value **out_results) {
     weft_dtype dtype = operands[0]->type.dtype, compute = weft_compute_dtype(dtype);
     int64_t axis = 3;
+    int mask = weft_attention_mask_at(node);
     weft_attention_scores scores =
-        weft_attention_score(graph, node, operands[0], operands[1], node->operand_count == 4 ? operands[3] : NULL);
+        weft_attention_score(graph, node, operands[0], operands[1], mask < 0 ? NULL : operands[mask]);
     weft_value *s = scores.value;
     if (weft_value_is_poison(s)) return;
     weft_softmax_parts parts = weft_softmax_build(graph, s, axis, scores.masked);
@@ -118,6 +119,7 @@ void weft_decompose_attention(weft_graph *graph, const weft_node *node, weft_val
         sum = weft_emit_select(graph, empty, weft_emit_splat_like(graph, 1, sum), sum);
     }
     weft_value *p = weft_emit_binary(graph, WEFT_OP_div, parts.exponent, weft_emit_spread(graph, sum, s, 1, &axis));
+    p = weft_attention_drop(graph, node, operands, p);
     if (weft_value_is_poison(p)) return;
     weft_value *y = weft_attention_sums(graph, p, weft_emit_convert(graph, operands[2], compute));
     out_results[0] = weft_emit_convert(graph, y, dtype);

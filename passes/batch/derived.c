@@ -1,5 +1,6 @@
 /* Derived ops that stay whole in a batch, so that their builders still claim them. Where the batch is not one call of
    the op, the decomposition takes its place. */
+#include "ir/ops/attention.h"
 #include "passes/batch/batch.h"
 
 /* x in the batch, the parameters not: the op itself, over axes that are one further. */
@@ -56,14 +57,14 @@ void weft_batch_cross_entropy(weft_batch_rule *rule) {
 void weft_batch_attention(weft_batch_rule *rule) {
     const weft_node *node = rule->node;
     weft_value *operands[4];
-    if (node->operand_count == 4) {
-        const weft_type *mask = &node->operands[3]->type;
-        if (rule->is_batched[3] || (mask->rank == 4 && mask->dims[0] != 1)) {
-            weft_batch_decompose(rule);
-            return;
-        }
-        operands[3] = rule->operands[3];
+    int mask_at = weft_attention_mask_at(node);
+    const weft_type *mask = mask_at < 0 ? NULL : &node->operands[mask_at]->type;
+    if (weft_attention_key_at(node) >= 0 || /* draws are by place in the batch, which folding changes */
+        (mask && (rule->is_batched[mask_at] || (mask->rank == 4 && mask->dims[0] != 1)))) {
+        weft_batch_decompose(rule);
+        return;
     }
+    if (mask) operands[3] = rule->operands[mask_at];
     for (int i = 0; i < 3; i++) operands[i] = fold(rule->graph, weft_batch_operand(rule, i));
     folded(rule, node->operand_count, operands);
 }

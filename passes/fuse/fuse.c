@@ -3,6 +3,7 @@
 #include "passes/fuse/fuse.h"
 
 #include "ir/emit.h"
+#include "ir/ops/attention.h"
 #include "passes/fuse/heads.h"
 
 #include <string.h>
@@ -31,11 +32,12 @@ static bool reads_heads(const weft_fuse *fuse, const weft_use *use) {
     return !base->node || weft_fuse_classify(base->node) != WEFT_FUSE_VIEW || is_tokens_of_attention(base->node);
 }
 
-/* Does attention evaluate this operand, its mask, at every score? Attention that is still whole has a builder. */
+/* Does attention evaluate this operand, its mask, at every score, or the key of its dropout? Attention that is still
+   whole has a builder. */
 static bool evaluates(const weft_fuse *fuse, const weft_use *use) {
-    if (!attends(fuse)) return false;
-    return (use->user->op == WEFT_OP_attention && use->index == 3) ||
-           (use->user->op == WEFT_OP_attention_backward && use->index == 6);
+    const weft_node *user = use->user;
+    if (!attends(fuse) || (user->op != WEFT_OP_attention && user->op != WEFT_OP_attention_backward)) return false;
+    return use->index == weft_attention_mask_at(user) || use->index == weft_attention_key_at(user);
 }
 
 /* A node that only masks read: copied with them, or a view behind one. */

@@ -64,13 +64,17 @@ static weft_value *head_part(const gpt *m, weft_value *qkv, int index) {
     return weft_transpose(m->g, weft_reshape(m->g, part, 4, shape), order);
 }
 
-static weft_value *attention(const gpt *m, weft_value *x, double residual_scale) {
+static weft_value *attention(gpt *m, weft_value *x, double residual_scale) {
     int64_t width = m->o->width, order[4] = {0, 2, 1, 3};
     weft_dim b = weft_value_dim(m->tokens, 0), t = weft_value_dim(m->tokens, 1);
     weft_value *qkv = linear(m, "attn.c_attn", x, 3 * width, width, deviation);
     qkv = weft_reshape(m->g, qkv, 3, (weft_dim[]){b, t, 3 * width});
     weft_attention_options options = WEFT_ATTENTION_OPTIONS_INIT;
     options.causal = true;
+    if (m->o->attention_dropout > 0) {
+        options.dropout = m->o->attention_dropout;
+        options.dropout_key = weft_nn_dropout_key(m->g, m->o->step, m->o->seed, m->site++);
+    }
     weft_value *mixed =
         weft_attention(m->g, head_part(m, qkv, 0), head_part(m, qkv, 1), head_part(m, qkv, 2), NULL, &options);
     mixed = weft_reshape(m->g, weft_transpose(m->g, mixed, order), 2, (weft_dim[]){WEFT_DIM_ANY, width});
@@ -97,9 +101,9 @@ static weft_value *table(const gpt *m, const char *name, int64_t rows, weft_valu
 
 /* The normalised states, rows of tokens, and the weight of the last product. */
 static weft_value *hidden_rows(gpt *m, weft_nn_gpt_options *own, weft_value **out_head) {
-    if (own->dropout > 0 && !own->step) {
+    if ((own->dropout > 0 || own->attention_dropout > 0) && !own->step) {
         weft_graph_report(m->g, WEFT_STATUS(WEFT_INVALID_ARGUMENT, "dropout needs the number of the step"));
-        own->dropout = 0;
+        own->dropout = own->attention_dropout = 0;
     }
     weft_value *words = table(m, "wte.weight", own->vocabulary, out_head);
     weft_value *positions = table(m, "wpe.weight", own->context, NULL);

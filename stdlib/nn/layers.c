@@ -73,17 +73,20 @@ weft_value *weft_nn_gelu(weft_graph *g, weft_value *x) {
     return y;
 }
 
+weft_value *weft_nn_dropout_key(weft_graph *g, weft_value *step, uint32_t seed, uint32_t site) {
+    /* element by element: so it is no tensor of its own but part of what draws */
+    weft_value *place = weft_scalar_integer(g, WEFT_U64, (int64_t)((uint64_t)seed << 32 | site));
+    weft_value *half = weft_iota(g, WEFT_I64, 1, (weft_dim[]){2}, 0);
+    weft_value *first = weft_compare(g, WEFT_EQ, half, weft_scalar_integer(g, WEFT_I64, 0));
+    return weft_where(g, first, place, weft_convert(g, step, WEFT_U64));
+}
+
 weft_value *weft_nn_dropout(weft_graph *g, weft_value *x, double rate, weft_value *step, uint32_t seed, uint32_t site) {
     int rank = weft_value_rank(x);
     weft_dim shape[WEFT_MAX_RANK];
     if (rate <= 0) return x;
     for (int i = 0; i < rank; i++) shape[i] = weft_value_dim(x, i);
-    /* the key, element by element: so it is no tensor of its own but part of what draws */
-    weft_value *place = weft_scalar_integer(g, WEFT_U64, (int64_t)((uint64_t)seed << 32 | site));
-    weft_value *half = weft_iota(g, WEFT_I64, 1, (weft_dim[]){2}, 0);
-    weft_value *first = weft_compare(g, WEFT_EQ, half, weft_scalar_integer(g, WEFT_I64, 0));
-    weft_value *key = weft_where(g, first, place, weft_convert(g, step, WEFT_U64));
-    weft_value *bits = weft_rng_bits(g, key, WEFT_U32, rank, shape);
+    weft_value *bits = weft_rng_bits(g, weft_nn_dropout_key(g, step, seed, site), WEFT_U32, rank, shape);
     weft_value *limit = weft_scalar_integer(g, WEFT_U32, (int64_t)(rate < 1 ? rate * 0x1p32 : 0xffffffffu));
     weft_value *kept = weft_compare(g, WEFT_GE, bits, limit), *zero = weft_scalar(g, weft_value_dtype(x), 0);
     return weft_where(g, kept, weft_mul_number(g, x, rate < 1 ? 1 / (1 - rate) : 0), zero);

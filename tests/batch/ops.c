@@ -8,7 +8,7 @@
 #include "base/tensor.h"
 #include "tests/ir/sample.h"
 
-enum { BATCH = 3, INPUTS_MAX = 10, OUTPUTS_MAX = 4, EXTENT = 3 };
+enum { BATCH = 3, INPUTS_MAX = 12, OUTPUTS_MAX = 4, EXTENT = 3 };
 
 /* Ops that say no, for the reason in their row. */
 static bool has_no_rule(weft_op op) {

@@ -113,10 +113,11 @@ START_TEST(test_precision) {
     ck_assert_ptr_nonnull(at);
     snprintf(rest, sizeof rest, "%s",
              at + strlen("context = 4\nbias = true\n[train]\nsteps = 6\nbatch = 2\nfolder = \"run\""));
-    snprintf(at, sizeof text - (size_t)(at - text),
-             "context = 4\nbias = true\ndropout = 0.1\n[train]\nsteps = 6\nbatch = 2\ndevice = \"cpu\"\n"
-             "precision = \"%s\"\nfolder = \"%s\"%s",
-             names[_i], names[_i], rest);
+    snprintf(
+        at, sizeof text - (size_t)(at - text),
+        "context = 4\nbias = true\ndropout = 0.1\nattention_dropout = 0.1\n[train]\nsteps = 6\nbatch = 2\ndevice = \"cpu\"\n"
+        "precision = \"%s\"\nfolder = \"%s\"%s",
+        names[_i], names[_i], rest);
     write_config("precision.toml", text);
     ck_assert_msg(cli_execute("train precision.toml", err, sizeof err) == 0, "%s", err);
     snprintf(folder, sizeof folder, "%s/metrics.csv", names[_i]);
@@ -191,6 +192,7 @@ static const struct {
     {"[schedule]", "[schedule", "expected [name]"},
     {"context = 4", "context = 400", "no piece of 400 tokens"},
     {"width = 1_6", "width = 1_6\ndropout = 1.0", "model.dropout lies in [0, 1)"},
+    {"width = 1_6", "width = 1_6\nattention_dropout = 1.0", "model.attention_dropout lies in [0, 1)"},
     {"batch = 2", "batch = 2\nprecision = \"f64\"", "train.precision is"},
     {"batch = 2", "batch = 2\nparts = 2\nprecision = \"f16\"", "train.parts = 1"},
     {"batch = 2", "batch = 2\ndevice = \"abacus\"", "abacus"},

@@ -244,6 +244,13 @@ static weft_value *d_attention(weft_graph *g, weft_value **x) {
     o.causal = true;
     return weft_attention(g, x[0], x[1], x[2], NULL, &o);
 }
+/* Dropout with a learned mask that batches and queries share, and over more than one cell of its draws. */
+static weft_value *d_attention_dropout(weft_graph *g, weft_value **x) {
+    weft_attention_options o = WEFT_ATTENTION_OPTIONS_INIT;
+    weft_value *words[2] = {weft_scalar_integer(g, WEFT_U64, 77), weft_scalar_integer(g, WEFT_U64, 5)};
+    o.causal = true, o.soft_cap = 2, o.dropout = 0.4, o.dropout_key = weft_stack(g, 0, 2, words);
+    return weft_attention(g, x[0], x[1], x[2], x[3], &o);
+}
 /* Grouped heads, more keys than queries, a cap, an additive mask that is learned, and rows that see no key. */
 static weft_value *d_attention_masks(weft_graph *g, weft_value **x) {
     weft_attention_options o = WEFT_ATTENTION_OPTIONS_INIT;
@@ -496,6 +503,13 @@ static const test_case cases[] = {
      4,
      {4, 4, 4, 2},
      {{1, 2, 4, 4}, {1, 1, 5, 4}, {1, 1, 5, 3}, {4, 5}},
+     -1,
+     1},
+    {"attention with dropout",
+     d_attention_dropout,
+     4,
+     {4, 4, 4, 3},
+     {{2, 2, 4, 3}, {2, 1, 18, 3}, {2, 1, 18, 2}, {2, 1, 18}},
      -1,
      1},
     {"attention, second order", d_attention_second, 3, {4, 4, 4}, {{1, 2, 3, 4}, {1, 1, 4, 4}, {1, 1, 4, 4}}, -1, 1},

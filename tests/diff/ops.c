@@ -9,7 +9,7 @@
 #include "base/tensor.h"
 #include "tests/ir/sample.h"
 
-enum { INPUTS_MAX = 10, OUTPUTS_MAX = 4, EXTENT = 3 };
+enum { INPUTS_MAX = 12, OUTPUTS_MAX = 4, EXTENT = 3 };
 
 static weft_context *context;
 static void set_up(void) { expect(weft_context_create(NULL, &context), "context"); }

@@ -586,16 +586,18 @@ static weft_node *gelu(sample *s) {
 }
 
 /* plain; causal with grouped heads and T < S; symbolic; additive mask; bool mask, cap, window; left window only; causal
-   with T > S (queries without keys), and for attention itself its log-sum-exp. The mask is the last operand. */
+   with T > S (queries without keys), and for attention itself its log-sum-exp; dropout over more than one cell of 16
+   with an additive mask and its gradient or tangent. */
 static weft_node *attention(sample *s) {
-    if (!is_float(s->dtype) || s->variant > 6) return NULL;
+    if (!is_float(s->dtype) || s->variant > 7) return NULL;
     weft_dim t = s->variant == 2   ? s->dims[0]
                  : s->variant == 6 ? 4
                                    : 3,
              keys = s->variant == 1 ? 5 : t, heads = s->variant == 1 ? 1 : 2;
     if (s->variant == 6) keys = 2;
+    if (s->variant == 7) t = 18, keys = 27;
     weft_dim q[4] = {2, 2, t, 4}, k[4] = {2, heads, keys, 4}, v[4] = {2, heads, keys, 6}, o[4] = {2, 2, t, 6};
-    weft_value *x[9] = {input(s, s->dtype, 4, q), input(s, s->dtype, 4, k), input(s, s->dtype, 4, v)};
+    weft_value *x[11] = {input(s, s->dtype, 4, q), input(s, s->dtype, 4, k), input(s, s->dtype, 4, v)};
     int count = 3;
     if (s->op != WEFT_OP_attention) {
         x[count++] = input(s, s->dtype, 4, o);
@@ -607,15 +609,21 @@ static weft_node *attention(sample *s) {
         x[count++] = input(s, s->dtype, 4, k);
         x[count++] = input(s, s->dtype, 4, v);
     }
-    if (s->variant == 3) x[count++] = input(s, s->dtype, 2, (weft_dim[]){t, keys});
+    if (s->variant == 3 || s->variant == 7) x[count++] = input(s, s->dtype, 2, (weft_dim[]){t, keys});
     if (s->variant == 4) x[count++] = input(s, WEFT_BOOL, 4, (weft_dim[]){2, 1, t, keys});
-    weft_attribute attributes[6] = {weft_attr_float(WEFT_ATTR_scale, s->variant == 3 ? 0.25 : 0),
+    if (s->variant == 7) x[count++] = input(s, WEFT_U64, 1, (weft_dim[]){2});
+    if (s->variant == 7 && s->op == WEFT_OP_attention_tangent)
+        x[count++] = input(s, s->dtype, 2, (weft_dim[]){t, keys});
+    weft_attribute attributes[7] = {weft_attr_float(WEFT_ATTR_scale, s->variant == 3 ? 0.25 : 0),
                                     weft_attr_int(WEFT_ATTR_causal, s->variant == 1 || s->variant == 6),
                                     weft_attr_float(WEFT_ATTR_soft_cap, s->variant == 4 ? 20 : 0),
-                                    weft_attr_int(WEFT_ATTR_window_left, s->variant >= 4 ? 1 : -1),
+                                    weft_attr_int(WEFT_ATTR_window_left, s->variant >= 4 && s->variant < 7 ? 1 : -1),
                                     weft_attr_int(WEFT_ATTR_window_right, s->variant == 4 ? 1 : -1),
                                     weft_attr_int(WEFT_ATTR_lse, 1)};
-    return node(s, count, x, s->op == WEFT_OP_attention && s->variant == 6 ? 6 : 5, attributes);
+    int given = s->op == WEFT_OP_attention && s->variant == 6 ? 6 : 5;
+    if (s->variant == 7) attributes[given++] = weft_attr_float(WEFT_ATTR_dropout, 0.3);
+    if (s->variant == 7 && s->op != WEFT_OP_attention) attributes[given++] = weft_attr_int(WEFT_ATTR_scores, 1);
+    return node(s, count, x, given, attributes);
 }
 
 static weft_node *rope(sample *s) {

@@ -1,5 +1,5 @@
-/* Dropout: the share kept, its scale, the gradient behind the same mask, other masks in other steps and places, the
-   same ones again in a new session. */
+/* Dropout, of values and of attention's weights: the share kept, its scale, the gradient behind the same mask, other
+   masks in other steps and places, the same ones again in a new session. */
 #include "tests/support/golden.h"
 #include "weft/nn.h"
 #include "weft/transform.h"
@@ -70,11 +70,84 @@ START_TEST(test_dropout) {
 }
 END_TEST
 
+enum { BATCH = 2, HEADS = 3, QUERIES = 100, KEYS = 64, WEIGHTS = BATCH * HEADS * QUERIES * KEYS };
+
+/* With equal scores and the unit matrix as values the result of attention is its weights. */
+static void weights_of(weft_graph *g, uint32_t site, bool recomputed) {
+    weft_dim q[4] = {BATCH, HEADS, QUERIES, 8}, k[4] = {BATCH, HEADS, KEYS, 8}, v[4] = {BATCH, HEADS, KEYS, KEYS};
+    weft_dim unit[2] = {KEYS, KEYS};
+    weft_value *zero = weft_scalar(g, WEFT_F32, 0);
+    weft_value *eye = weft_compare(g, WEFT_EQ, weft_iota(g, WEFT_I64, 2, unit, 0), weft_iota(g, WEFT_I64, 2, unit, 1));
+    weft_value *rows = weft_broadcast_to(g, weft_convert(g, eye, WEFT_F32), 4, v);
+    weft_attention_options o = WEFT_ATTENTION_OPTIONS_INIT;
+    o.dropout = rate, o.dropout_key = weft_nn_dropout_key(g, weft_optim_step(g), 5, site);
+    if (recomputed) weft_remat_begin(g, NULL);
+    weft_value *y = weft_attention(g, weft_broadcast_to(g, zero, 4, q), weft_broadcast_to(g, zero, 4, k), rows, NULL,
+                                   &o),
+               *gradient;
+    if (recomputed) weft_remat_end(g);
+    weft_graph_output(g, "weights", y);
+    /* y is linear in the values: d sum(y^2 / 2) / dv = P^T y, on its diagonal sums of squares of columns */
+    weft_gradient(g, weft_mul_number(g, weft_reduce_sum(g, weft_square(g, y), 0, NULL, false), 0.5), NULL, 1, &rows,
+                  &gradient);
+    weft_graph_output(g, "gradient", gradient);
+}
+
+START_TEST(test_attention) {
+    enum { CALLS = 4 };
+    static const uint32_t sites[CALLS] = {0, 0, 1, 0};
+    weft_context *context;
+    weft_tensor *out[CALLS][2] = {{0}};
+    int kept[CALLS] = {0}, equal[CALLS] = {0};
+    require(weft_context_create(NULL, &context));
+    /* the first step, recomputed, another place, the second step */
+    for (int c = 0; c < CALLS; c++) {
+        weft_graph *g;
+        weft_program *program;
+        weft_session *session;
+        require(weft_graph_create(context, "attention", &g));
+        weights_of(g, sites[c], c == 1);
+        require(weft_compile(g, NULL, &program));
+        require(weft_session_create(program, &session));
+        for (int step = 0; step <= (c == 3); step++) {
+            for (int i = 0; i < 2; i++) weft_tensor_release(out[c][i]), out[c][i] = NULL;
+            require(weft_session_call(session, 0, NULL, 2, out[c]));
+        }
+        weft_session_release(session);
+        weft_program_release(program);
+        weft_graph_release(g);
+    }
+    for (int c = 0; c < CALLS; c++)
+        for (int64_t i = 0; i < WEIGHTS; i++) {
+            double got = element(out[c][0], i), want = 1 / (KEYS * (1 - rate));
+            kept[c] += got != 0, equal[c] += (got != 0) == (element(out[0][0], i) != 0);
+            ck_assert_msg(got == 0 || fabs(got - want) < 1e-4 * want, "weight %g, not %g", got, want);
+        }
+    double spread = 5 * sqrt(rate * (1 - rate) * WEIGHTS), same = rate * rate + (1 - rate) * (1 - rate);
+    for (int c = 0; c < CALLS; c++) ck_assert(fabs(kept[c] - (1 - rate) * WEIGHTS) < spread);
+    ck_assert_int_eq(equal[1], WEIGHTS);
+    for (int c = 2; c < CALLS; c++) ck_assert(fabs(equal[c] - same * WEIGHTS) < 5 * sqrt(same * (1 - same) * WEIGHTS));
+    for (int64_t head = 0; head < BATCH * HEADS; head++) /* the backward pass drops the same ones */
+        for (int64_t s = 0; s < KEYS; s++) {
+            double want = 0, got = element(out[0][1], (head * KEYS + s) * KEYS + s);
+            for (int64_t t = 0; t < QUERIES; t++) {
+                double w = element(out[0][0], (head * QUERIES + t) * KEYS + s);
+                want += w * w;
+            }
+            ck_assert_msg(fabs(got - want) < 1e-4 * want, "gradient %g, not %g", got, want);
+        }
+    for (int c = 0; c < CALLS; c++)
+        for (int i = 0; i < 2; i++) weft_tensor_release(out[c][i]);
+    weft_context_release(context);
+}
+END_TEST
+
 Suite *dropout_suite(void) {
     Suite *suite = suite_create("dropout");
     TCase *group = tcase_create("masks");
     tcase_set_timeout(group, 100);
     tcase_add_test(group, test_dropout);
+    tcase_add_test(group, test_attention);
     suite_add_tcase(suite, group);
     return suite;
 }
