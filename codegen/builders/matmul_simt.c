@@ -59,6 +59,30 @@ static weft_kval load(weft_simt *s, int side, weft_kval row, weft_kval k, weft_k
     return weft_index_value(s->index, value, index, 1, s->readable);
 }
 
+/* A side that is dense has its contiguous axis last; wide when that is one axis of whole fours. */
+static bool is_wide(const weft_product *product, int side, weft_dim_table *dims) {
+    const weft_product_side *from = side ? &product->b : &product->a;
+    const weft_value *value = product->dot->operands[side];
+    if (!from->dense || (from->k_contiguous ? product->contract_count : from->free_count) != 1) return false;
+    int axis = from->k_contiguous ? from->contract_axes[0] : from->free_axes[0];
+    return weft_dim_divisor(dims, value->type.dims[axis]) % 4 == 0;
+}
+
+static weft_kval load_wide(weft_simt *s, int side, weft_kval row, weft_kval k) {
+    const weft_product *product = s->self;
+    const weft_product_side *from = side ? &product->b : &product->a;
+    const weft_value *value = product->dot->operands[side];
+    weft_lane_index index[WEFT_MAX_RANK];
+    spread(s, value, from->batch_axes, product->batch_count, s->batch_index, index);
+    spread(s, value, from->free_axes, from->free_count, row, index);
+    spread(s, value, from->contract_axes, product->contract_count, k, index);
+    if (from->k_contiguous)
+        index[from->contract_axes[0]] = weft_lane_range(k, 4);
+    else
+        index[from->free_axes[0]] = weft_lane_range(row, 4);
+    return weft_index_value(s->index, value, index, 4, WEFT_KNONE);
+}
+
 static void store(weft_simt *s, weft_kval row, weft_lane_index column, weft_kval mask, weft_kval sums) {
     const weft_product *product = s->self;
     weft_kernel *k = s->k;
@@ -91,7 +115,9 @@ void weft_simt_product(weft_simt *s, const weft_build_request *request, weft_ker
                      .batch = product->batch,
                      .sum = sum_of(product),
                      .along_k = {product->a.k_contiguous, product->b.k_contiguous},
+                     .wide = {is_wide(product, 0, k->dims), is_wide(product, 1, k->dims)},
                      .load = load,
+                     .load_wide = load_wide,
                      .store = store,
                      .self = product};
 }

@@ -42,44 +42,64 @@ static weft_kval index_of(weft_simt *s, int64_t value) { return weft_k_index(s->
 static weft_kval plus(weft_simt *s, weft_kval a, weft_kval b) { return weft_k_add(s->k, a, b); }
 static weft_kval times(weft_simt *s, weft_kval a, int64_t b) { return weft_k_mul(s->k, a, index_of(s, b)); }
 static int tile_of(const weft_simt *s, int side) { return side ? s->bn : s->bm; }
-static int fetches(const weft_simt *s, int side) { return tile_of(s, side) * s->bk / s->k->threads; }
+static int width(const weft_simt *s, int side) { return s->wide[side] ? 4 : 1; }
+static int fetches(const weft_simt *s, int side) { return tile_of(s, side) * s->bk / s->k->threads / width(s, side); }
 
-/* Which element of a tile the i-th fetch of this thread is: threads run along the axis that is contiguous in memory;
-   along k eight of them, a sector of 4-byte elements, then the rows, so that their stores meet no bank twice. */
+/* Which element of a tile, or which four, the i-th fetch of this thread is: threads run along the axis that is
+   contiguous in memory; along k eight elements, a sector of 4-byte ones, then the rows, so that their stores meet no
+   bank twice. */
 static void place_fetch(weft_simt *s, int side, int i, weft_kval *out_row, weft_kval *out_k) {
-    int along = s->along_k[side] ? (s->bk % 8 ? s->bk : 8) : tile_of(s, side);
+    int each = width(s, side), along = (s->along_k[side] ? (s->bk % 8 ? s->bk : 8) : tile_of(s, side)) / each;
     weft_kval element = plus(s, s->thread, index_of(s, (int64_t)i * s->k->threads));
     weft_kval fast = weft_k_rem(s->k, element, index_of(s, along)),
               slow = weft_k_div(s->k, element, index_of(s, along));
+    fast = times(s, fast, each);
     *out_row = s->along_k[side] ? slow : fast;
     *out_k = s->along_k[side] ? fast : slow;
-    if (!s->along_k[side] || along == s->bk) return;
+    if (!s->along_k[side] || along * each == s->bk) return;
     weft_kval tile = index_of(s, tile_of(s, side));
     *out_row = weft_k_rem(s->k, slow, tile);
-    *out_k = plus(s, fast, times(s, weft_k_div(s->k, slow, tile), along));
+    *out_k = plus(s, fast, times(s, weft_k_div(s->k, slow, tile), along * each));
+}
+
+/* A limit that every place of a tile, or of a step, is below. */
+static bool is_whole(weft_simt *s, weft_dim extent, int tile) {
+    return weft_dim_divisor(s->k->dims, extent) % tile == 0;
 }
 
 /* Elements of the step at k0 into registers, 0 outside of the problem: what is outside is read from the last row or k.
- */
+   Four at once are all inside or all outside. */
 static void fetch(weft_simt *s, int side, weft_kval k0) {
     weft_kernel *k = s->k;
-    weft_kval rows = weft_k_extent(k, side ? s->n : s->m), depth = weft_k_extent(k, s->depth),
-              first = side ? s->n0 : s->m0, one = index_of(s, 1);
-    weft_kval zero = weft_k_constant_lanes(k, s->sum, 0, 1), last_k = weft_k_sub(k, depth, one);
+    weft_dim extent = side ? s->n : s->m;
+    int each = width(s, side);
+    weft_kval rows = weft_k_extent(k, extent), depth = weft_k_extent(k, s->depth), first = side ? s->n0 : s->m0,
+              end = index_of(s, each);
+    weft_kval zero = weft_k_constant_lanes(k, s->sum, 0, each),
+              last_row = weft_k_sub(k, rows, s->along_k[side] ? index_of(s, 1) : end),
+              last_k = weft_k_sub(k, depth, s->along_k[side] ? end : index_of(s, 1));
     int64_t least, most;
     weft_dim_bounds(k->dims, s->depth, &least, &most);
     if (least < 1) last_k = weft_k_max(k, last_k, index_of(s, 0));
     for (int i = 0; i < fetches(s, side); i++) {
-        weft_kval row, kk, inside = WEFT_KNONE;
+        weft_kval row, kk, inside = WEFT_KNONE, exists = WEFT_KNONE;
         place_fetch(s, side, i, &row, &kk);
         row = plus(s, first, row), kk = plus(s, k0, kk);
-        weft_kval exists = weft_k_and(k, weft_k_lt(k, row, rows), weft_k_lt(k, kk, depth));
+        if (!is_whole(s, extent, tile_of(s, side))) {
+            exists = weft_k_lt(k, row, rows);
+            row = weft_k_min(k, row, last_row);
+        }
+        if (!is_whole(s, s->depth, s->bk) || least < 1) {
+            weft_kval within = weft_k_lt(k, kk, depth);
+            exists = exists == WEFT_KNONE ? within : weft_k_and(k, exists, within);
+            kk = weft_k_min(k, kk, last_k);
+        }
         s->readable = least < 1 ? exists : WEFT_KNONE;
-        weft_kval value =
-            s->load(s, side, weft_k_min(k, row, weft_k_sub(k, rows, one)), weft_k_min(k, kk, last_k), &inside);
-        if (inside != WEFT_KNONE) exists = weft_k_and(k, exists, inside);
+        weft_kval value = each > 1 ? s->load_wide(s, side, row, kk) : s->load(s, side, row, kk, &inside);
+        if (inside != WEFT_KNONE) exists = exists == WEFT_KNONE ? inside : weft_k_and(k, exists, inside);
+        value = weft_k_convert(k, value, s->sum);
         weft_k_set_at(k, s->fetched[side], index_of(s, i),
-                      weft_k_select(k, exists, weft_k_convert(k, value, s->sum), zero));
+                      exists == WEFT_KNONE ? value : weft_k_select(k, exists, value, zero));
     }
 }
 
@@ -91,11 +111,23 @@ weft_kval weft_simt_shared_at(weft_simt *s, int side, weft_kval buffer, weft_kva
 }
 
 static void keep(weft_simt *s, int side, weft_kval buffer) {
+    weft_kernel *k = s->k;
+    bool scattered = s->along_k[side] != (s->turned && side == 0);
     for (int i = 0; i < fetches(s, side); i++) {
-        weft_kval row, kk;
+        weft_kval row, kk, value = weft_k_get_at(k, s->fetched[side], index_of(s, i));
         place_fetch(s, side, i, &row, &kk);
-        weft_k_store(s->k, s->shared[side], weft_simt_shared_at(s, side, buffer, kk, row), WEFT_KNONE,
-                     weft_k_get_at(s->k, s->fetched[side], index_of(s, i)));
+        if (!scattered || width(s, side) == 1) {
+            weft_k_store(k, s->shared[side], weft_simt_shared_at(s, side, buffer, kk, row), WEFT_KNONE, value);
+            if (width(s, side) > 1 && !k->failed)
+                k->instrs[k->instr_count - 1].align_bytes = weft_dtype_bits(s->sum) / 2;
+            continue;
+        }
+        for (int lane = 0; lane < 4; lane++) {
+            weft_kval by = index_of(s, lane);
+            weft_kval at = s->along_k[side] ? weft_simt_shared_at(s, side, buffer, plus(s, kk, by), row)
+                                            : weft_simt_shared_at(s, side, buffer, kk, plus(s, row, by));
+            weft_k_store(k, s->shared[side], at, WEFT_KNONE, weft_k_extract(k, value, lane));
+        }
     }
 }
 
@@ -156,8 +188,12 @@ static void emit_loop(weft_simt *s, weft_kval tx, weft_kval ty) {
     weft_kval buffer = weft_k_var(k, one), step = weft_k_for(k, zero, plus(s, steps, one), one, 0);
     size_t mark = weft_index_mark(s->index);
     weft_kval now = weft_k_get(k, buffer), other = weft_k_sub(k, one, now);
+    int64_t least, most;
+    weft_dim_bounds(k->dims, s->depth, &least, &most);
+    bool whole = least > 0 && is_whole(s, s->depth, s->bk);
+    weft_kval from = whole ? weft_k_min(k, step, weft_k_sub(k, steps, one)) : step;
     for (int side = 0; side < 2; side++)
-        fetch(s, side, times(s, step, s->bk)); /* past the end: zeros, not multiplied */
+        fetch(s, side, times(s, from, s->bk)); /* past the end: zeros or the last step again, not multiplied */
     weft_k_if(k, weft_k_lt(k, zero, step));
     if (s->turned)
         weft_simt_simdgroup_multiply(s, now);
@@ -201,6 +237,9 @@ static weft_status emit(weft_simt *s) {
     s->turned = schedule->vector == 2;
     k->threads = s->turned ? schedule->threads : side_of(s->bm) * side_of(s->bn);
     k->grid = weft_raster_count(k->dims, s->m, s->n, s->batch, s->bm, s->bn);
+    /* two blocks a multiprocessor: 64 sums, 16 factors and what is fetched leave room in 128 registers */
+    if (s->bm == 128 && !s->turned && weft_dtype_bits(s->sum) == 32)
+        k->registers = k->capability->registers / (2 * k->threads) / 8 * 8;
     choose_pitch(s);
     for (int side = 0; side < 2; side++)
         s->shared[side] = weft_k_shared(k, s->sum, 2LL * (s->turned && side == 0 ? s->bm : s->bk) * s->pitch[side]);
@@ -209,7 +248,7 @@ static weft_status emit(weft_simt *s) {
         weft_raster_create(k, s->m, s->n, s->batch, s->bm, s->bn, schedule->raster > 0 ? schedule->raster : 8);
     weft_tile_place place = weft_raster_place(k, &raster, weft_k_block(k));
     s->batch_index = place.batch, s->m0 = place.m, s->n0 = place.n;
-    for (int side = 0; side < 2; side++) s->fetched[side] = weft_k_regs(k, s->sum, 1, fetches(s, side));
+    for (int side = 0; side < 2; side++) s->fetched[side] = weft_k_regs(k, s->sum, width(s, side), fetches(s, side));
     if (s->turned) {
         weft_simt_simdgroup_begin(s);
         emit_loop(s, WEFT_KNONE, WEFT_KNONE);

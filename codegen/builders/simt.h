@@ -17,6 +17,8 @@ typedef struct weft_simt weft_simt;
    outside the value is ignored, but the read must be a legal one. row and k are inside the problem; where the depth may
    be 0, s->readable masks the read. */
 typedef weft_kval (*weft_simt_load)(weft_simt *s, int side, weft_kval row, weft_kval k, weft_kval *out_inside);
+/* Four neighbours along the axis that is contiguous (k when along_k, else rows), of which all exist; vector of 4. */
+typedef weft_kval (*weft_simt_load_wide)(weft_simt *s, int side, weft_kval row, weft_kval k);
 /* Stores four neighbours of a row; mask: which of them exist (WEFT_KNONE = all). */
 typedef void (*weft_simt_store)(weft_simt *s, weft_kval row, weft_lane_index column, weft_kval mask, weft_kval sums);
 
@@ -28,7 +30,9 @@ struct weft_simt {
     weft_dtype sum;              /* F32, F64, I32 or I64 */
     int bm, bn, bk;
     bool along_k[2]; /* neighbours along k are neighbours in memory: threads then run along k */
+    bool wide[2];    /* that axis is a multiple of four elements long: load_wide may be called */
     weft_simt_load load;
+    weft_simt_load_wide load_wide;
     weft_simt_store store;
     const void *self;
     /* values of the kernel */
