@@ -109,6 +109,7 @@ const cli_command cli_commands[] = {
       {"seconds", NULL, CLI_NUMBER, "N", "stop after about that long: first variants come first"},
       {"jobs", "j", CLI_NUMBER, "N", "processes (default: 1 on CPUs, one per core else)"},
       {"op", NULL, CLI_TEXT, "NAME", "this op only"},
+      {"dtype", NULL, CLI_TEXT, "NAME", "this dtype only"},
       {"simulate", NULL, CLI_TEXT, "TARGETS",
        "also run every kernel in the simulator, built for these: cpu:x86-64-v3,cuda:sm_80 ..."},
       {0}},

@@ -36,6 +36,7 @@ typedef struct sample_result {
 typedef struct selftest { /* shared by the processes */
     const char *target;
     const char *only_op;                 /* NULL: all */
+    weft_dtype only_dtype;               /* WEFT_INVALID: all */
     const weft_capability *only_compile; /* NULL: run */
     const weft_capability *simulated[TARGETS_MAX];
     int simulated_count;
@@ -153,7 +154,8 @@ static int work(selftest *t, int worker, weft_context *context) {
         weft_status status = weft_graph_create(context, "sample", &graph);
         if (status) return cli_fail(status);
         bool lost = false;
-        bool skipped = t->only_op && strcmp(t->only_op, weft_op_get(op_of(sample))->name) != 0;
+        bool skipped = (t->only_op && strcmp(t->only_op, weft_op_get(op_of(sample))->name) != 0) ||
+                       (t->only_dtype != WEFT_INVALID && t->only_dtype != dtype_of(sample));
         const weft_node *node =
             skipped ? NULL : weft_sample_node(graph, op_of(sample), dtype_of(sample), variant_of(sample));
         if (node)
@@ -327,6 +329,11 @@ static weft_status check_op(const char *name) {
     return name ? WEFT_STATUS(WEFT_NOT_FOUND, "there is no op \"%s\"; docs/ops.md lists them", name) : NULL;
 }
 
+static weft_status find_dtype(const char *name, weft_dtype *out_dtype) {
+    *out_dtype = name ? weft_dtype_find(name) : WEFT_INVALID;
+    return name && *out_dtype == WEFT_INVALID ? WEFT_STATUS(WEFT_NOT_FOUND, "there is no dtype \"%s\"", name) : NULL;
+}
+
 int cli_run_selftest(cli_arguments *arguments) {
     int count = WEFT_OP_COUNT * (WEFT_DTYPE_COUNT - WEFT_BOOL) * WEFT_SAMPLE_VARIANTS;
     (void)setenv("WEFT_POISON", "1", 0);
@@ -338,6 +345,7 @@ int cli_run_selftest(cli_arguments *arguments) {
     t->only_op = cli_text(arguments, "op", NULL);
     weft_status status = find_target(arguments, t);
     if (!status) status = check_op(t->only_op);
+    if (!status) status = find_dtype(cli_text(arguments, "dtype", NULL), &t->only_dtype);
     if (!status) status = find_simulated(t, cli_text(arguments, "simulate", ""));
     long long jobs =
         cli_number(arguments, "jobs", strncmp(t->target, "cpu", 3) ? (long long)arguments->context->thread_count : 1);
