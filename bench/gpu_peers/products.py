@@ -3,7 +3,8 @@ import math
 import torch
 import torch.nn.functional as F
 from library import DTYPES, PORTABLE, RELAXED, SECOND, Kernel, Missing
-from measure import best_choice, brief, check, failures, guarded, record, results, rounds, verdict
+from epilogues import time_epilogue
+from measure import best_choice, check, failures, guarded, record, results, rounds, verdict
 
 GEMM = [(8192, 8192, 8192), (4096, 4096, 4096), (2048, 2048, 2048), (1024, 1024, 1024), (8192, 14336, 4096), (128, 14336, 4096), (16, 14336, 4096), (1, 14336, 4096)]
 ODD_PRODUCTS = ((300, 520, 200, 1), (129, 257, 33, 0), (67, 75, 129, 2), (2304, 4224, 528, 1), (257, 1032, 4096, 1))
@@ -168,64 +169,11 @@ def part_ragged():
         time_matmul("ragged", 4095, 4097, 4100, order, 0, schedules=8)
 
 
-@guarded
-def time_two_results(part, m, n, k):
-    """The first half of an MLP in training: what GELU reads is kept for the gradient."""
-    a, b, bias = (torch.randn(*s, device="cuda").to(torch.bfloat16) for s in ((m, k), (n, k), (n,)))
-    bias, outs = bias.float(), [torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16) for _ in range(2)]
-    def run(a, b, bias):
-        h = ((a @ b.T).float() + bias).to(a.dtype)
-        return h, F.gelu(h.float()).to(a.dtype)
-    compiled = torch.compile(run)
-    compiled(a, b, bias)
-    kernels = []
-    for choice in range(3):
-        try:
-            kernels.append(Kernel("matmul", (m, n, k, 1, 3, 0), choice))
-        except Missing:
-            break
-    candidates = {f"weft {i} ({brief(x.text)})": lambda x=x: x([a, b, bias], outs) for i, x in enumerate(kernels)}
-    times = rounds({**candidates, "torch.compile": lambda: compiled(a, b, bias)}, 9)
-    for i, x in enumerate(kernels):
-        x([a, b, bias], outs)
-        want = run(a[:64].float(), b.float(), bias)
-        for name, got, right in zip(("sum", "gelu"), outs, want):
-            verdict(f"{part} {m}x{n}x{k} two results, {name}, choice {i}", got[:64], right, 6e-3)
-    record(part, f"{m}x{n}x{k} nt bias, and GELU beside it", lambda s: 2.0 * m * n * k / s * 1e-12, times, kernels[0].text, {"unit": "TFLOP/s"})
-    for x in kernels:
-        x.release()
-
-
-@guarded
-def time_residual(part, m, n, k):
-    """The second half of an MLP in training: the stream is f32."""
-    a, b, bias, residual = torch.randn(m, k, device="cuda").to(torch.bfloat16), torch.randn(n, k, device="cuda").to(torch.bfloat16), torch.randn(n, device="cuda"), torch.randn(m, n, device="cuda")
-    out = torch.full((m, n), float("nan"), device="cuda")
-    compiled = torch.compile(lambda a, b, bias, residual: (a @ b.T).float() + bias + residual)
-    compiled(a, b, bias, residual)
-    kernels = []
-    for choice in range(3):
-        try:
-            kernels.append(Kernel("matmul", (m, n, k, 1, 4, 0), choice))
-        except Missing:
-            break
-    candidates = {f"weft {i} ({brief(x.text)})": lambda x=x: x([a, b, bias, residual], [out]) for i, x in enumerate(kernels)}
-    times = rounds({**candidates, "torch.compile": lambda: compiled(a, b, bias, residual)}, 9)
-    for i, x in enumerate(kernels):
-        x([a, b, bias, residual], [out])
-        verdict(f"{part} {m}x{n}x{k} residual f32, choice {i}", out[:64], a[:64].float() @ b.float().T + bias + residual[:64], 1e-3)
-    record(part, f"{m}x{n}x{k} nt bias and residual, f32", lambda s: 2.0 * m * n * k / s * 1e-12, times, kernels[0].text, {"unit": "TFLOP/s"})
-    for x in kernels:
-        x.release()
-
-
 def part_fused():
     for m, n, k in ((768, 3072, 32768), (768, 768, 32768), (768, 2304, 32768)):  # gradients of weights: grids that fill no round
         time_matmul("fused", m, n, k, 2, 0, 0, 6)
-    for m, n, k in ((32768, 768, 3072), (32768, 768, 768)):
-        time_residual("fused", m, n, k)
     for m, n, k in ((32768, 3072, 768), (8192, 8192, 2048)):
-        time_two_results("fused", m, n, k)
+        time_epilogue("fused", m, n, k, 3)
     for m, n, k in GEMM[:5]:
         time_matmul("fused", m, n, k, 1, 1)
 

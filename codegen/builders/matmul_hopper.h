@@ -1,6 +1,7 @@
-/* What the two files of the Hopper matmul share. Shapes: A tile bm x bk, B tile bn x bk per stage, where bk elements
-   are 128 bytes (128 of 8 bits, 64 of 16, 32 of f32); a consumer warpgroup owns 64 x bn of the output and sends it in
-   chunks of 64 x 64. */
+/* What the files of the Hopper matmul share. Shapes: A tile bm x bk, B tile bn x bk per stage, where bk elements are
+   128 bytes (128 of 8 bits, 64 of 16, 32 of f32). The consumer warpgroups of a block either share a tile, 64 x bn of
+   the output each, or take turns: each has whole tiles of `blocks` times 64 rows, every other one of the block's, and
+   sends one while the other multiplies. An output leaves in chunks of 64 x 64. */
 #ifndef WEFT_CODEGEN_BUILDERS_MATMUL_HOPPER_H
 #define WEFT_CODEGEN_BUILDERS_MATMUL_HOPPER_H
 
@@ -17,7 +18,10 @@ enum {
     HOPPER_CHUNK_BYTES = 64 * 128,
     HOPPER_BOX_BYTES = 64 * 128,
     HOPPER_OUTS_MAX = 3,
+    HOPPER_BLOCKS_MAX = 2,
     HOPPER_RESULTS_MAX = 2,
+    HOPPER_SPLIT_MAX = 8,
+    HOPPER_PROMOTED_MAX = 192, /* columns: two sets of sums in registers */
     HOPPER_SETS_MAX = 8
 };
 
@@ -36,6 +40,8 @@ typedef struct weft_hopper {
     weft_index_context *index;
     int tail; /* columns of the narrow tiles at the right edge, behind whole tiles of bn; 0 = none */
     int bm, bn, bk, consumers, cluster, stages, group, outs;
+    bool turns;
+    int blocks;        /* of 64 rows, in a consumer's part of a tile: 1 unless they take turns */
     int element_bytes; /* of an operand */
     int a_rows;        /* of one box of A, when its memory runs along k */
     int a_loaded;      /* bytes of A that a stage receives */
@@ -64,10 +70,12 @@ typedef struct weft_hopper {
 /* The tiles of one block, in order: a loop of three roles must see the same ones. A tile is a number that only these
    functions read. matmul_hopper_tiles.c. */
 void weft_hopper_tiles_prepare(weft_hopper *h);
-/* Opens the loop over this block's tiles. */
-weft_kval weft_hopper_tiles_for(weft_hopper *h);
-weft_kval weft_hopper_tile_first(weft_hopper *h);
-weft_kval weft_hopper_tile_next(weft_hopper *h, weft_kval tile);
+/* Opens the loop over this block's tiles. owner: where consumers take turns, the one whose tiles they are; WEFT_KNONE:
+   all of the block's. */
+weft_kval weft_hopper_tiles_for(weft_hopper *h, weft_kval owner);
+weft_kval weft_hopper_tile_first(weft_hopper *h, weft_kval owner);
+/* The next one of the same owner. */
+weft_kval weft_hopper_tile_next(weft_hopper *h, weft_kval tile, weft_kval owner);
 weft_kval weft_hopper_tile_exists(weft_hopper *h, weft_kval tile);
 weft_tile_place weft_hopper_tile_place(weft_hopper *h, weft_kval tile);
 /* Its part of k, and the steps from *out_first up to *out_end that make it. */
@@ -84,6 +92,12 @@ static inline weft_dtype weft_hopper_dtype(const weft_hopper *h, const weft_prod
 
 /* -- matmul_hopper_movers.c: the branch of warpgroup 0 */
 void weft_hopper_emit_movers(weft_hopper *h, weft_kval thread);
+/* Whose tiles a consumer, and its mover, walk through. */
+static inline weft_kval weft_hopper_owner(const weft_hopper *h, weft_kval consumer) {
+    return h->turns ? consumer : WEFT_KNONE;
+}
+/* Rows of the block's tile above those of a consumer. */
+weft_kval weft_hopper_rows_above(weft_hopper *h, weft_kval consumer);
 /* The number of a consumer's staging buffer, and of its two barriers. */
 weft_kval weft_hopper_staging(weft_hopper *h, weft_kval consumer, int buffer);
 
@@ -103,6 +117,13 @@ static inline bool weft_hopper_staged(const weft_hopper *h) {
 }
 /* Elements from one row of such a copy to the next. */
 weft_dim weft_hopper_padded(const weft_hopper *h, weft_dim pitch);
+/* -- matmul_hopper_schedule.c */
+int weft_hopper_propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules);
+/* Staging buffers of a consumer: they divide the chunks of its part of a tile, `columns` in all, so that chunk c always
+   uses buffer c % outs. */
+int weft_hopper_outs(int columns, int limit);
+/* Columns of narrow tiles that tiles of bn columns are worth: up to 64 behind whole tiles; 0: none. */
+int weft_hopper_tail(const weft_build_request *request, const weft_product *product, int bn);
 /* Shared memory of a configuration. */
 int64_t weft_hopper_shared_bytes(int bm, int bn, int stages, int consumers, int outs);
 

@@ -1,6 +1,9 @@
 /* The kernel of matmul_hopper.c: barriers, roles, and the consumers: warpgroups with 64 x bn of accumulators each. A
-   slot of the ring is released by a relaxed arrival, one step late, when the wgmma that read it is known complete. Read
-   next: matmul_hopper_movers.c, warpgroup 0. */
+   slot of the ring is released by a relaxed arrival, one step late, when the wgmma that read it is known complete.
+
+   In turns: a consumer multiplies between two named barriers, in the order of the block's tiles, so that it never waits
+   for a phase of the ring before the one in front of it is complete; it hands the turn on when its last product is
+   issued, and its epilogue runs beside the other's products. Read next: matmul_hopper_movers.c, warpgroup 0. */
 #include "codegen/builders/matmul_hopper.h"
 
 #include "codegen/kernel/matrix.h"
@@ -12,8 +15,10 @@ static weft_kval plus(weft_hopper *h, weft_kval a, weft_kval b) { return weft_k_
 /* -- consumer */
 
 typedef struct consumer {
-    weft_kval number, lane, warp;    /* of the warpgroup */
-    weft_kval d, sums;               /* regs: what wgmma adds to; what the epilogue reads: d, or f32 sums beside it */
+    weft_kval number, lane, warp; /* of the warpgroup */
+    /* regs for each 64 rows: what wgmma adds to; what the epilogue reads: d, or f32 sums beside it */
+    weft_kval d[HOPPER_BLOCKS_MAX], sums[HOPPER_BLOCKS_MAX];
+    int block;                       /* of 64 rows, that is sent */
     weft_kval fragment, packed;      /* regs: 4 words of a companion; 4 words that leave */
     weft_kval row_lane, column_lane; /* of this lane in a 64 x bn tile */
     weft_kval row_at, swizzle, half; /* where this lane's row of a 16 x 16 block lies in staging */
@@ -55,14 +60,16 @@ static void multiply_stage(weft_hopper *h, const consumer *c, weft_kval first, i
     weft_kernel *k = h->k;
     const weft_product *p = &h->product;
     weft_kval at = times(h, weft_ring_slot(k, &c->ring), h->stage_bytes);
-    weft_kval a = make_operand(h, plus(h, at, times(h, c->number, 64 * 128)), &p->a),
+    weft_kval a = make_operand(h, h->turns ? at : plus(h, at, times(h, c->number, HOPPER_BOX_BYTES)), &p->a),
               b = make_operand(h, plus(h, at, index_of(h, h->a_bytes)), &p->b);
     weft_ring_wait_full(k, &c->ring);
     weft_k_effect(k, WEFT_K_mma_fence, 0, NULL, 0, 0);
-    for (int q = 0; q < HOPPER_ROW_BYTES / 32; q++) {
-        weft_kval operands[6] = {c->d,
+    for (int i = 0; i < HOPPER_ROW_BYTES / 32 * h->blocks; i++) {
+        int q = i / h->blocks, block = i % h->blocks;
+        int64_t a_at = (int64_t)q * step_of(&p->a) + block * (HOPPER_BOX_BYTES / 16);
+        weft_kval operands[6] = {c->d[block],
                                  index_of(h, 0),
-                                 weft_k_add(k, a, weft_k_integer(k, WEFT_U64, (int64_t)q * step_of(&p->a))),
+                                 weft_k_add(k, a, weft_k_integer(k, WEFT_U64, a_at)),
                                  index_of(h, 0),
                                  weft_k_add(k, b, weft_k_integer(k, WEFT_U64, (int64_t)q * step_of(&p->b))),
                                  q ? WEFT_KNONE : first};
@@ -71,9 +78,24 @@ static void multiply_stage(weft_hopper *h, const consumer *c, weft_kval first, i
     weft_k_effect(k, WEFT_K_mma_commit, 0, NULL, 0, 0);
 }
 
-/* d = the product of this consumer's 64 rows; every slot but the last is released inside. */
-static void emit_main_loop(weft_hopper *h, const consumer *c, weft_kval begin, weft_kval end) {
+/* Waits until the other consumer has issued the products of the tile before. */
+static void take_turn(weft_hopper *h, const consumer *c) {
+    weft_kval own = plus(h, c->number, index_of(h, 1));
+    weft_k_effect(h->k, WEFT_K_named_sync, 1, &own, 256, 0);
+}
+
+/* To the consumer of the block's next tile, if there is one. */
+static void pass_turn(weft_hopper *h, const consumer *c, weft_kval next) {
+    weft_kval other = weft_k_sub(h->k, index_of(h, 2), c->number);
+    weft_k_if(h->k, weft_hopper_tile_exists(h, next));
+    weft_k_effect(h->k, WEFT_K_named_arrive, 1, &other, 256, 0);
+    weft_k_end(h->k);
+}
+
+/* d = the product of this consumer's rows; every slot but the last is released inside. next: the block's next tile. */
+static void emit_main_loop(weft_hopper *h, const consumer *c, weft_kval begin, weft_kval end, weft_kval next) {
     weft_kernel *k = h->k;
+    if (h->turns) take_turn(h, c);
     weft_kval held = weft_k_var(k, index_of(h, 0));
     weft_kval step = weft_k_for(k, begin, end, index_of(h, 1), 0);
     weft_kval slot = weft_ring_slot(k, &c->ring), later = weft_k_ne(k, step, begin);
@@ -85,24 +107,26 @@ static void emit_main_loop(weft_hopper *h, const consumer *c, weft_kval begin, w
     weft_k_set(k, held, slot);
     weft_ring_advance(k, &c->ring);
     weft_k_end(k);
-    weft_k_effect(k, WEFT_K_mma_wait, 1, &c->d, 0, 0);
+    if (h->turns) pass_turn(h, c, next);
+    weft_k_effect(k, WEFT_K_mma_wait, h->blocks, c->d, 0, 0);
     release_slot(h, c, held);
+    if (h->turns) weft_ring_skip(k, &c->ring, h->steps);
 }
 
 /* The same with the sums of each stage taken out of the unit: while one consumer adds, the other multiplies. */
 static void emit_promoting_loop(weft_hopper *h, const consumer *c, weft_kval begin, weft_kval end) {
     weft_kernel *k = h->k;
     for (int r = 0; r < h->bn / 2; r++)
-        weft_k_set_at(k, c->sums, index_of(h, r), weft_k_constant_lanes(k, WEFT_F32, 0, 1));
+        weft_k_set_at(k, *c->sums, index_of(h, r), weft_k_constant_lanes(k, WEFT_F32, 0, 1));
     (void)weft_k_for(k, begin, end, index_of(h, 1), 0);
     weft_kval held = weft_k_var(k, weft_ring_slot(k, &c->ring));
     multiply_stage(h, c, WEFT_KNONE, WEFT_ASYNC_FIRST);
-    weft_k_effect(k, WEFT_K_mma_wait, 1, &c->d, 0, 0);
+    weft_k_effect(k, WEFT_K_mma_wait, 1, c->d, 0, 0);
     release_slot(h, c, held);
     weft_ring_advance(k, &c->ring);
     for (int r = 0; r < h->bn / 2; r++) {
         weft_kval at = index_of(h, r);
-        weft_k_set_at(k, c->sums, at, weft_k_add(k, weft_k_get_at(k, c->sums, at), weft_k_get_at(k, c->d, at)));
+        weft_k_set_at(k, *c->sums, at, weft_k_add(k, weft_k_get_at(k, *c->sums, at), weft_k_get_at(k, *c->d, at)));
     }
     weft_k_end(k);
 }
@@ -114,8 +138,8 @@ static weft_kval pair_of(weft_kernel *k, weft_kval x, weft_kval y) {
 }
 
 static weft_kval sums_at(weft_hopper *h, const consumer *c, int reg) {
-    return pair_of(h->k, weft_k_get_at(h->k, c->sums, index_of(h, reg)),
-                   weft_k_get_at(h->k, c->sums, index_of(h, reg + 1)));
+    return pair_of(h->k, weft_k_get_at(h->k, c->sums[c->block], index_of(h, reg)),
+                   weft_k_get_at(h->k, c->sums[c->block], index_of(h, reg + 1)));
 }
 
 static weft_kval unpack(weft_hopper *h, weft_kval word, int half) {
@@ -204,6 +228,13 @@ static void hoist_rows(const weft_hopper *h, const consumer *c, const tile_place
     }
 }
 
+/* Of 64 rows from m0, before their sums are there. */
+static void place_block(weft_hopper *h, const consumer *c, weft_tile_place place, weft_kval m0, tile_places *out) {
+    place_rows(h, c, place, m0, out);
+    place_columns(h, c, place, 0, out);
+    hoist_rows(h, c, out);
+}
+
 static void fill_chunk(weft_hopper *h, const consumer *c, const weft_epilogue *e, const tile_places *places, int chunk,
                        int buffer) {
     weft_kernel *k = h->k;
@@ -231,8 +262,9 @@ static void fill_chunk(weft_hopper *h, const consumer *c, const weft_epilogue *e
 static void send_through_staging(weft_hopper *h, consumer *c, weft_tile_place place, tile_places *places) {
     weft_kernel *k = h->k;
     weft_kval one = weft_k_integer(k, WEFT_U32, 1);
+    int before = c->block * (h->bn / 64) * h->results; /* chunks of this tile */
     for (int at = 0; 64 * (at / h->results) < h->bn; at++) {
-        int buffer = at % h->outs, chunk = at / h->results;
+        int buffer = (before + at) % h->outs, chunk = at / h->results;
         weft_kval barrier = weft_hopper_staging(h, c->number, buffer), phase = weft_k_get(k, c->ready_phase);
         if (at % h->results == 0 && 64 * (chunk + 1) < h->bn) place_columns(h, c, place, chunk + 1, places);
         weft_mbarrier_wait(
@@ -337,25 +369,45 @@ static void send_part(weft_hopper *h, consumer *c, weft_tile_place place, weft_k
 /* The consumer's part of one tile, h->bn columns of it. */
 static void emit_tile(weft_hopper *h, consumer *c, weft_kval tile, weft_tile_place place) {
     size_t mark = weft_index_mark(h->index);
-    weft_kval m0 = plus(h, plus(h, place.m, times(h, h->rank, h->bm)), times(h, c->number, 64));
+    weft_kval m0 = plus(h, place.m, weft_hopper_rows_above(h, c->number));
     tile_places places;
-    if (weft_hopper_staged(h)) {
-        place_rows(h, c, place, m0, &places);
-        place_columns(h, c, place, 0, &places);
-        hoist_rows(h, c, &places);
-    }
+    if (weft_hopper_staged(h)) place_block(h, c, place, m0, &places);
     weft_kval begin, end, part = weft_hopper_tile_part(h, tile, &begin, &end);
     if (h->promote)
         emit_promoting_loop(h, c, begin, end);
     else
-        emit_main_loop(h, c, begin, end);
-    if (weft_hopper_staged(h))
-        send_through_staging(h, c, place, &places);
-    else if (h->store == HOPPER_STORE_PARTS)
-        send_part(h, c, place, m0, part);
-    else
-        send_directly(h, c, place, m0);
+        emit_main_loop(h, c, begin, end, weft_hopper_tile_next(h, tile, WEFT_KNONE));
+    for (c->block = 0; c->block < h->blocks; c->block++) {
+        weft_kval rows = plus(h, m0, index_of(h, 64 * c->block));
+        if (c->block > 0) {
+            weft_index_release(h->index, mark);
+            mark = weft_index_mark(h->index);
+            if (weft_hopper_staged(h)) place_block(h, c, place, rows, &places);
+        }
+        if (weft_hopper_staged(h))
+            send_through_staging(h, c, place, &places);
+        else if (h->store == HOPPER_STORE_PARTS)
+            send_part(h, c, place, rows, part);
+        else
+            send_directly(h, c, place, rows);
+    }
     weft_index_release(h->index, mark);
+}
+
+static void make_sums(weft_hopper *h, consumer *c) {
+    for (int block = 0; block < h->blocks; block++) {
+        c->d[block] = weft_k_regs(h->k, WEFT_F32, 1, h->bn / 2);
+        c->sums[block] = h->promote ? weft_k_regs(h->k, WEFT_F32, 1, h->bn / 2) : c->d[block];
+    }
+}
+
+/* The first turn is consumer 0's; consumer 1 begins behind the steps of the block's first tile. */
+static void begin_turns(weft_hopper *h, const consumer *c) {
+    weft_kval first = index_of(h, 1);
+    weft_k_if(h->k, weft_k_eq(h->k, c->number, first));
+    weft_k_effect(h->k, WEFT_K_named_arrive, 1, &first, 256, 0);
+    weft_ring_skip(h->k, &c->ring, h->steps);
+    weft_k_end(h->k);
 }
 
 static void emit_consumer(weft_hopper *h, weft_kval thread) {
@@ -378,9 +430,9 @@ static void emit_consumer(weft_hopper *h, weft_kval thread) {
     c.packed = weft_k_regs(k, WEFT_U32, 1, 4);
     c.ready_phase = weft_k_var(k, weft_k_integer(k, WEFT_U32, 0));
     c.ring = weft_ring_begin(k, &h->ring);
-    c.d = weft_k_regs(k, WEFT_F32, 1, h->bn / 2);
-    c.sums = h->promote ? weft_k_regs(k, WEFT_F32, 1, h->bn / 2) : c.d;
-    weft_kval tile = weft_hopper_tiles_for(h);
+    make_sums(h, &c);
+    if (h->turns) begin_turns(h, &c);
+    weft_kval tile = weft_hopper_tiles_for(h, weft_hopper_owner(h, c.number));
     weft_tile_place place = weft_hopper_tile_place(h, tile);
     if (!h->tail) {
         emit_tile(h, &c, tile, place);
@@ -391,8 +443,7 @@ static void emit_consumer(weft_hopper *h, weft_kval thread) {
         weft_hopper narrow = *h;
         narrow.bn = h->tail;
         c.layout = weft_layout_wgmma_c(h->tail);
-        c.d = weft_k_regs(k, WEFT_F32, 1, h->tail / 2);
-        c.sums = h->promote ? weft_k_regs(k, WEFT_F32, 1, h->tail / 2) : c.d;
+        make_sums(&narrow, &c);
         emit_tile(&narrow, &c, tile, place);
         weft_k_end(k);
     }
@@ -421,7 +472,7 @@ static void emit_barriers(weft_hopper *h, weft_kval thread) {
     weft_k_if(k, weft_k_eq(k, thread, index_of(h, 0)));
     weft_k_effect(k, WEFT_K_map_prefetch, 1, &h->map_a, 0, 0);
     weft_k_effect(k, WEFT_K_map_prefetch, 1, &h->map_b, 0, 0);
-    weft_ring_init(k, &h->ring, 1, h->cluster * h->consumers * 4);
+    weft_ring_init(k, &h->ring, 1, h->cluster * (h->turns ? 1 : h->consumers) * 4);
     for (int i = 0; weft_hopper_staged(h) && i < h->consumers * h->outs; i++) {
         weft_mbarrier_emit(k, WEFT_K_mbarrier_init, h->staged, index_of(h, i), 1);
         weft_mbarrier_emit(k, WEFT_K_mbarrier_init, h->written, index_of(h, i), 4);
@@ -453,8 +504,9 @@ weft_status weft_hopper_emit(weft_hopper *h) {
     h->steps = weft_k_extent(k, weft_dim_divide_ceil(k->dims, h->product.k, h->bk));
     weft_hopper_tiles_prepare(h);
     emit_barriers(h, thread);
-    bool rows = h->store == HOPPER_STORE_ROWS; /* whose movers hold addresses and elements */
-    int take = h->consumers > 1 ? (rows ? 224 : 232) : 0, give = h->consumers > 1 ? (rows ? 56 : 40) : 0;
+    /* movers of rows hold addresses and elements; consumers with two results want every register there is */
+    int give = h->store == HOPPER_STORE_ROWS ? 56 : h->results > 1 ? 24 : 40, take = (3 * 168 - give) / 2;
+    if (h->consumers == 1) give = take = 0;
     weft_k_effect(k, WEFT_K_role, 0, NULL, 1, give);
     weft_hopper_emit_movers(h, thread);
     weft_k_effect(k, WEFT_K_role, 0, NULL, h->consumers, take);

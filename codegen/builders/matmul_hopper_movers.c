@@ -70,7 +70,7 @@ static void load_b(weft_hopper *h, weft_kval slot, weft_kval at, weft_kval k0, w
 static void emit_producer(weft_hopper *h) {
     weft_kernel *k = h->k;
     weft_ring ring = weft_ring_begin(k, &h->ring);
-    weft_kval tile = weft_hopper_tiles_for(h), begin, end;
+    weft_kval tile = weft_hopper_tiles_for(h, WEFT_KNONE), begin, end;
     weft_tile_place place = weft_hopper_tile_place(h, tile);
     (void)weft_hopper_tile_part(h, tile, &begin, &end);
     weft_kval step = weft_k_for(k, begin, end, index_of(h, 1), 0);
@@ -109,11 +109,17 @@ weft_kval weft_hopper_staging(weft_hopper *h, weft_kval consumer, int buffer) {
     return plus(h, times(h, consumer, h->outs), index_of(h, buffer));
 }
 
-/* Coordinates of chunk c of the consumer's part of a tile. */
+weft_kval weft_hopper_rows_above(weft_hopper *h, weft_kval consumer) {
+    weft_kval above = times(h, h->rank, h->bm);
+    return h->turns ? above : plus(h, above, times(h, consumer, 64));
+}
+
+/* Coordinates of chunk c of the consumer's part of a tile: 64 rows after 64 rows, from left to right. */
 static int chunk_coordinates(weft_hopper *h, const mover *mv, weft_tile_place place, int c, weft_kval *out) {
-    weft_kval m = plus(h, plus(h, place.m, times(h, h->rank, h->bm)), times(h, mv->consumer, 64));
-    out[0] = plus(h, place.n, index_of(h, 64 * c));
-    out[1] = m;
+    int across = h->bn / 64;
+    weft_kval m = plus(h, place.m, weft_hopper_rows_above(h, mv->consumer));
+    out[0] = plus(h, place.n, index_of(h, 64 * (c % across)));
+    out[1] = plus(h, m, index_of(h, 64 * (c / across)));
     out[2] = place.batch;
     return h->product.batch == 1 ? 2 : 3;
 }
@@ -161,17 +167,18 @@ static void end_rest(weft_hopper *h) {
 
 static void emit_mover(weft_hopper *h, weft_kval consumer) {
     weft_kernel *k = h->k;
-    int chunks = h->bn / 64 * h->results;
+    int chunks = h->blocks * (h->bn / 64) * h->results;
+    weft_kval owner = weft_hopper_owner(h, consumer);
     mover mv = {consumer, times(h, consumer, (int64_t)h->outs * HOPPER_CHUNK_BYTES)};
     weft_kval phase = weft_k_var(k, weft_k_integer(k, WEFT_U32, 0));
-    weft_kval first = weft_hopper_tile_first(h);
+    weft_kval first = weft_hopper_tile_first(h, owner);
     weft_k_if(k, weft_hopper_tile_exists(h, first));
     weft_tile_place start = weft_hopper_tile_place(h, first);
     for (int c = 0; c < h->outs; c++) stage_chunk(h, &mv, start, c);
     weft_k_end(k);
-    weft_kval tile = weft_hopper_tiles_for(h);
+    weft_kval tile = weft_hopper_tiles_for(h, owner);
     weft_tile_place place = weft_hopper_tile_place(h, tile);
-    weft_kval next = weft_hopper_tile_next(h, tile);
+    weft_kval next = weft_hopper_tile_next(h, tile, owner);
     weft_tile_place after = weft_hopper_tile_place(h, next);
     for (int c = 0; c < chunks; c++) {
         if (c == h->results) begin_rest(h, tile);
@@ -222,9 +229,9 @@ static void emit_row_mover(weft_hopper *h, weft_kval consumer, weft_kval lane) {
     for (int buffer = 0; buffer < h->outs; buffer++)
         weft_mbarrier_emit(k, WEFT_K_mbarrier_arrive, h->staged, weft_hopper_staging(h, consumer, buffer), 0);
     weft_k_end(k);
-    weft_kval tile = weft_hopper_tiles_for(h);
+    weft_kval tile = weft_hopper_tiles_for(h, weft_hopper_owner(h, consumer));
     weft_tile_place place = weft_hopper_tile_place(h, tile);
-    for (int c = 0; c < h->bn / 64 * h->results; c++) {
+    for (int c = 0; c < h->blocks * (h->bn / 64) * h->results; c++) {
         int buffer = c % h->outs;
         if (c == h->results) begin_rest(h, tile);
         weft_kval parity =

@@ -2,6 +2,7 @@
    order, of all tiles. With one, n = whole tiles of bn columns and up to 64 more: the narrow tiles at the right edge
    come last, and only to the blocks that the last round of whole tiles leaves idle, so that a few columns more do not
    cost a round of whole tiles. With k split, every tile is one for each part of k, parts of a tile next to each other.
+   Consumers that take turns have every other tile of the block.
    Read next: codegen/tile/raster.h. */
 #include "codegen/builders/matmul_hopper.h"
 
@@ -28,16 +29,24 @@ void weft_hopper_tiles_prepare(weft_hopper *h) {
     h->tiles = weft_k_add(k, h->whole, weft_k_select(k, has_more, zero, weft_k_div(k, left, h->idle)));
 }
 
-weft_kval weft_hopper_tiles_for(weft_hopper *h) {
-    if (h->tail) return weft_k_for(h->k, index_of(h, 0), h->tiles, index_of(h, 1), 0);
-    weft_kval tiles = weft_k_mul(h->k, h->raster.tiles, index_of(h, h->split));
-    return weft_k_for(h->k, h->first, tiles, h->stride, 0);
+/* From one tile to the next of the same owner. */
+static weft_kval stride_of(weft_hopper *h, weft_kval owner) {
+    if (h->tail) return index_of(h, 1);
+    return owner == WEFT_KNONE ? h->stride : weft_k_mul(h->k, h->stride, index_of(h, h->consumers));
 }
 
-weft_kval weft_hopper_tile_first(weft_hopper *h) { return h->tail ? index_of(h, 0) : h->first; }
+weft_kval weft_hopper_tiles_for(weft_hopper *h, weft_kval owner) {
+    weft_kval tiles = h->tail ? h->tiles : weft_k_mul(h->k, h->raster.tiles, index_of(h, h->split));
+    return weft_k_for(h->k, weft_hopper_tile_first(h, owner), tiles, stride_of(h, owner), 0);
+}
 
-weft_kval weft_hopper_tile_next(weft_hopper *h, weft_kval tile) {
-    return weft_k_add(h->k, tile, h->tail ? index_of(h, 1) : h->stride);
+weft_kval weft_hopper_tile_first(weft_hopper *h, weft_kval owner) {
+    if (h->tail) return index_of(h, 0);
+    return owner == WEFT_KNONE ? h->first : weft_k_add(h->k, h->first, weft_k_mul(h->k, owner, h->stride));
+}
+
+weft_kval weft_hopper_tile_next(weft_hopper *h, weft_kval tile, weft_kval owner) {
+    return weft_k_add(h->k, tile, stride_of(h, owner));
 }
 
 weft_kval weft_hopper_tile_exists(weft_hopper *h, weft_kval tile) {

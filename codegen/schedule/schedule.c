@@ -17,6 +17,7 @@
     X(stages)                                                                                                          \
     X(consumers)                                                                                                       \
     X(cluster)                                                                                                         \
+    X(turns)                                                                                                           \
     X(raster)                                                                                                          \
     X(split)                                                                                                           \
     X(block_elements)                                                                                                  \

@@ -15,6 +15,7 @@ typedef struct weft_schedule {
     int stages;    /* ring depth */
     int consumers; /* consumer warpgroups */
     int cluster;
+    int turns;            /* matmul-hopper: consumers have tiles of their own and take turns at the matrix unit */
     int raster;           /* group size of the tile order */
     int split;            /* K or row splits */
     int block_elements;   /* pointwise, reduction: elements of one block */

@@ -63,3 +63,10 @@ void weft_ring_advance(weft_kernel *k, const weft_ring *ring) {
     weft_k_set(k, ring->slot, weft_k_select(k, wraps, weft_k_index(k, 0), next));
     weft_k_set(k, ring->phase, weft_k_xor(k, phase, weft_k_convert(k, wraps, WEFT_U32)));
 }
+
+void weft_ring_skip(weft_kernel *k, const weft_ring *ring, weft_kval steps) {
+    weft_kval to = weft_k_add(k, weft_k_get(k, ring->slot), steps), stages = weft_k_index(k, ring->stages);
+    weft_kval rounds = weft_k_and(k, weft_k_div(k, to, stages), weft_k_index(k, 1));
+    weft_k_set(k, ring->phase, weft_k_xor(k, weft_k_get(k, ring->phase), weft_k_convert(k, rounds, WEFT_U32)));
+    weft_k_set(k, ring->slot, weft_k_rem(k, to, stages));
+}

@@ -25,6 +25,8 @@ void weft_ring_wait_full(weft_kernel *k, const weft_ring *ring);
 void weft_ring_wait_empty(weft_kernel *k, const weft_ring *ring);
 void weft_ring_expect(weft_kernel *k, const weft_ring *ring, int bytes);
 void weft_ring_advance(weft_kernel *k, const weft_ring *ring);
+/* Passes over `steps` that another role takes. The next wait still needs the phase before it to be known complete. */
+void weft_ring_skip(weft_kernel *k, const weft_ring *ring, weft_kval steps);
 
 /* -- barriers by themselves */
 weft_kval weft_mbarrier_create(weft_kernel *k, int count);

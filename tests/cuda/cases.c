@@ -55,6 +55,15 @@ static void build_matmul(weft_graph *g, const int64_t *x) {
         weft_value *bias = weft_broadcast(g, weft_graph_input(g, "bias", WEFT_F32, 1, &n), 2, shape, &columns);
         d = weft_add(g, weft_add(g, d, bias), weft_graph_input(g, "residual", WEFT_F32, 2, shape));
     }
+    if (x[4] == 5 || x[4] == 6) {
+        int64_t columns = 1;
+        weft_value *bias = weft_broadcast(g, weft_graph_input(g, "bias", WEFT_F32, 1, &n), 2, shape, &columns);
+        d = weft_add(g, d, bias);
+        if (x[4] == 5)
+            d = weft_convert(g, weft_gelu(g, d, false), dtype);
+        else
+            d = weft_add(g, weft_convert(g, d, dtype), weft_graph_input(g, "residual", dtype, 2, shape));
+    }
     weft_graph_output(g, "d", d);
 }
 

@@ -46,6 +46,7 @@ bool cuda_build_choice(compiled *c, const weft_capability *capability, int choic
             weft_text_init(weft_dim_table_allocator(c->graph->dims), &text);
             weft_schedule_print(request.schedule, &text);
             printf("  choice %d: %s\n", choice, weft_text_string(&text));
+            fflush(stdout);
             weft_text_deinit(&text);
         }
         cuda_check(builder->build(&request, &c->plan));

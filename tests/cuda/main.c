@@ -119,6 +119,8 @@ static const case_row rows[] = {
     {"matmul", 6, {303, 521, 201, 2, 2, 3}},
     {"matmul", 6, {4096, 3072, 768, 1, 3, 0}},
     {"matmul", 6, {4096, 768, 3072, 1, 4, 0}},
+    {"matmul", 6, {4096, 3072, 768, 1, 5, 0}},
+    {"matmul", 6, {4096, 768, 768, 1, 6, 0}},
     {"matmul", 6, {768, 3072, 32768, 2, 0, 0}},
     {"matmul", 6, {4096, 4096, 4096, 1, 2, 5}},
     {"matmul", 6, {4096, 4096, 4096, 1, 2, 14}},
@@ -183,7 +185,11 @@ static int choices_of(const case_row *row, const weft_capability *capability, bo
     if (!strcmp(row->name, "cross_entropy") || !strcmp(row->name, "layer_norm")) return 6;
     if (strcmp(row->name, "matmul") != 0) return 1;
     if (row->numbers[5] >= 16) return row->numbers[5] == 16 && row->numbers[4] == 0 ? 7 : 1;
-    return capability->hopper && (first || row->numbers[1] == 4104) ? 9 : row->numbers[5] == 3 ? 3 : 1;
+    return capability->hopper && (first || row->numbers[1] == 4104 || row->numbers[4] >= 3 ||
+                                  row->numbers[4] * row->numbers[0] == 8192)
+               ? 12
+           : row->numbers[5] == 3 ? 3
+                                  : 1;
 }
 
 START_TEST(kernels_compile_clean) {
@@ -388,7 +394,26 @@ static const small_row way_rows[] = {
     {"sm_90a", {"attention_backward", 8, {1, 2, 1, 150, 133, 64, 0, 0}}, 0.08, 3, 12002},
     {"sm_90a", {"attention_backward", 8, {1, 1, 1, 150, 300, 128, 0, 0}}, 0.08, 1, 12002},
 };
-enum { SMALL_ROWS = sizeof small_rows / sizeof *small_rows, WAY_ROWS = sizeof way_rows / sizeof *way_rows };
+/* Products whose consumers take turns: one, five or nine tiles a block, fewer steps than stages, as many, more. */
+static const small_row turn_rows[] = {
+    {"sm_90a", {"matmul", 6, {300, 264, 72, 1, 0, 0}}, 0.01, 2, 0},
+    {"sm_90a", {"matmul", 6, {130, 136, 392, 0, 1, 0}}, 0.02, 2, 0},
+    {"sm_90a", {"matmul", 6, {260, 264, 384, 1, 1, 1}}, 0.02, 2, 0},
+    {"sm_90a", {"matmul", 6, {141, 387, 450, 2, 0, 0}}, 0.02, 2, 0},
+    {"sm_90a", {"matmul", 6, {270, 577, 40, 0, 3, 1}}, 0.02, 3, 0}, /* two results, rows by warps */
+    {"sm_90a", {"matmul", 6, {256, 264, 72, 1, 4, 0}}, 0.01, 2, 0}, /* f32 beside operands of 16 bits */
+    {"sm_90a", {"matmul", 6, {141, 131, 40, 0, 4, 1}}, 0.01, 2, 0},
+    {"sm_90a", {"matmul", 6, {131, 266, 33, 2, 0, 10}}, 0.02, 2, 0},
+    {"sm_90a", {"matmul", 6, {130, 264, 272, 1, 2, 11}}, 0.02, 2, 0},
+    {"sm_90a", {"matmul", 6, {200, 264, 72, 1, 5, 0}}, 0.02, 2, 0},
+    {"sm_90a", {"matmul", 6, {390, 136, 72, 1, 6, 0}}, 0.02, 2, 0},
+    {"sm_90a", {"matmul_batched", 5, {3, 70, 265, 40, 1}}, 0.01, 2, 0},
+};
+enum {
+    SMALL_ROWS = sizeof small_rows / sizeof *small_rows,
+    WAY_ROWS = sizeof way_rows / sizeof *way_rows,
+    TURN_ROWS = sizeof turn_rows / sizeof *turn_rows
+};
 
 static void compare(const char *name, int choice, int output, const weft_tensor *want, const weft_tensor *got,
                     double tolerance) {
@@ -399,7 +424,8 @@ static void compare(const char *name, int choice, int output, const weft_tensor 
     }
 }
 
-static void simulate_row(const small_row *small, int first, int last) {
+/* turns: of the schedules only those in which consumers take turns. How many ran. */
+static int simulate_row(const small_row *small, int first, int last, bool turns) {
     const case_row *row = &small->row;
     weft_capability card = weft_bench_capability(weft_capability_find("cuda", small->arch), row->name, row->numbers),
                     *capability = &card;
@@ -421,8 +447,11 @@ static void simulate_row(const small_row *small, int first, int last) {
     cuda_check(weft_pipeline_run(&pass, weft_pipeline_standard));
     ck_assert_int_eq(c.graph->body->block->first->op, WEFT_OP_fusion);
     bool more = true;
+    int ran = 0;
     for (int choice = first; choice <= last && (more || choice == first); choice++) {
         ck_assert(cuda_build_choice(&c, capability, choice, &more));
+        if (turns && !c.schedule.turns) continue;
+        ran++;
         for (int i = 0; i < outputs; i++) memset(got[i]->data, 0xff, got[i]->bytes);
         cuda_simulate_plan(&c, tensors, inputs, got, (uint64_t)choice + 1, context, NULL);
         for (int i = 0; i < outputs; i++) compare(row->name, choice, i, want[i], got[i], small->tolerance);
@@ -432,29 +461,37 @@ static void simulate_row(const small_row *small, int first, int last) {
     weft_arena_deinit(&c.arena);
     weft_graph_release(c.graph);
     weft_context_release(context);
+    return ran;
 }
 
 START_TEST(simulated_kernels_agree_with_the_interpreter) {
     int choices = small_rows[_i].choices ? small_rows[_i].choices : 2;
-    simulate_row(&small_rows[_i], 0, choices - 1);
+    simulate_row(&small_rows[_i], 0, choices - 1, false);
 }
 END_TEST
 
-START_TEST(simulated_forms_agree_with_the_interpreter) { simulate_row(&form_rows[_i], 0, form_rows[_i].choices - 1); }
+START_TEST(simulated_turns_agree_with_the_interpreter) {
+    ck_assert_int_ge(simulate_row(&turn_rows[_i], 0, 15, true), 2);
+}
+END_TEST
+
+START_TEST(simulated_forms_agree_with_the_interpreter) {
+    simulate_row(&form_rows[_i], 0, form_rows[_i].choices - 1, false);
+}
 END_TEST
 
 START_TEST(simulated_backward_forms_agree_with_the_interpreter) {
-    simulate_row(&backward_form_rows[_i], 0, backward_form_rows[_i].choices - 1);
+    simulate_row(&backward_form_rows[_i], 0, backward_form_rows[_i].choices - 1, false);
 }
 END_TEST
 
 START_TEST(simulated_tokens_agree_with_the_interpreter) {
-    simulate_row(&token_rows[_i], 0, token_rows[_i].choices - 1);
+    simulate_row(&token_rows[_i], 0, token_rows[_i].choices - 1, false);
 }
 END_TEST
 
 START_TEST(simulated_ways_agree_with_the_interpreter) {
-    simulate_row(&way_rows[_i], way_rows[_i].choices, way_rows[_i].choices);
+    simulate_row(&way_rows[_i], way_rows[_i].choices, way_rows[_i].choices, false);
 }
 END_TEST
 
@@ -512,7 +549,7 @@ START_TEST(a_missing_card_is_a_status) {
 }
 END_TEST
 
-/* test-cuda [compile|simulated|ways|forms|backward-forms|tokens FIRST LAST]: only these rows of one table. */
+/* test-cuda [compile|simulated|turns|ways|forms|backward-forms|tokens FIRST LAST]: only these rows of one table. */
 static void add_rows(TCase *tcase, const TTest *test, int count, const char *name, int argc, char **argv) {
     bool only = argc == 4;
     if (only && strcmp(argv[1], name) != 0) return;
@@ -533,6 +570,7 @@ int main(int argc, char **argv) {
     TCase *simulated = tcase_create("simulated");
     tcase_set_timeout(simulated, 240);
     add_rows(simulated, simulated_kernels_agree_with_the_interpreter, SMALL_ROWS, "simulated", argc, argv);
+    add_rows(simulated, simulated_turns_agree_with_the_interpreter, TURN_ROWS, "turns", argc, argv);
     add_rows(simulated, simulated_forms_agree_with_the_interpreter, FORM_ROWS, "forms", argc, argv);
     add_rows(simulated, simulated_backward_forms_agree_with_the_interpreter, BACKWARD_FORM_ROWS, "backward-forms", argc,
              argv);

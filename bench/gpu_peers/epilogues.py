@@ -1,0 +1,90 @@
+"""Products with what models put behind them, by consumers that share tiles and by consumers that take turns."""
+import torch
+import torch.nn.functional as F
+from library import Kernel, Missing
+from measure import brief, check, failures, guarded, record, rounds, verdict
+
+
+def epilogue_case(m, n, k, epilogue):
+    """nt, bf16, with what models put behind products: inputs, outputs, what PyTorch computes, limits of errors."""
+    a, b = torch.randn(m, k, device="cuda").to(torch.bfloat16), torch.randn(n, k, device="cuda").to(torch.bfloat16)
+    bias = torch.randn(n, device="cuda")
+    out = lambda t=torch.bfloat16: torch.full((m, n), float("nan"), device="cuda", dtype=t)
+    sums = lambda a, b, bias: (a @ b.T).float() + bias
+    if epilogue == 0:
+        return "plain", [a, b], [out()], lambda a, b: (a @ b.T,), 4e-3
+    if epilogue == 3:  # the first half of an MLP in training: what GELU reads is kept for the gradient
+        def both(a, b, bias):
+            h = sums(a, b, bias).to(a.dtype)
+            return h, F.gelu(h.float()).to(a.dtype)
+        return "bias, and GELU beside it", [a, b, bias], [out(), out()], both, 6e-3
+    if epilogue == 4:  # the second half of an MLP in training: the stream is f32
+        return "bias and residual, f32", [a, b, bias, torch.randn(m, n, device="cuda")], [out(torch.float32)], lambda a, b, bias, r: (sums(a, b, bias) + r,), 1e-3
+    if epilogue == 5:
+        return "bias+gelu", [a, b, bias], [out()], lambda a, b, bias: (F.gelu(sums(a, b, bias)).to(a.dtype),), 6e-3
+    return "bias+residual", [a, b, bias, torch.randn(m, n, device="cuda").to(torch.bfloat16)], [out()], lambda a, b, bias, r: (sums(a, b, bias).to(a.dtype) + r,), 6e-3
+
+
+@guarded
+def time_epilogue(part, m, n, k, epilogue):
+    """The first schedules in which consumers share tiles, and those in which they take turns."""
+    label, inputs, outs, run, limit = epilogue_case(m, n, k, epilogue)
+    numbers, kernels, kept = (m, n, k, 1, epilogue, 0), {}, {False: 0, True: 0}
+    for choice in range(14):
+        try:
+            kernel = Kernel("matmul", numbers, choice)
+        except Missing:
+            break
+        turns = "turns=1" in kernel.text
+        kept[turns] += 1
+        if kept[turns] > 2:
+            kernel.release()
+        else:
+            kernels[f"weft {choice} ({brief(kernel.text)})"] = kernel
+    compiled = torch.compile(run)
+    compiled(*inputs)
+    candidates = {name: lambda x=x: x(inputs, outs) for name, x in kernels.items()}
+    peers = {"torch.compile": lambda: compiled(*inputs)}
+    if epilogue in (0, 6):
+        peers["torch"] = lambda: run(*inputs) if epilogue == 0 else torch.addmm(inputs[3], inputs[0], inputs[1].T)
+    times = rounds({**candidates, **peers}, 9)
+    rows = slice(0, min(m, 64))
+    wide = [x[rows].float() if x.dim() == 2 and i != 1 else x.float() for i, x in enumerate(inputs)]
+    want = run(*wide)
+    for name, kernel in kernels.items():
+        for out in outs:
+            out.fill_(float("nan"))
+        kernel(inputs, outs)
+        for i, (out, right) in enumerate(zip(outs, want)):
+            verdict(f"{part} {m}x{n}x{k} {label}, result {i}, {name}", out[rows], right, limit)
+            if torch.isnan(out).any().item():
+                failures.append(f"{part} {m}x{n}x{k} {label}, {name}: result {i} is not written everywhere")
+    record(part, f"{m}x{n}x{k} nt {label}", lambda s: 2.0 * m * n * k / s * 1e-12, times, next(iter(kernels.values())).text, {"unit": "TFLOP/s"})
+    for kernel in kernels.values():
+        kernel.release()
+
+
+def check_turns():
+    """Schedules in which consumers take turns, several tiles a block."""
+    from products import matmul_reference, matmul_tensors
+    for (m, n, k, order), epilogue in (((4000, 4000, 72, 1), 1), ((2304, 4224, 328, 1), 0), ((2305, 4222, 384, 0), 1), ((4000, 4000, 392, 2), 0)):
+        numbers = (m, n, k, order, epilogue, 0)
+        inputs, out = matmul_tensors(*numbers)
+        for choice in range(14):
+            try:
+                kernel = Kernel("matmul", numbers, choice)
+            except Missing:
+                break
+            text = kernel.text
+            kernel.release()
+            if "turns=1" in text:
+                check(f"matmul {m}x{n}x{k} {('nn', 'nt', 'tn')[order]} epilogue {epilogue} {brief(text)}", "matmul", numbers, inputs, out,
+                      lambda: matmul_reference(inputs, order, epilogue, torch.arange(m, device="cuda"), torch.float32), 4e-3, choice)
+
+
+def part_turns():
+    """The self-test of turns, then products of transformers' blocks with K = 768 and 3072."""
+    check_turns()
+    for m, n, k, epilogue in ((32768, 768, 768, 4), (32768, 768, 768, 6), (32768, 768, 768, 0), (32768, 2304, 768, 0), (32768, 3072, 768, 5), (32768, 768, 3072, 4), (32768, 768, 3072, 6),
+                              (12608, 768, 768, 6), (12608, 3072, 768, 5), (25216, 768, 3072, 6)):
+        time_epilogue("turns", m, n, k, epilogue)

@@ -1,0 +1,221 @@
+/* Which tiles the Hopper matmul takes: a table of choices, ranked by an estimate of the cycles of the whole grid. A
+   unit of cost is two cycles: 128 bytes of k of a 128 x 256 tile take the matrix unit 512 at full rate. Measured
+   figures that the constants come from: docs/benchmarks-gpu.md. Read next: matmul_hopper.c. */
+#include "codegen/builders/matmul_hopper.h"
+
+typedef struct tile_choice {
+    int bm, consumers, bn, cluster, turns, tail, split;
+    double efficiency; /* of the tensor pipe in a long main loop: operand reads from shared memory bound narrow tiles */
+} tile_choice;
+
+static const tile_choice choices[] = {
+    {128, 2, 256, 2, 0, 0, 1, 0.97}, {128, 2, 256, 1, 0, 0, 1, 0.96}, {128, 2, 192, 2, 0, 0, 1, 0.94},
+    {128, 2, 128, 2, 1, 0, 1, 0.93}, {128, 2, 128, 1, 1, 0, 1, 0.91}, {128, 2, 128, 2, 0, 0, 1, 0.90},
+    {128, 2, 128, 1, 0, 0, 1, 0.88}, {64, 1, 256, 1, 0, 0, 1, 0.80},  {64, 1, 128, 1, 0, 0, 1, 0.70},
+    {128, 2, 64, 2, 0, 0, 1, 0.72},  {64, 1, 64, 1, 0, 0, 1, 0.50}}; /* equal cost: the first */
+enum { CHOICES = sizeof choices / sizeof *choices };
+
+/* What is multiplied, as numbers: symbolic extents by a sample. */
+typedef struct problem {
+    int64_t m, n, k, batch;
+    int bk;
+    bool straddles;  /* an operand is read in place whose rows are not whole lines */
+    double epilogue; /* units of cost an element of the result */
+} problem;
+
+static int64_t sample_extent(const weft_graph *graph, weft_dim extent) {
+    if (weft_dim_is_number(extent)) return extent;
+    int64_t low, high;
+    weft_dim_bounds(graph->dims, extent, &low, &high);
+    return high < (1 << 20) ? high : low > 1024 ? low : 1024;
+}
+
+/* Staging buffers of a consumer: they divide the chunks of a tile, so that chunk c always uses buffer c % outs. */
+int weft_hopper_outs(int bn, int limit) {
+    int chunks = bn / 64, outs = chunks < limit ? chunks : limit;
+    while (chunks % outs) outs--;
+    return outs;
+}
+
+static int stages_of(const weft_capability *capability, const tile_choice *choice) {
+    int stages = 8, outs = weft_hopper_outs(choice->turns ? choice->bm / 64 * choice->bn : choice->bn, HOPPER_OUTS_MAX);
+    while (stages > 3 &&
+           weft_hopper_shared_bytes(choice->bm, choice->bn, stages, choice->consumers, outs) > capability->shared_bytes)
+        stages--;
+    return stages;
+}
+
+/* Narrow tiles at the right edge take about a third of a whole one; the blocks that the last round leaves idle have
+ * them.
+ */
+static double tail_waves(const tile_choice *choice, int64_t tiles, int64_t blocks, int64_t tails) {
+    if (!choice->tail) return 0;
+    int64_t busy = tiles % blocks, idle = blocks - busy;
+    double rounds = 0.35 * (double)((tails + idle - 1) / idle);
+    return busy == 0 ? rounds : rounds > 1 ? rounds - 1 : 0;
+}
+
+/* Columns of narrow tiles that such a choice is worth: up to 64 behind whole tiles. */
+int weft_hopper_tail(const weft_build_request *request, const weft_product *product, int bn) {
+    const weft_value *yield = weft_fusion_yield(request->fusion, 0);
+    if (!weft_dim_is_number(product->n)) return 0;
+    int64_t n = product->n, rest = n % bn;
+    if (n < bn || rest < 1 || rest > 64 || weft_product_companion(request->fusion, product, yield->type.dtype) >= 0)
+        return 0;
+    return (int)(rest + 15) / 16 * 16;
+}
+
+/* Instructions an element, roughly, of an elementwise op on 32 bits. */
+static double instructions_of(const weft_node *node) {
+    switch ((int)node->op) {
+    case WEFT_OP_erf: return 12;
+    case WEFT_OP_tanh:
+    case WEFT_OP_logistic:
+    case WEFT_OP_sin:
+    case WEFT_OP_cos:
+    case WEFT_OP_exp:
+    case WEFT_OP_log:
+    case WEFT_OP_pow: return 10;
+    case WEFT_OP_div:
+    case WEFT_OP_rem: return 6;
+    case WEFT_OP_reshape:
+    case WEFT_OP_broadcast:
+    case WEFT_OP_constant: return 0;
+    default: return 1.5;
+    }
+}
+
+static weft_dim elements_of(weft_dim_table *dims, const weft_type *type) {
+    weft_dim count = 1;
+    for (int i = 0; i < type->rank; i++) count = weft_dim_multiply(dims, count, type->dims[i]);
+    return count;
+}
+
+/* Units of cost that the epilogue takes an element of the product, when nothing hides it: results through shared memory
+   0.018 each, arithmetic at the rate of issue; pairs stored from registers are slow, and what is read beside them waits
+   for memory. */
+static double epilogue_of(const weft_build_request *request, const weft_product *product) {
+    const weft_block *block = weft_fusion_block(request->fusion);
+    const weft_type *shape = &product->dot->results[0].type;
+    weft_dim_table *dims = request->graph->dims;
+    double cost = 0;
+    bool direct = false;
+    for (int i = 0; i < request->fusion->result_count; i++) {
+        int bits = weft_dtype_bits(weft_fusion_yield(request->fusion, i)->type.dtype);
+        direct |= bits != 16;
+        cost += 0.018 * bits / 16;
+    }
+    for (int i = 0; i < block->argument_count; i++) {
+        const weft_type *type = &block->arguments[i]->type;
+        bool whole = i != product->a.operand && i != product->b.operand && type->rank == shape->rank;
+        for (int d = 0; whole && d < shape->rank; d++) whole = type->dims[d] == shape->dims[d];
+        if (whole) cost += direct ? 0.4 : 0.02;
+    }
+    for (const weft_node *node = block->first; node; node = node->next)
+        if (node != product->dot && node->result_count == 1 &&
+            weft_dim_known_equal(dims, elements_of(dims, &node->results[0].type), elements_of(dims, shape)))
+            cost += 0.0039 * instructions_of(node);
+    return cost;
+}
+
+/* Units of cost, two cycles each, of the whole grid: waves of tiles, each a main loop and what of its epilogue is not
+   hidden. In turns, a tile's epilogue runs beside the next one's products. */
+static double cost_of(const weft_capability *capability, const tile_choice *choice, const problem *p) {
+    int64_t rows = (p->m + choice->bm * choice->cluster - 1) / (choice->bm * choice->cluster) * choice->cluster;
+    int64_t tiles = rows * ((p->n + choice->bn - 1) / choice->bn) * p->batch,
+            blocks = capability->multiprocessors / choice->cluster * choice->cluster;
+    if (choice->tail) tiles = rows * (p->n / choice->bn) * p->batch;
+    tiles *= choice->split;
+    double waves = (double)((tiles + blocks - 1) / blocks) + tail_waves(choice, tiles, blocks, rows * p->batch),
+           steps = (double)(((p->k + p->bk - 1) / p->bk + choice->split - 1) / choice->split);
+    double area = (double)(choice->bm * choice->bn), tensor = area / 64 / choice->efficiency; /* 128 bytes of k */
+    /* a block alone reads its operands at no more than its share of memory: counts when there are few rows */
+    double inlet = (double)((choice->bm < p->m ? choice->bm : p->m) + choice->bn) * (double)HOPPER_ROW_BYTES / 64;
+    /* rows that do not start at lines of the L2 cost it two for each 128 bytes: blocks that share B bear it */
+    if (p->straddles && choice->cluster == 1 && choice->bm < p->m) inlet *= 1.3;
+    double step = tensor > inlet ? tensor : inlet, loop = steps * step, epilogue = area * p->epilogue;
+    if (choice->turns) {
+        double beside = (loop + epilogue) / 2;
+        return waves * (loop > beside ? loop : beside) + epilogue + 2200;
+    }
+    if (choice->split == 1) return waves * (loop + epilogue) + 2200;
+    /* parts of k: a launch, their sums written while no product runs, and read */
+    double sums = 5000 + (double)(choice->split * p->m * p->n * p->batch) * 8 / 2400 + waves * (600 + area * 4 / 40);
+    return waves * loop + 2200 + sums;
+}
+
+/* The best number of parts of k, none shorter than 8 steps: for grids that leave blocks idle, in their only round or in
+   the last one; 1: none pays. */
+static int split_of(const weft_capability *capability, const tile_choice *choice, const problem *p) {
+    tile_choice tried = *choice;
+    double least = cost_of(capability, choice, p);
+    int best = 1;
+    for (tried.split = 2; tried.split <= HOPPER_SPLIT_MAX && p->k / p->bk / tried.split >= 8; tried.split++) {
+        double cost = cost_of(capability, &tried, p);
+        if (cost >= least || p->m * p->n * p->batch > INT32_MAX / tried.split) continue;
+        least = cost, best = tried.split;
+    }
+    return best;
+}
+
+/* Is an operand read in place whose rows are not whole lines? */
+static bool straddles(const weft_graph *graph, const weft_product *product) {
+    const weft_product_side *sides[2] = {&product->a, &product->b};
+    int64_t bytes = weft_dtype_bits(product->dtype) / 8;
+    bool found = false;
+    for (int i = 0; i < 2; i++) {
+        int64_t known = weft_dim_divisor(graph->dims, sides[i]->pitch) * bytes;
+        found |= known % 16 == 0 && known % 128 != 0;
+    }
+    return found;
+}
+
+int weft_hopper_propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {
+    weft_product product;
+    const char *reason;
+    const weft_graph *graph = request->graph;
+    if (!weft_product_find(graph, request->fusion, &product, &reason)) return 0;
+    problem p = {.m = sample_extent(graph, product.m),
+                 .n = sample_extent(graph, product.n),
+                 .k = sample_extent(graph, product.k),
+                 .batch = sample_extent(graph, product.batch),
+                 .bk = HOPPER_ROW_BYTES * 8 / weft_dtype_bits(product.dtype),
+                 .straddles = straddles(graph, &product),
+                 .epilogue = epilogue_of(request, &product)};
+    int order[2 * CHOICES], count = 0;
+    double cost[2 * CHOICES];
+    tile_choice own[2 * CHOICES];
+    bool known = weft_dim_is_number(product.m) && weft_dim_is_number(product.n) && weft_dim_is_number(product.k) &&
+                 weft_dim_is_number(product.batch);
+    bool promote = weft_dtype_bits(product.dtype) == 8 && !request->capability->relax_f8;
+    for (int i = 0; i < 2 * CHOICES; i++) { /* with k whole, and split */
+        own[i] = choices[i % CHOICES];
+        if (promote && (own[i].bn > HOPPER_PROMOTED_MAX || own[i].turns)) continue;
+        if (i >= CHOICES && known && !own[i].turns) own[i].split = split_of(request->capability, &own[i], &p);
+        if (i >= CHOICES && own[i].split == 1) continue;
+        if (i < CHOICES && !own[i].turns && !(promote && own[i].bn > 128)) /* registers */
+            own[i].tail = weft_hopper_tail(request, &product, own[i].bn);
+        cost[i] = cost_of(request->capability, &own[i], &p);
+        int at = count++;
+        for (; at > 0 && cost[order[at - 1]] > cost[i]; at--) order[at] = order[at - 1];
+        order[at] = i;
+    }
+    if (count > capacity) count = capacity;
+    for (int i = 0; i < count; i++) {
+        const tile_choice *choice = &own[order[i]];
+        out_schedules[i] = (weft_schedule){.builder = "matmul-hopper",
+                                           .tile_m = choice->bm,
+                                           .tile_n = choice->bn,
+                                           .tile_k = p.bk,
+                                           .threads = 128 * (1 + choice->consumers),
+                                           .stages = stages_of(request->capability, choice),
+                                           .consumers = choice->consumers,
+                                           .cluster = choice->cluster,
+                                           .turns = choice->turns,
+                                           .raster = 8,
+                                           .split = choice->split,
+                                           .tail = choice->tail,
+                                           .promote = promote ? p.bk : 0};
+    }
+    return count;
+}
