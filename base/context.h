@@ -31,6 +31,10 @@ void weft_context_log(const weft_context *context, weft_log_level level, const c
     X(THREADS, "WEFT_THREADS", "0", "threads of the CPU driver; 0 = one per core")                                     \
     X(CPU, "WEFT_CPU", "", "CPU variant to use: x86-64-v3 or x86-64-v4; empty = the best this CPU has")                \
     X(POISON, "WEFT_POISON", "0", "1 = memory of GPU drivers starts as 0xff bytes: shows what nobody wrote")           \
+    X(AMDGCN_COMPILER, "WEFT_AMDGCN_COMPILER", "",                                                                     \
+      "code for AMD GPUs by llvm or hiprtc; empty = LLVM where the build has it")                                      \
+    X(HIPRTC, "WEFT_HIPRTC", "", "the program weft-hiprtc; empty = beside the running program, then in PATH")          \
+    X(HIPRTC_SECONDS, "WEFT_HIPRTC_SECONDS", "120", "how long HIP RTC may take for one group of kernels")              \
     X(DUMP, "WEFT_DUMP", "", "comma-separated passes whose result is written to the log")                              \
     X(VERIFY, "WEFT_VERIFY", "0", "1 = run the verifier after every pass")
 

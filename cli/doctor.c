@@ -41,6 +41,21 @@ static void print_targets(void) {
     printf("\n");
 }
 
+/* What the targets would compile with now, where that is no part of Weft. */
+static void print_compilers(weft_context *context) {
+    const char *last = "";
+    for (int i = 0; weft_capability_get(i); i++) {
+        const weft_target *target = weft_target_find(weft_capability_get(i)->target);
+        if (!target || !target->describe_compiler || !strcmp(target->name, last)) continue;
+        weft_text text;
+        weft_text_init(context->allocator, &text);
+        target->describe_compiler(context, &text);
+        printf("compiler %-8s %s\n", target->name, weft_text_string(&text));
+        weft_text_deinit(&text);
+        last = target->name;
+    }
+}
+
 int cli_run_doctor(cli_arguments *arguments) {
     char *text;
     weft_status status = weft_device_report(arguments->context, &text);
@@ -48,7 +63,9 @@ int cli_run_doctor(cli_arguments *arguments) {
     fputs(text, stdout);
     weft_string_release(arguments->context, text);
     print_targets();
-    if (weft_target_find("amdgcn"))
-        print_tool(arguments->context->allocator, "ld.lld-19", "code for AMD GPUs needs it: apt-get install lld-19");
+    print_compilers(arguments->context);
+    if (weft_target_find("cpu")) /* a build with LLVM */
+        print_tool(arguments->context->allocator, "ld.lld-19",
+                   "code for AMD GPUs by LLVM needs it: apt-get install lld-19");
     return 0;
 }

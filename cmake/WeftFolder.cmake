@@ -3,7 +3,7 @@
 function(weft_folder name)
   cmake_parse_arguments(folder "" "" "USES" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${name}/*.c)
-  list(FILTER sources EXCLUDE REGEX "^${CMAKE_SOURCE_DIR}/${name}/(.*/)?(amdgcn|llvm|onnx|spirv|vulkan)/")
+  list(FILTER sources EXCLUDE REGEX "^${CMAKE_SOURCE_DIR}/${name}/(.*/)?(llvm|onnx|spirv|vulkan)/")
   if(NOT sources)
     file(WRITE ${CMAKE_BINARY_DIR}/empty/${name}.c "extern int weft_empty_${name};\nint weft_empty_${name};\n")
     set(sources ${CMAKE_BINARY_DIR}/empty/${name}.c)

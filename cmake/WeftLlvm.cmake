@@ -1,4 +1,4 @@
-# codegen/llvm and codegen/amdgcn: code for CPUs and AMD GPUs through the LLVM C API. Defines WEFT_HAVE_LLVM.
+# codegen/llvm and codegen/amdgcn/llvm: code for CPUs and AMD GPUs through the LLVM C API. Defines WEFT_HAVE_LLVM.
 set(WEFT_PRIVATE_LIBRARIES "")
 set(WEFT_HAVE_LLVM OFF)
 if(NOT WEFT_LLVM STREQUAL OFF)
@@ -7,7 +7,7 @@ if(NOT WEFT_LLVM STREQUAL OFF)
     execute_process(COMMAND ${LLVM_CONFIG} --includedir OUTPUT_VARIABLE LLVM_INCLUDE OUTPUT_STRIP_TRAILING_WHITESPACE)
     execute_process(COMMAND ${LLVM_CONFIG} --libdir OUTPUT_VARIABLE LLVM_LIBDIR OUTPUT_STRIP_TRAILING_WHITESPACE)
     find_library(LLVM_LIBRARY NAMES LLVM-19 LLVM PATHS ${LLVM_LIBDIR} NO_DEFAULT_PATH REQUIRED)
-    file(GLOB llvm_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/codegen/llvm/*.c ${CMAKE_SOURCE_DIR}/codegen/amdgcn/*.c)
+    file(GLOB llvm_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/codegen/llvm/*.c ${CMAKE_SOURCE_DIR}/codegen/amdgcn/llvm/*.c)
     target_sources(weft_codegen PRIVATE ${llvm_sources})
     target_include_directories(weft_codegen SYSTEM PRIVATE ${LLVM_INCLUDE})
     list(APPEND WEFT_PRIVATE_LIBRARIES ${LLVM_LIBRARY})

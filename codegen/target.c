@@ -6,8 +6,8 @@
 static const weft_target *const targets[] = {
 #if defined(WEFT_HAVE_LLVM)
     &weft_target_cpu,
-    &weft_target_amdgcn,
 #endif
+    &weft_target_amdgcn,
     &weft_target_cuda,
     &weft_target_metal,
     &weft_target_webgpu,

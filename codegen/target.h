@@ -25,7 +25,7 @@ typedef struct weft_target {
     weft_status (*print)(const weft_kernel *kernel, weft_text *text);
 } weft_target;
 
-/* The records; cpu and amdgcn only with WEFT_HAVE_LLVM, vulkan with WEFT_HAVE_SPIRV. */
+/* The records; cpu only with WEFT_HAVE_LLVM, vulkan with WEFT_HAVE_SPIRV. */
 extern const weft_target weft_target_cpu, weft_target_amdgcn, weft_target_cuda, weft_target_metal, weft_target_webgpu,
     weft_target_vulkan;
 

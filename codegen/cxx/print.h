@@ -1,5 +1,5 @@
 /* Kernel IR -> the C++ that GPU compilers share. One printer, a dialect for each language (codegen/cuda,
-   codegen/metal).
+   codegen/metal, codegen/amdgcn/hip).
 
    What is printed here is the same text for all dialects: a dialect's prelude defines the names that it calls (DEV,
    u8 ... i64, u32x4, f32_of_bits, minimum, i32_of, f16_of_f32 ...) and its record what no prelude can hide: address

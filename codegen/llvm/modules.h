@@ -1,5 +1,6 @@
 /* From kernels to objects through LLVM: what all targets that print LLVM IR share. A target adds a dialect of the
-   printer and, where it has one, a last step for each object. Read next: compile.c (CPUs), codegen/amdgcn/target.c. */
+   printer and, where it has one, a last step for each object. Read next: compile.c (CPUs),
+   codegen/amdgcn/llvm/compile.c. */
 #ifndef WEFT_CODEGEN_LLVM_MODULES_H
 #define WEFT_CODEGEN_LLVM_MODULES_H
 

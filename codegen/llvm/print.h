@@ -1,5 +1,5 @@
 /* Inside of the LLVM printer: one printer per kernel, its groups of ops in print_*.c, and what a machine spells in its
-   own way in a dialect (print_cpu.c; codegen/amdgcn/print.c).
+   own way in a dialect (print_cpu.c; codegen/amdgcn/llvm/print.c).
 
    Invariant: `label` is the block being filled; every SSA value is %t<number>, numbers are never reused in a module.
    Unrolled loops and calls print a range of instructions several times: `slots` holds the newest spelling of each

@@ -125,6 +125,7 @@ int main(void) {
     SRunner *runner = srunner_create(suite_conformance());
     srunner_add_suite(runner, suite_failures());
     srunner_add_suite(runner, suite_products());
+    srunner_add_suite(runner, suite_rtc());
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);

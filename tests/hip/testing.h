@@ -26,5 +26,6 @@ weft_status hip_scenario(const char *arch, int calls) WEFT_MUST_USE;
 Suite *suite_conformance(void);
 Suite *suite_failures(void);
 Suite *suite_products(void);
+Suite *suite_rtc(void);
 
 #endif

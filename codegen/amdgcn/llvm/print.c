@@ -1,5 +1,5 @@
 /* See print.h: the kernel's head, its arguments and its place in the grid. */
-#include "codegen/amdgcn/print.h"
+#include "codegen/amdgcn/llvm/print.h"
 
 static void print_arguments(weft_llvm_printer *printer) {
     const weft_kernel *kernel = printer->kernel;

@@ -8,7 +8,7 @@
    DPP and LDS. */
 #include <string.h>
 
-#include "codegen/amdgcn/print.h"
+#include "codegen/amdgcn/llvm/print.h"
 
 /* DPP controls */
 enum { QUAD_PERM = 0, ROW_ROTATE_8 = 0x128, HALF_ROW_MIRROR = 0x141, ROW_XMASK = 0x160 };

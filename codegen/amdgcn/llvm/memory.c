@@ -3,7 +3,7 @@
    Contiguous lanes move in one access, as wide as the known alignment lets the backend make it. There are no masked
    accesses: a mask is a branch. All lanes of a vector mask set: the wide access; else lane by lane. BOOL is a byte in
    memory and i1 as a value. Read next: lanes.c. */
-#include "codegen/amdgcn/print.h"
+#include "codegen/amdgcn/llvm/print.h"
 
 /* One load or store being printed. */
 typedef struct access {

@@ -2,7 +2,7 @@
    operands in steps: of a lane's 16 bytes first the lowest. Sources: LLVM, "User Guide for AMDGPU Backend"; see
    codegen/kernel/matrix.c. */
 #include "codegen/kernel/matrix.h"
-#include "codegen/amdgcn/print.h"
+#include "codegen/amdgcn/llvm/print.h"
 
 typedef struct spelling {
     const char *name;    /* behind llvm.amdgcn. */
