@@ -46,6 +46,7 @@ static weft_tolerance_class class_of(const weft_node *node) {
     case WEFT_OP_reduce_window:
     case WEFT_OP_select_and_scatter:
     case WEFT_OP_dot_general:
+    case WEFT_OP_ragged_dot:
     case WEFT_OP_convolution: return WEFT_TOLERANCE_SUM;
     default: return info->flags & WEFT_FLAG_ELEMENTWISE ? WEFT_TOLERANCE_FUNCTION : WEFT_TOLERANCE_CHAIN;
     }

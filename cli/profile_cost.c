@@ -59,6 +59,10 @@ static double of_node(const counter *c, const weft_node *node) {
     const weft_type *first = &node->results[0].type;
     switch ((int)node->op) {
     case WEFT_OP_dot_general: return of_product(c, node);
+    case WEFT_OP_ragged_dot: /* every row is of one group at most */
+        return 2 * elements(c, &node->operands[0]->type) *
+               (node->operands[1]->type.rank == 3 ? extent(c, first->dims[1]) : extent(c, first->dims[2]));
+    case WEFT_OP_scaled_dot: return 2 * elements(c, first) * extent(c, node->operands[0]->type.dims[first->rank - 1]);
     case WEFT_OP_convolution: {
         const weft_type *w = &node->operands[1]->type;
         return 2 * elements(c, first) * elements(c, w) / extent(c, w->dims[0]);

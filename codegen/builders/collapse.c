@@ -179,6 +179,8 @@ static uint32_t node_bits(weft_index_context *c, const weft_node *node) {
     case WEFT_OP_constant:
     case WEFT_OP_rng_bits:
     case WEFT_OP_dot_general: /* bound by its builder, wherever it is asked for */
+    case WEFT_OP_ragged_dot:
+    case WEFT_OP_scaled_dot:
     case WEFT_OP_convolution:
     case WEFT_OP_dim: return all;
     case WEFT_OP_iota: return without_axis(all, (int)weft_node_int(node, WEFT_ATTR_axis, 0));

@@ -160,6 +160,7 @@ static void place_chunks(mma *x, int number) {
     weft_kval row = plus(x, first_row(x, number), side->row), pitch = weft_k_extent(k, side->pitch);
     bool runs_k = x->s->along_k[number];
     side->cursor = runs_k ? plus(x, weft_k_mul(k, row, pitch), side->k) : plus(x, weft_k_mul(k, side->k, pitch), row);
+    if (x->s->place) side->cursor = plus(x, side->cursor, runs_k ? x->s->k_first : weft_k_mul(k, x->s->k_first, pitch));
     weft_kval lines = weft_k_extent(k, runs_k ? side->extent : x->s->depth);
     if (x->s->batch == 1 || side->period == 1) return;
     weft_kval batch = side->period ? weft_k_rem(k, x->s->batch_index, index_of(x, side->period)) : x->s->batch_index;
@@ -193,7 +194,7 @@ static void copy_chunk(const mma *x, int number, int i, weft_kval slot, weft_kva
     const mma_side *side = &x->side[number];
     weft_kernel *k = x->k;
     weft_kval row = row_of(x, number, i), kk = k_of(x, number, i, k0), pitch = weft_k_extent(k, side->pitch);
-    weft_kval extent = weft_k_extent(k, side->extent), depth = weft_k_extent(k, x->s->depth);
+    weft_kval extent = weft_simt_rows(x->s, number), depth = weft_simt_depth(x->s);
     bool runs_k = x->s->along_k[number];
     weft_kval line = runs_k ? row : kk, along = runs_k ? kk : row, lines = runs_k ? extent : depth,
               width = runs_k ? depth : extent;
@@ -209,24 +210,9 @@ static void copy_chunk(const mma *x, int number, int i, weft_kval slot, weft_kva
     }
 }
 
-weft_kval weft_mma_element(weft_simt *s, int number, weft_dim extent, weft_kval row, weft_kval kk, weft_dtype as) {
-    weft_kernel *k = s->k;
-    weft_kval rows = weft_k_extent(k, extent), depth = weft_k_extent(k, s->depth), one = weft_k_index(k, 1);
-    weft_kval last_k = weft_k_sub(k, depth, one), inside = WEFT_KNONE;
-    int64_t least, most;
-    weft_dim_bounds(k->dims, s->depth, &least, &most);
-    if (least < 1) last_k = weft_k_max(k, last_k, weft_k_index(k, 0));
-    weft_kval exists = weft_k_and(k, weft_k_lt(k, row, rows), weft_k_lt(k, kk, depth));
-    s->readable = least < 1 ? exists : WEFT_KNONE;
-    weft_kval value =
-        s->load(s, number, weft_k_min(k, row, weft_k_sub(k, rows, one)), weft_k_min(k, kk, last_k), &inside);
-    if (inside != WEFT_KNONE) exists = weft_k_and(k, exists, inside);
-    return weft_k_select(k, exists, weft_k_convert(k, value, as), weft_k_constant_lanes(k, as, 0, 1));
-}
-
 /* An element of a side in the unit's form, as f32; 0 outside of the problem. */
 static weft_kval element(const mma *x, int number, weft_kval row, weft_kval kk) {
-    return weft_mma_element(x->s, number, x->side[number].extent, row, kk, WEFT_F32);
+    return weft_simt_element(x->s, number, row, kk, WEFT_F32);
 }
 
 /* A chunk's elements into its four words; `place` is where its registers are. */
@@ -359,7 +345,7 @@ static void turn_stage(const mma *x) {
 
 static void emit_loop(mma *x) {
     weft_kernel *k = x->k;
-    weft_kval zero = index_of(x, 0), steps = weft_k_extent(k, weft_dim_divide_ceil(k->dims, x->s->depth, x->bk));
+    weft_kval zero = index_of(x, 0), steps = weft_simt_steps(x->s, x->bk);
     for (int stage = 0; stage < x->stages - 1; stage++) {
         for (int part = 0; part < PARTS; part++) {
             fetch_part(x, part, index_of(x, stage), index_of(x, (int64_t)stage * x->bk));
@@ -416,7 +402,7 @@ static void emit_stores(const mma *x) {
     weft_kernel *k = x->k;
     int pitch = s->bn + 8, quads = s->bn / 4, rows = x->threads / quads;
     stage_sums(x, pitch);
-    weft_kval m = weft_k_extent(k, s->m), n = weft_k_extent(k, s->n);
+    weft_kval m = weft_simt_rows(s, 0), n = weft_k_extent(k, s->n);
     weft_kval line = over(x, s->thread, quads), quad = times(x, weft_k_rem(k, s->thread, index_of(x, quads)), 4);
     weft_kval column = plus(x, s->n0, quad);
     weft_kval base = weft_k_for(k, index_of(x, 0), index_of(x, s->bm), index_of(x, rows), 2);
@@ -480,7 +466,6 @@ static weft_status take_schedule(mma *x, const weft_schedule *schedule) {
     x->stage_bytes = (s->bm + s->bn) * ROW_BYTES;
     x->k->threads = x->threads;
     x->k->registers = 65536 / x->threads / (x->threads == 128 ? 2 : 1);
-    x->k->grid = weft_raster_count(x->k->dims, s->m, s->n, s->batch, s->bm, s->bn);
     x->shared = weft_k_shared(x->k, WEFT_U32, shared_bytes(&choice) / 4);
     return NULL;
 }
@@ -491,11 +476,7 @@ static weft_status emit(weft_simt *s, weft_dtype dtype, const weft_mma_side side
     mma x = {.s = s, .k = k, .dtype = dtype, .bytes = weft_dtype_bits(dtype) / 8};
     WEFT_TRY(take_schedule(&x, schedule), "building %s", s->request->name);
     for (int number = 0; number < 2; number++) prepare_side(&x, number, &sides[number]);
-    s->thread = weft_k_thread(k);
-    weft_raster raster =
-        weft_raster_create(k, s->m, s->n, s->batch, s->bm, s->bn, schedule->raster > 0 ? schedule->raster : 8);
-    weft_tile_place place = weft_raster_place(k, &raster, weft_k_block(k));
-    s->batch_index = place.batch, s->m0 = place.m, s->n0 = place.n;
+    weft_simt_place(s, schedule->raster);
     weft_kval warp = over(&x, s->thread, 32);
     x.lane = bits(&x, s->thread, 31);
     x.warp_m = over(&x, warp, x.warps_n), x.warp_n = weft_k_rem(k, warp, index_of(&x, x.warps_n));

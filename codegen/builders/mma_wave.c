@@ -199,9 +199,8 @@ static void fetch_each(const wave *x, int number, weft_kval k0) {
         row = plus(x, first_row(x, number), row), kk = plus(x, k0, kk);
         for (int lane = 0; lane < x->lanes_16; lane++) {
             size_t mark = weft_index_mark(x->s->index);
-            value = weft_k_insert(
-                k, value, lane,
-                weft_mma_element(x->s, number, side->extent, row, plus(x, kk, index_of(x, lane)), x->dtype));
+            value = weft_k_insert(k, value, lane,
+                                  weft_simt_element(x->s, number, row, plus(x, kk, index_of(x, lane)), x->dtype));
             weft_index_release(x->s->index, mark);
         }
         weft_k_set_at(k, side->words, index_of(x, i), value);

@@ -21,7 +21,5 @@ int weft_mma_wave_propose(const weft_build_request *request, const char *name, w
 weft_status weft_mma_wave_emit(weft_simt *s, weft_dtype dtype, const weft_mma_side sides[2]) WEFT_MUST_USE;
 /* Bytes that one access to a side's memory may have; 0: none (mma.c). */
 int weft_mma_piece(const weft_dim_table *dims, const weft_mma_side *side, int bytes);
-/* Element (row, k) of side `number`, which has `extent` rows, as a type; 0 outside of the problem (mma.c). */
-weft_kval weft_mma_element(weft_simt *s, int number, weft_dim extent, weft_kval row, weft_kval k, weft_dtype as);
 
 #endif

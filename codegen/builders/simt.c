@@ -67,40 +67,86 @@ static bool is_whole(weft_simt *s, weft_dim extent, int tile) {
     return weft_dim_divisor(s->k->dims, extent) % tile == 0;
 }
 
+weft_kval weft_simt_rows(const weft_simt *s, int side) {
+    return side ? weft_k_extent(s->k, s->n) : s->place ? s->rows_end : weft_k_extent(s->k, s->m);
+}
+
+weft_kval weft_simt_depth(const weft_simt *s) { return s->place ? s->depth_end : weft_k_extent(s->k, s->depth); }
+
+weft_kval weft_simt_steps(const weft_simt *s, int step) {
+    weft_kernel *k = s->k;
+    if (!s->place) return weft_k_extent(k, weft_dim_divide_ceil(k->dims, s->depth, step));
+    return weft_k_div(k, weft_k_add(k, s->depth_end, weft_k_index(k, step - 1)), weft_k_index(k, step));
+}
+
+/* Where k, or rows that are found in the kernel, may be none: a legal place all the same. */
+static weft_kval legal(const weft_simt *s, weft_kval at) { return weft_k_max(s->k, at, weft_k_index(s->k, 0)); }
+static bool may_be_none(const weft_simt *s) {
+    int64_t least, most;
+    weft_dim_bounds(s->k->dims, s->depth, &least, &most);
+    return least < 1 || s->place;
+}
+
+weft_kval weft_simt_element(weft_simt *s, int side, weft_kval row, weft_kval kk, weft_dtype as) {
+    weft_kernel *k = s->k;
+    weft_kval rows = weft_simt_rows(s, side), depth = weft_simt_depth(s), one = index_of(s, 1), inside = WEFT_KNONE;
+    weft_kval last_row = weft_k_sub(k, rows, one), last_k = weft_k_sub(k, depth, one);
+    if (s->place) last_row = legal(s, last_row);
+    if (may_be_none(s)) last_k = legal(s, last_k);
+    weft_kval exists = weft_k_and(k, weft_k_lt(k, row, rows), weft_k_lt(k, kk, depth));
+    s->readable = may_be_none(s) ? exists : WEFT_KNONE;
+    weft_kval value = s->load(s, side, weft_k_min(k, row, last_row), weft_k_min(k, kk, last_k), &inside);
+    if (inside != WEFT_KNONE) exists = weft_k_and(k, exists, inside);
+    return weft_k_select(k, exists, weft_k_convert(k, value, as), weft_k_constant_lanes(k, as, 0, 1));
+}
+
 /* Elements of the step at k0 into registers, 0 outside of the problem: what is outside is read from the last row or k.
    Four at once are all inside or all outside. */
 static void fetch(weft_simt *s, int side, weft_kval k0) {
     weft_kernel *k = s->k;
-    weft_dim extent = side ? s->n : s->m;
     int each = width(s, side);
-    weft_kval rows = weft_k_extent(k, extent), depth = weft_k_extent(k, s->depth), first = side ? s->n0 : s->m0,
+    weft_kval rows = weft_simt_rows(s, side), depth = weft_simt_depth(s), first = side ? s->n0 : s->m0,
               end = index_of(s, each);
     weft_kval zero = weft_k_constant_lanes(k, s->sum, 0, each),
               last_row = weft_k_sub(k, rows, s->along_k[side] ? index_of(s, 1) : end),
               last_k = weft_k_sub(k, depth, s->along_k[side] ? end : index_of(s, 1));
-    int64_t least, most;
-    weft_dim_bounds(k->dims, s->depth, &least, &most);
-    if (least < 1) last_k = weft_k_max(k, last_k, index_of(s, 0));
+    bool none = may_be_none(s), whole_rows = is_whole(s, side ? s->n : s->m, tile_of(s, side)) && (side || !s->place),
+         whole_k = is_whole(s, s->depth, s->bk) && !none;
+    if (s->place) last_row = legal(s, last_row);
+    if (none) last_k = legal(s, last_k);
     for (int i = 0; i < fetches(s, side); i++) {
         weft_kval row, kk, inside = WEFT_KNONE, exists = WEFT_KNONE;
         place_fetch(s, side, i, &row, &kk);
         row = plus(s, first, row), kk = plus(s, k0, kk);
-        if (!is_whole(s, extent, tile_of(s, side))) {
+        if (!whole_rows) {
             exists = weft_k_lt(k, row, rows);
             row = weft_k_min(k, row, last_row);
         }
-        if (!is_whole(s, s->depth, s->bk) || least < 1) {
+        if (!whole_k) {
             weft_kval within = weft_k_lt(k, kk, depth);
             exists = exists == WEFT_KNONE ? within : weft_k_and(k, exists, within);
             kk = weft_k_min(k, kk, last_k);
         }
-        s->readable = least < 1 ? exists : WEFT_KNONE;
+        s->readable = none ? exists : WEFT_KNONE;
         weft_kval value = each > 1 ? s->load_wide(s, side, row, kk) : s->load(s, side, row, kk, &inside);
         if (inside != WEFT_KNONE) exists = exists == WEFT_KNONE ? inside : weft_k_and(k, exists, inside);
         value = weft_k_convert(k, value, s->sum);
         weft_k_set_at(k, s->fetched[side], index_of(s, i),
                       exists == WEFT_KNONE ? value : weft_k_select(k, exists, value, zero));
     }
+}
+
+void weft_simt_place(weft_simt *s, int raster_group) {
+    weft_kernel *k = s->k;
+    k->grid = s->place ? s->blocks : weft_raster_count(k->dims, s->m, s->n, s->batch, s->bm, s->bn);
+    s->thread = weft_k_thread(k);
+    if (s->place) {
+        s->place(s);
+        return;
+    }
+    weft_raster raster = weft_raster_create(k, s->m, s->n, s->batch, s->bm, s->bn, raster_group > 0 ? raster_group : 8);
+    weft_tile_place place = weft_raster_place(k, &raster, weft_k_block(k));
+    s->batch_index = place.batch, s->m0 = place.m, s->n0 = place.n;
 }
 
 weft_kval weft_simt_shared_at(weft_simt *s, int side, weft_kval buffer, weft_kval kk, weft_kval row) {
@@ -162,7 +208,7 @@ static void multiply(weft_simt *s, weft_kval buffer, weft_kval tx, weft_kval ty)
 
 static void emit_stores(weft_simt *s, weft_kval tx, weft_kval ty) {
     weft_kernel *k = s->k;
-    weft_kval m = weft_k_extent(k, s->m), n = weft_k_extent(k, s->n);
+    weft_kval m = weft_simt_rows(s, 0), n = weft_k_extent(k, s->n);
     int down = 4 * side_of(s->bm), across = 4 * side_of(s->bn), columns = s->bn / across;
     bool whole = weft_dim_divisor(k->dims, s->n) % 4 == 0;
     for (int r = 0; r < s->bm / side_of(s->bm); r++)
@@ -183,8 +229,7 @@ static void emit_stores(weft_simt *s, weft_kval tx, weft_kval ty) {
    the others: compilers of WGSL take seconds for a fetch. */
 static void emit_loop(weft_simt *s, weft_kval tx, weft_kval ty) {
     weft_kernel *k = s->k;
-    weft_kval zero = index_of(s, 0), one = index_of(s, 1),
-              steps = weft_k_extent(k, weft_dim_divide_ceil(k->dims, s->depth, s->bk));
+    weft_kval zero = index_of(s, 0), one = index_of(s, 1), steps = weft_simt_steps(s, s->bk);
     weft_kval buffer = weft_k_var(k, one), step = weft_k_for(k, zero, plus(s, steps, one), one, 0);
     size_t mark = weft_index_mark(s->index);
     weft_kval now = weft_k_get(k, buffer), other = weft_k_sub(k, one, now);
@@ -236,18 +281,13 @@ static weft_status emit(weft_simt *s) {
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%s: schedule %dx%dx%d", s->request->name, s->bm, s->bn, s->bk);
     s->turned = schedule->vector == 2;
     k->threads = s->turned ? schedule->threads : side_of(s->bm) * side_of(s->bn);
-    k->grid = weft_raster_count(k->dims, s->m, s->n, s->batch, s->bm, s->bn);
     /* two blocks a multiprocessor: 64 sums, 16 factors and what is fetched leave room in 128 registers */
     if (s->bm == 128 && !s->turned && weft_dtype_bits(s->sum) == 32)
         k->registers = k->capability->registers / (2 * k->threads) / 8 * 8;
     choose_pitch(s);
     for (int side = 0; side < 2; side++)
         s->shared[side] = weft_k_shared(k, s->sum, 2LL * (s->turned && side == 0 ? s->bm : s->bk) * s->pitch[side]);
-    s->thread = weft_k_thread(k);
-    weft_raster raster =
-        weft_raster_create(k, s->m, s->n, s->batch, s->bm, s->bn, schedule->raster > 0 ? schedule->raster : 8);
-    weft_tile_place place = weft_raster_place(k, &raster, weft_k_block(k));
-    s->batch_index = place.batch, s->m0 = place.m, s->n0 = place.n;
+    weft_simt_place(s, schedule->raster);
     for (int side = 0; side < 2; side++) s->fetched[side] = weft_k_regs(k, s->sum, width(s, side), fetches(s, side));
     if (s->turned) {
         weft_simt_simdgroup_begin(s);

@@ -35,6 +35,12 @@ struct weft_simt {
     weft_simt_load_wide load_wide;
     weft_simt_store store;
     const void *self;
+    /* Problems whose extents the kernel finds in memory (ragged_dot): place sets batch_index, m0, n0, and where side 0
+       and k end in this block; memory along k starts at k_first (which load adds); blocks is the grid. NULL: the
+       raster's tiles, m and depth. Not for simdgroups and few outputs. */
+    void (*place)(weft_simt *s);
+    weft_dim blocks;
+    weft_kval rows_end, depth_end, k_first;
     /* values of the kernel */
     weft_kval thread, batch_index, m0, n0, sums;
     int pitch[2];  /* elements from one k to the next in shared memory */
@@ -63,6 +69,16 @@ bool weft_simt_simdgroup_schedule(const weft_capability *capability, weft_dtype 
 void weft_simt_simdgroup_begin(weft_simt *s);
 void weft_simt_simdgroup_multiply(weft_simt *s, weft_kval buffer);
 void weft_simt_simdgroup_store(weft_simt *s);
+/* -- for every tile of this problem */
+/* Where a side's rows and k end in this block; the steps of k that reach it. */
+weft_kval weft_simt_rows(const weft_simt *s, int side);
+weft_kval weft_simt_depth(const weft_simt *s);
+weft_kval weft_simt_steps(const weft_simt *s, int step);
+/* Sets the grid, thread, batch_index, m0 and n0. */
+void weft_simt_place(weft_simt *s, int raster_group);
+/* Element (row, k) of a side by the problem's load; 0 outside of the problem. */
+weft_kval weft_simt_element(weft_simt *s, int side, weft_kval row, weft_kval kk, weft_dtype as);
+
 /* Element of a side's shared memory. */
 weft_kval weft_simt_shared_at(weft_simt *s, int side, weft_kval buffer, weft_kval kk, weft_kval row);
 

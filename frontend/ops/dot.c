@@ -70,6 +70,41 @@ weft_value *weft_matmul_typed(weft_graph *g, weft_value *a, weft_value *b, weft_
     return product;
 }
 
+weft_value *weft_ragged_dot(weft_graph *g, weft_value *x, weft_value *w, weft_value *offsets, int64_t rhs_contract,
+                            weft_dtype dtype) {
+    weft_value *operands[3] = {x, w, offsets};
+    if (weft_ops_absent_any(g, operands, 3)) return weft_value_poison(g);
+    weft_attribute attributes[2] = {weft_attr_ints(WEFT_ATTR_rhs_contract, 1, &rhs_contract),
+                                    weft_attr_dtype(WEFT_ATTR_dtype, dtype == WEFT_INVALID ? x->type.dtype : dtype)};
+    return weft_build(g, WEFT_OP_ragged_dot, 3, operands, 2, attributes);
+}
+
+/* All axes but the last as one. */
+static weft_value *as_rows(weft_graph *g, weft_value *x) {
+    weft_dim rows = 1;
+    for (int i = 0; i < x->type.rank - 1; i++) rows = weft_dim_multiply(g->dims, rows, x->type.dims[i]);
+    return weft_reshape(g, x, 2, (weft_dim[]){rows, x->type.dims[x->type.rank - 1]});
+}
+
+weft_value *weft_scaled_dot(weft_graph *g, weft_value *a, weft_value *b, weft_value *scale_a, weft_value *scale_b,
+                            const weft_scaled_dot_options *options) {
+    weft_scaled_dot_options defaults = WEFT_SCALED_DOT_OPTIONS_INIT;
+    const weft_scaled_dot_options *o = options ? options : &defaults;
+    weft_value *operands[4] = {a, b, scale_a, scale_b};
+    if (weft_ops_absent_any(g, operands, 4)) return weft_value_poison(g);
+    int64_t block[3] = {o->block_m ? o->block_m : 1, o->block_n ? o->block_n : 128, o->block_k ? o->block_k : 128};
+    weft_dtype dtype = o->dtype == WEFT_INVALID ? WEFT_BF16 : o->dtype;
+    weft_attribute attributes[2] = {weft_attr_ints(WEFT_ATTR_block, 3, block), weft_attr_dtype(WEFT_ATTR_dtype, dtype)};
+    int rank = a->type.rank;
+    if (rank <= 2 || b->type.rank != 2 || block[0] != 1 || scale_a->type.rank != rank)
+        return weft_build(g, WEFT_OP_scaled_dot, 4, operands, 2, attributes);
+    operands[0] = as_rows(g, a), operands[2] = as_rows(g, scale_a);
+    weft_value *product = weft_build(g, WEFT_OP_scaled_dot, 4, operands, 2, attributes);
+    weft_dim dims[WEFT_MAX_RANK];
+    for (int i = 0; i < rank; i++) dims[i] = i < rank - 1 ? a->type.dims[i] : b->type.dims[0];
+    return weft_reshape(g, product, rank, dims);
+}
+
 weft_value *weft_attention(weft_graph *g, weft_value *q, weft_value *k, weft_value *v, weft_value *mask,
                            const weft_attention_options *options) {
     weft_attention_options defaults = WEFT_ATTENTION_OPTIONS_INIT;

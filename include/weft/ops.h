@@ -247,6 +247,28 @@ WEFT_API weft_value *weft_matmul(weft_graph *g, weft_value *a, weft_value *b);
 /* The same with the dtype of the result. */
 WEFT_API weft_value *weft_matmul_typed(weft_graph *g, weft_value *a, weft_value *b, weft_dtype dtype);
 
+/* Groups of rows, each with its own matrix (experts). offsets i32 or i64 [G + 1], ascending: group g has the rows from
+   offsets[g] up to offsets[g + 1]; they are data of the device, no shape. rhs_contract 1: x [M, K] with w [G, K, N] ->
+   [M, N], rows of no group are 0; 2: the same with w [G, N, K]; 0: x [M, K] with w [M, N] -> [G, K, N], the sum of
+   x[i]^T w[i] over the rows of each group. dtype of the result WEFT_INVALID: x's. Sums as weft_dot_general's. */
+WEFT_API weft_value *weft_ragged_dot(weft_graph *g, weft_value *x, weft_value *w, weft_value *offsets,
+                                     int64_t rhs_contract, weft_dtype dtype);
+
+/* Blocks that share a scale: block_m rows of a, block_n of b, block_k neighbours in a row of either. 0: 1, 128, 128.
+   dtype of the result WEFT_INVALID: bf16. */
+typedef struct weft_scaled_dot_options {
+    size_t struct_bytes;
+    int64_t block_m, block_n, block_k;
+    weft_dtype dtype;
+} weft_scaled_dot_options;
+#define WEFT_SCALED_DOT_OPTIONS_INIT {sizeof(weft_scaled_dot_options), 0, 0, 0, WEFT_INVALID}
+/* Narrow floats (f8) times their scales, multiplied: a [..., M, K], b [..., N, K], scale_a [..., ceil(M / block_m),
+   ceil(K / block_k)], scale_b [..., ceil(N / block_n), ceil(K / block_k)], scales of any float up to f32 ->
+   [..., M, N]. Sums in f32. A matrix b [N, K] serves all leading axes of a where block_m is 1. options NULL: defaults.
+ */
+WEFT_API weft_value *weft_scaled_dot(weft_graph *g, weft_value *a, weft_value *b, weft_value *scale_a,
+                                     weft_value *scale_b, const weft_scaled_dot_options *options);
+
 /* Arrays have one entry per spatial axis; NULL = all 1 (stride, dilation, base_dilation) or all 0 (low, high). */
 typedef struct weft_convolution_options {
     size_t struct_bytes;
@@ -466,6 +488,8 @@ WEFT_API weft_value *weft_optimization_barrier(weft_graph *g, weft_value *x);
 #define weft_nonzero(g, ...)                weft_nonzero(WEFT_OPS_HERE(g), __VA_ARGS__)
 #define weft_dot_general(g, ...)            weft_dot_general(WEFT_OPS_HERE(g), __VA_ARGS__)
 #define weft_matmul(g, ...)                 weft_matmul(WEFT_OPS_HERE(g), __VA_ARGS__)
+#define weft_ragged_dot(g, ...)             weft_ragged_dot(WEFT_OPS_HERE(g), __VA_ARGS__)
+#define weft_scaled_dot(g, ...)             weft_scaled_dot(WEFT_OPS_HERE(g), __VA_ARGS__)
 #define weft_matmul_typed(g, ...)           weft_matmul_typed(WEFT_OPS_HERE(g), __VA_ARGS__)
 #define weft_convolution(g, ...)            weft_convolution(WEFT_OPS_HERE(g), __VA_ARGS__)
 #define weft_convolution_transpose(g, ...)  weft_convolution_transpose(WEFT_OPS_HERE(g), __VA_ARGS__)

@@ -160,8 +160,7 @@ static weft_dot_problem dot_problem(const weft_node *node, const weft_tensor *lh
     return p;
 }
 
-/* Sums are in the domain; the result takes them through the accumulator's dtype when that wraps. */
-static void store_sums(const weft_node *node, weft_interp_domain domain, const void *sums, weft_tensor *y) {
+void weft_interp_store_sums(const weft_node *node, weft_interp_domain domain, const void *sums, weft_tensor *y) {
     weft_dtype accumulate = weft_interp_accumulate(node);
     if (domain == WEFT_DOMAIN_FLOAT) {
         weft_interp_store_f64(y->dtype, y->data, 0, y->element_count, sums);
@@ -218,7 +217,7 @@ weft_status weft_interpret_dot_general(weft_interpreter *interpreter, const weft
         load_permuted(lhs, p.lhs_order, domain, memory[0]);
         load_permuted(rhs, p.rhs_order, domain, memory[1]);
         multiply(interpreter, node, &p, domain, memory[0], memory[1], memory[2]);
-        store_sums(node, domain, memory[2], results[0]);
+        weft_interp_store_sums(node, domain, memory[2], results[0]);
     }
     for (int i = 0; i < 3; i++) weft_interp_scratch_free(interpreter, counts[i], item, memory[i]);
     return status;

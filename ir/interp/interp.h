@@ -98,5 +98,7 @@ void weft_interp_matmul_f32(int64_t m, int64_t n, int64_t k, const double *a, co
 void weft_interp_matmul_i64(int64_t m, int64_t n, int64_t k, const int64_t *a, const int64_t *b, int64_t *c);
 /* Product results: sums in `accumulate`, then the result's dtype. */
 weft_dtype weft_interp_accumulate(const weft_node *node);
+/* Sums are in the domain; the result takes them through the accumulator's dtype when that wraps. */
+void weft_interp_store_sums(const weft_node *node, weft_interp_domain domain, const void *sums, weft_tensor *y);
 
 #endif

@@ -75,7 +75,8 @@ static bool is_named(const weft_remat_scope *scope, const weft_value *value) {
 }
 
 static bool is_product(const weft_node *node) {
-    return node->op == WEFT_OP_dot_general || node->op == WEFT_OP_convolution || node->op == WEFT_OP_attention;
+    return node->op == WEFT_OP_dot_general || node->op == WEFT_OP_ragged_dot || node->op == WEFT_OP_convolution ||
+           node->op == WEFT_OP_attention;
 }
 
 static bool is_kept(const weft_remat *remat, const weft_remat_scope *scope, const weft_value *value) {

@@ -29,6 +29,8 @@ weft_fuse_role weft_fuse_classify(const weft_node *node) {
     case WEFT_OP_gather: return WEFT_FUSE_POINT;
     case WEFT_OP_reduce: return WEFT_FUSE_REDUCE;
     case WEFT_OP_dot_general:
+    case WEFT_OP_ragged_dot:
+    case WEFT_OP_scaled_dot:
     case WEFT_OP_convolution: return WEFT_FUSE_PRODUCT;
     case WEFT_OP_stop_gradient:
     case WEFT_OP_optimization_barrier: return WEFT_FUSE_LEAVE;

@@ -362,6 +362,6 @@ const char *weft_fuse_anchor(const weft_fuse *fuse, int root) {
     switch ((int)fuse->items[item->anchor].node->op) {
     case WEFT_OP_reduce: return "reduce";
     case WEFT_OP_dot_general: return "matmul";
-    default: return "convolution";
+    default: return weft_op_get(fuse->items[item->anchor].node->op)->name;
     }
 }

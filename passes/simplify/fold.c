@@ -64,8 +64,9 @@ static bool work_is_bounded(const weft_node *node, int64_t result_elements) {
         if (!operand->packed) return false; /* the interpreter takes packed ones */
         if (operand->element_count > read) read = operand->element_count;
     }
-    bool repeated = node->op == WEFT_OP_dot_general || node->op == WEFT_OP_convolution ||
-                    node->op == WEFT_OP_reduce_window || weft_op_get(node->op)->class == WEFT_CLASS_DERIVED;
+    bool repeated = node->op == WEFT_OP_dot_general || node->op == WEFT_OP_ragged_dot ||
+                    node->op == WEFT_OP_convolution || node->op == WEFT_OP_reduce_window ||
+                    weft_op_get(node->op)->class == WEFT_CLASS_DERIVED;
     if (repeated && __builtin_mul_overflow(work, read, &work)) return false;
     return work <= max_work && read <= max_work;
 }

@@ -118,7 +118,9 @@ static bool comes_from_product(const weft_value *value, int depth) {
     enum { DEPTH_MAX = 6 };
     const weft_node *node = value->node;
     if (!node || depth > DEPTH_MAX) return false;
-    if (node->op == WEFT_OP_dot_general || node->op == WEFT_OP_convolution) return true;
+    if (node->op == WEFT_OP_dot_general || node->op == WEFT_OP_ragged_dot || node->op == WEFT_OP_scaled_dot ||
+        node->op == WEFT_OP_convolution)
+        return true;
     if (!(weft_op_get(node->op)->flags & WEFT_FLAG_ELEMENTWISE)) return false;
     for (int i = 0; i < node->operand_count; i++)
         if (comes_from_product(node->operands[i], depth + 1)) return true;

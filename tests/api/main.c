@@ -233,6 +233,8 @@ static weft_onnx_options *with_constants(int count, const char *const *names, we
     X(weft_rms_norm(graph, NULL, NULL, 1, axes, 1e-5))                                                                 \
     X(weft_cross_entropy(graph, NULL, NULL))                                                                           \
     X(weft_matmul(graph, x, NULL))                                                                                     \
+    X(weft_ragged_dot(graph, x, NULL, x, 1, WEFT_INVALID))                                                             \
+    X(weft_scaled_dot(graph, x, x, NULL, x, NULL))                                                                     \
     X(weft_matmul(graph, NULL, x))                                                                                     \
     X(weft_convolution(graph, x, NULL, NULL))                                                                          \
     X(weft_max_pool(graph, NULL, NULL))                                                                                \

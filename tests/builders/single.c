@@ -19,6 +19,7 @@ static const single_case cases[] = {
     {WEFT_OP_top_k, WEFT_TOLERANCE_EXACT, 1, 0},
     {WEFT_OP_select_and_scatter, WEFT_TOLERANCE_SUM, 6, 10},
     {WEFT_OP_nonzero, WEFT_TOLERANCE_EXACT, 1, 0},
+    {WEFT_OP_ragged_dot, WEFT_TOLERANCE_SUM, 7, 800},
     {WEFT_OP_cholesky, WEFT_TOLERANCE_CHAIN, 1, 0},
     {WEFT_OP_triangular_solve, WEFT_TOLERANCE_CHAIN, 1, 0},
     {WEFT_OP_eigh, WEFT_TOLERANCE_CHAIN, 1, 10},

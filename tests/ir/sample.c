@@ -387,6 +387,37 @@ static weft_node *dot_general(sample *s) {
     return node(s, 2, x, s->variant == 0 ? 5 : 6, attributes);
 }
 
+/* By rows with either order of the weights, and rows contracted; offsets of any value have a meaning. */
+static weft_node *ragged_dot(sample *s) {
+    if (!is_number(s->dtype) || s->variant > 4) return NULL;
+    static const int64_t contract[5] = {1, 2, 1, 0, 0};
+    bool by_rows = contract[s->variant] != 0;
+    weft_dim rows = s->variant == 2 || s->variant == 4 ? weft_graph_symbol(s->graph, "M", 1, 64, 1) : 7, bounds = 4;
+    weft_dim by_group[3] = {3, s->variant == 1 ? 6 : 5, s->variant == 1 ? 5 : 6};
+    weft_value *x[3] = {input(s, s->dtype, 2, (weft_dim[]){rows, 5}),
+                        by_rows ? input(s, s->dtype, 3, by_group) : input(s, s->dtype, 2, (weft_dim[]){rows, 6}),
+                        input(s, s->variant == 1 ? WEFT_I32 : WEFT_I64, 1, &bounds)};
+    weft_attribute attributes[2] = {weft_attr_ints(WEFT_ATTR_rhs_contract, 1, &contract[s->variant]),
+                                    weft_attr_dtype(WEFT_ATTR_dtype, product_dtype(s->dtype))};
+    return node(s, 3, x, 2, attributes);
+}
+
+/* Blocks that divide the extents; blocks that do not, in a batch; rows of a symbolic number. */
+static weft_node *scaled_dot(sample *s) {
+    if (!is_float(s->dtype) || weft_dtype_bits(s->dtype) > 32 || s->variant > 2) return NULL;
+    static const int64_t block[3][3] = {{1, 2, 4}, {3, 4, 3}, {1, 4, 4}};
+    bool batched = s->variant == 1;
+    weft_dim m = s->variant == 2 ? weft_graph_symbol(s->graph, "M", 1, 64, 1) : 5, k = batched ? 7 : 8;
+    weft_dim a[3] = {2, m, k}, b[3] = {2, 6, k}, scale_a[3] = {2, batched ? 2 : m, batched ? 3 : 2},
+             scale_b[3] = {2, s->variant ? 2 : 3, batched ? 3 : 2};
+    int rank = batched ? 3 : 2, from = batched ? 0 : 1;
+    weft_value *x[4] = {input(s, s->dtype, rank, a + from), input(s, s->dtype, rank, b + from),
+                        input(s, WEFT_F32, rank, scale_a + from), input(s, WEFT_F32, rank, scale_b + from)};
+    weft_attribute attributes[2] = {weft_attr_ints(WEFT_ATTR_block, 3, block[s->variant]),
+                                    weft_attr_dtype(WEFT_ATTR_dtype, s->variant ? WEFT_F32 : WEFT_BF16)};
+    return node(s, 4, x, 2, attributes);
+}
+
 static weft_node *convolution(sample *s) {
     if (!is_number(s->dtype) || s->variant > 3) return NULL;
     static const int64_t stride[2] = {1, 2}, ones[2] = {1, 1}, twos[2] = {2, 2};
@@ -721,6 +752,8 @@ static weft_node *sample_node(sample *s) {
     case WEFT_OP_top_k: return top_k(s);
     case WEFT_OP_nonzero: return nonzero(s);
     case WEFT_OP_dot_general: return dot_general(s);
+    case WEFT_OP_ragged_dot: return ragged_dot(s);
+    case WEFT_OP_scaled_dot: return scaled_dot(s);
     case WEFT_OP_convolution: return convolution(s);
     case WEFT_OP_rng_bits: return rng_bits(s);
     case WEFT_OP_complex: return binary(s, d == WEFT_F32 || d == WEFT_F64);
