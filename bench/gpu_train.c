@@ -34,6 +34,7 @@ typedef struct options {
     int64_t evaluate_every, evaluation_batches;
     double tolerance;
     uint32_t relax;
+    bool apart; /* a launch for each group */
 } options;
 
 typedef struct compiled {
@@ -54,6 +55,7 @@ static void release(compiled *c) {
 static weft_status compile(weft_context *context, const options *o, const train_outputs *outputs, compiled *out) {
     weft_compile_options settings = WEFT_COMPILE_OPTIONS_INIT;
     settings.targets = o->device, settings.relax = o->relax, settings.pipeline = o->pipeline;
+    settings.keep_launches = o->apart;
     double start = clock_seconds();
     WEFT_TRY(train_build(context, &o->train, outputs, &out->graph, &out->parameters), "the graph");
     out->build_s = clock_seconds() - start;
@@ -397,6 +399,7 @@ static bool parse_text(options *o, const char *key, const char *value) {
         return true;
     }
     if (!strcmp(key, "--bias")) return o->train.bias = atoi(value) != 0, true;
+    if (!strcmp(key, "--apart")) return o->apart = atoi(value), true;
     if (!strcmp(key, "--relax")) return o->relax = (uint32_t)atoi(value), true;
     return false;
 }

@@ -301,11 +301,14 @@ def pinn():
         times.append(a.elapsed_time(b))
     torch_ms = sorted(times)[100]
     print(f"train torch PINN 200 points: {torch_ms:.4f} ms as a captured graph")
+    apart = weft_time("PINN 200 points, launches apart", "pinn", "f32", PINN, runs=200, apart=1)
     after = weft_time("PINN 200 points", "pinn", "f32", PINN, runs=200)
     rows = [r for r in (before, after) if r]
     if rows:
         ms = min(r["device_ms"] for r in rows)
         print(f"train RESULT PINN 200 points: Weft {ms:.4f} ms on the device, {min(r['round_trip_ms'] for r in rows):.4f} round trip, torch's captured graph {torch_ms:.4f}: {torch_ms / ms:.2f} of its rate")
+        if apart:
+            print(f"train RESULT PINN 200 points: {rows[0]['launches']} launches for {apart['launches']} apart, {apart['device_ms']:.4f} ms: {apart['device_ms'] / ms:.2f}")
     weft("pinn", "profile", "f32", PINN)
 
 

@@ -140,7 +140,8 @@ static weft_status inspect_graph(cli_arguments *arguments, weft_graph *graph) {
     weft_arena_init(weft_allocator_system(), &arena);
     weft_arena_init(weft_allocator_system(), &kernels);
     cli_inspection in = {.graph = graph};
-    weft_status status = weft_lower(graph, capability, 2, &arena, &kernels, &lowered);
+    weft_status status =
+        weft_lower(graph, capability, &(weft_lower_settings){.thread_count = 2}, &arena, &kernels, &lowered);
     if (!status) in.program = lowered.program;
     if (!status) status = plan_memory(arguments, &in);
     if (!status) {

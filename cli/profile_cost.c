@@ -150,18 +150,29 @@ static void name_step(cli_profile_data *p, const counter *c, const weft_node *no
     s->place = text + strlen(op) + 4;
 }
 
+static bool comes_from(const weft_step_nodes *nodes, const weft_node *node) {
+    for (int n = 0; n < nodes->count; n++)
+        if (nodes->nodes[n] == node) return true;
+    return false;
+}
+
 /* Of the steps of one node the longest does the work; the others pack. */
+static int working_step(const cli_profile_data *p, const weft_lowered *lowered, const weft_node *node) {
+    int longest = -1;
+    for (int i = 0; i < p->count; i++)
+        if (comes_from(&lowered->main_nodes[i], node) && (longest < 0 || p->steps[i].best > p->steps[longest].best))
+            longest = i;
+    return longest;
+}
+
+/* A step of several nodes is told of by the first of them. */
 static void spread(cli_profile_data *p, const counter *c, const weft_lowered *lowered) {
-    for (int i = 0; i < p->count;) {
-        const weft_node *node = lowered->main_nodes[i];
-        int end = i, longest = i;
-        for (; end < p->count && lowered->main_nodes[end] == node; end++) {
-            if (p->steps[end].best > p->steps[longest].best) longest = end;
-            p->steps[end].part = node ? part_of(c, node) : CLI_PROFILE_FORWARD;
-            if (node) name_step(p, c, node, &p->steps[end]);
-        }
-        if (node) p->steps[longest].operations = of_node(c, node);
-        i = end;
+    for (int i = 0; i < p->count; i++) {
+        const weft_step_nodes *nodes = &lowered->main_nodes[i];
+        p->steps[i].part = nodes->count ? part_of(c, nodes->nodes[0]) : CLI_PROFILE_FORWARD;
+        if (nodes->count) name_step(p, c, nodes->nodes[0], &p->steps[i]);
+        for (int n = 0; n < nodes->count; n++)
+            if (working_step(p, lowered, nodes->nodes[n]) == i) p->steps[i].operations += of_node(c, nodes->nodes[n]);
     }
 }
 
@@ -198,7 +209,9 @@ static weft_status lower(cli_profile_data *p, weft_context *context, weft_graph 
     weft_pass_context pass = {.graph = copy, .capability = capability, .options = "", .claims = weft_builder_claims};
     WEFT_TRY(weft_graph_finish(copy), "profiling");
     WEFT_TRY(weft_pipeline_run(&pass, weft_pipeline_standard), "profiling");
-    WEFT_TRY(weft_lower(copy, capability, context->thread_count, arena, kernels, &lowered), "profiling");
+    WEFT_TRY(weft_lower(copy, capability, &(weft_lower_settings){.thread_count = context->thread_count}, arena, kernels,
+                        &lowered),
+             "profiling");
     p->has_graph = lowered.program->regions[WEFT_REGION_MAIN].count == p->count;
     if (p->has_graph) {
         counter c = {copy, p->frame->symbols};

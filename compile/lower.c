@@ -60,7 +60,9 @@ weft_status weft_lower_add_step(weft_lowering *l, const weft_step *step) {
     if (l->region == WEFT_REGION_MAIN) {
         if (!WEFT_ARRAY_RESERVE(l->allocator, l->main_nodes, l->main_node_capacity, (size_t)list->count + 1))
             return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "adding a step");
-        l->main_nodes[list->count] = l->node;
+        const weft_node **nodes = weft_arena_copy(l->kernel_arena, &l->node, sizeof l->node);
+        if (!nodes) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "adding a step");
+        l->main_nodes[list->count] = (weft_step_nodes){l->node ? 1 : 0, nodes};
     }
     list->steps[list->count++] = *step;
     return NULL;
@@ -390,6 +392,7 @@ static weft_status lower_all(weft_lowering *l, weft_program_data *p, weft_lowere
     WEFT_TRY(weft_lower_plan_states(l), "lowering %s", l->graph->name);
     WEFT_TRY(weft_lower_block(l, l->graph->body->block), "lowering %s", l->graph->name);
     WEFT_TRY(copy_outputs(l, p), "lowering %s", l->graph->name);
+    if (!l->keep_launches) WEFT_TRY(weft_lower_join(l), "lowering %s", l->graph->name);
     end_lifetimes(l);
     WEFT_TRY(freeze(l, p), "lowering %s", l->graph->name);
     p->target = l->capability->target;
@@ -406,8 +409,8 @@ static weft_status lower_all(weft_lowering *l, weft_program_data *p, weft_lowere
     return NULL;
 }
 
-weft_status weft_lower(weft_graph *graph, const weft_capability *capability, int thread_count, weft_arena *arena,
-                       weft_arena *kernel_arena, weft_lowered *out_lowered) {
+weft_status weft_lower(weft_graph *graph, const weft_capability *capability, const weft_lower_settings *settings,
+                       weft_arena *arena, weft_arena *kernel_arena, weft_lowered *out_lowered) {
     weft_lowering l;
     weft_program_data *p;
     weft_status status = start(graph, arena, &l, &p);
@@ -415,7 +418,8 @@ weft_status weft_lower(weft_graph *graph, const weft_capability *capability, int
     l.target = weft_target_find(capability->target);
     if (!status && !l.target)
         status = WEFT_STATUS(WEFT_UNSUPPORTED, "this build has no code generator for target %s", capability->target);
-    l.thread_count = thread_count;
+    l.thread_count = settings->thread_count;
+    l.keep_launches = settings->keep_launches;
     l.kernel_arena = kernel_arena;
     if (!status) status = lower_all(&l, p, out_lowered);
     if (status && weft_status_code(status) != WEFT_OUT_OF_MEMORY && weft_dim_out_of_memory(graph->dims)) {

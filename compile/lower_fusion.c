@@ -12,7 +12,7 @@ typedef struct shared_plan {
     int **kernels; /* per launch and variant: number in the program */
 } shared_plan;
 
-static weft_status add_kernel(weft_lowering *l, weft_kernel *kernel, int *out_number) {
+weft_status weft_lower_add_kernel(weft_lowering *l, weft_kernel *kernel, int *out_number) {
     if (!WEFT_ARRAY_RESERVE(l->allocator, l->kernels, l->kernel_capacity, (size_t)l->kernel_count + 1) ||
         !WEFT_ARRAY_RESERVE(l->allocator, l->kernel_records, l->kernel_record_capacity, (size_t)l->kernel_count + 1))
         return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "adding kernel %s", kernel->name);
@@ -57,7 +57,8 @@ static weft_status build_plan(weft_lowering *l, const weft_node *fusion, shared_
         if (!shared->kernels[i]) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "building %s", anchor);
         for (int v = 0; v < launch->variant_count; v++) {
             WEFT_TRY(weft_kernel_verify(launch->variants[v].kernel), "kernel %s", launch->variants[v].kernel->name);
-            WEFT_TRY(add_kernel(l, launch->variants[v].kernel, &shared->kernels[i][v]), "building %s", anchor);
+            WEFT_TRY(weft_lower_add_kernel(l, launch->variants[v].kernel, &shared->kernels[i][v]), "building %s",
+                     anchor);
         }
     }
     *out_plan = shared;
@@ -102,6 +103,15 @@ static weft_status bind_map(weft_lowering *l, const weft_tensor_map *from, const
     return NULL;
 }
 
+/* Does the kernel leave the argument's memory as it is? Tensor maps write what they name without naming it in an
+   instruction. */
+static bool only_reads(const weft_kernel *kernel, const weft_kargument *argument) {
+    for (size_t i = 0; i < kernel->argument_count; i++)
+        if (kernel->arguments[i].source == WEFT_ARGUMENT_TENSOR_MAP)
+            return argument->source == WEFT_ARGUMENT_OPERAND && !argument->writes;
+    return !argument->stores;
+}
+
 static weft_status bind_variant(weft_lowering *l, const weft_node *fusion, const weft_kernel_plan *plan,
                                 const int *temps, const weft_plan_variant *from, int number, weft_launch_variant *to) {
     const weft_kernel *kernel = from->kernel;
@@ -131,7 +141,7 @@ static weft_status bind_variant(weft_lowering *l, const weft_node *fusion, const
         case WEFT_ARGUMENT_TENSOR_MAP: to->map_count++; continue;
         }
         weft_lower_touch(l, *buffer);
-        if (argument->source == WEFT_ARGUMENT_OPERAND && !argument->writes) reads[to->read_count++] = to->buffer_count;
+        if (only_reads(kernel, argument)) reads[to->read_count++] = to->buffer_count;
         to->buffer_count++;
     }
     int map = 0;

@@ -65,7 +65,8 @@ static weft_status compile_copy(weft_unit *unit, weft_graph *copy, const weft_co
     weft_arena kernels;
     weft_arena_init(unit->context->allocator, &kernels);
     weft_lowered lowered;
-    weft_status status = weft_lower(copy, unit->capability, threads, &unit->arena, &kernels, &lowered);
+    weft_lower_settings settings = {.thread_count = threads, .keep_launches = options->keep_launches};
+    weft_status status = weft_lower(copy, unit->capability, &settings, &unit->arena, &kernels, &lowered);
     if (!status) {
         unit->program = lowered.program;
         report(options, 3, 4, "code");

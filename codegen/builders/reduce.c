@@ -394,21 +394,27 @@ static bool is_held(weft_reduction *r) {
     return weft_reduce_held_vectors(r) > 0;
 }
 
-/* Is a ring the better schedule? Measured on an H200, rows of 50304: softmax 424 us against 437, with as many threads
-   as without; RMS norm, which reads a vector as long as the row beside it, 429 against 450 with the most threads; layer
-   norm, which reads two, 500 against 488: no better; what only reads rows, 240 against 222. Of few rows a block has
-   one. */
+/* Is a ring the better schedule? It leaves room for one block on a processor where two were. So it pays while rows are
+   what the block waits for: vectors as long as a row (scale, bias) come from the L2 when they are needed, behind no
+   ring, and with one block fewer of those bytes are under way. One vector still pays, two do not. Measured on an H200,
+   rows of 50304: softmax 424 us against 437, with as many threads as without; RMS norm, one vector, 429 against 450
+   with the most threads; layer norm, two, 500 against 488; what only reads rows 240 against 222. Of few rows a block
+   has one. */
 static bool ring_pays(const weft_reduction *r, bool *out_reads_vectors) {
     const weft_block *block = weft_fusion_block(r->request->fusion);
     bool integers = false;
-    *out_reads_vectors = false;
+    int64_t vectors = 0, rows = 0; /* bits an element of the row */
     for (int i = 0; i < block->argument_count; i++) {
         const weft_type *type = &block->arguments[i]->type;
         weft_dim count = weft_type_count(r->request->graph, type);
         integers |= !weft_dtype_is_float(type->dtype);
-        *out_reads_vectors |= count == r->lane_extent && !same_dims(r->request->graph, type, r->x);
+        if (same_dims(r->request->graph, type, r->x))
+            rows += weft_dtype_bits(type->dtype);
+        else if (count == r->lane_extent)
+            vectors += weft_dtype_bits(type->dtype);
     }
-    return r->any_full && !integers && weft_dim_is_number(r->kept.extent) &&
+    *out_reads_vectors = vectors > 0;
+    return r->any_full && !integers && vectors <= rows && weft_dim_is_number(r->kept.extent) &&
            r->kept.extent >= 4 * (int64_t)r->request->capability->multiprocessors;
 }
 

@@ -72,6 +72,7 @@ static void note_access(weft_kernel *kernel, weft_kop op, int operand_count, con
         if (instr->type.kind != WEFT_KIND_BUFFER && instr->type.kind != WEFT_KIND_TENSOR_MAP) continue;
         if (instr->i < 0 || (size_t)instr->i >= kernel->argument_count) continue;
         kernel->arguments[instr->i].reads |= reads;
+        kernel->arguments[instr->i].stores |= writes;
         if (instr->type.kind == WEFT_KIND_TENSOR_MAP) kernel->arguments[instr->i].writes |= writes;
     }
 }

@@ -73,9 +73,10 @@ typedef struct weft_kargument {
     weft_argument_source source;
     int index;
     weft_dim extent;
-    weft_dtype dtype; /* element of a buffer; I64 or the index dtype for an extent */
-    bool reads, writes;
-    const char *name; /* in printed code */
+    weft_dtype dtype;   /* element of a buffer; I64 or the index dtype for an extent */
+    bool reads, writes; /* writes: stores to it are legal */
+    bool stores;        /* there is one; kept by weft_kernel_emit, as reads is */
+    const char *name;   /* in printed code */
 } weft_kargument;
 
 typedef struct weft_kernel {

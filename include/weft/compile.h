@@ -32,9 +32,11 @@ typedef struct weft_compile_options {
     /* progress: called with 0..total from one thread; may be NULL */
     void (*progress)(void *self, int done, int total, const char *what);
     void *progress_self;
-    uint32_t relax; /* weft_relax; default: none */
+    uint32_t relax;     /* weft_relax; default: none */
+    bool keep_launches; /* a launch for each group, also where small ones that are ready together would share one: for
+                           looking at them one by one */
 } weft_compile_options;
-#define WEFT_COMPILE_OPTIONS_INIT {sizeof(weft_compile_options), 0, 0, 0, false, 0, 0, WEFT_RELAX_NONE}
+#define WEFT_COMPILE_OPTIONS_INIT {sizeof(weft_compile_options), 0, 0, 0, false, 0, 0, WEFT_RELAX_NONE, false}
 
 /* Compiles for the host and loads. */
 WEFT_API weft_status weft_compile(weft_graph *graph, const weft_compile_options *options,

@@ -5,6 +5,7 @@
 Suite *memory_suite(void);
 Suite *states_suite(void);
 Suite *samples_suite(void);
+Suite *join_suite(void);
 Suite *jit_suite(void);
 Suite *cache_suite(void);
 Suite *artifact_suite(void);
@@ -13,6 +14,7 @@ Suite *outlives_suite(void);
 int main(void) {
     SRunner *runner = srunner_create(samples_suite());
     srunner_add_suite(runner, states_suite());
+    srunner_add_suite(runner, join_suite());
     srunner_add_suite(runner, jit_suite());
     srunner_add_suite(runner, cache_suite());
     srunner_add_suite(runner, artifact_suite());

@@ -87,7 +87,9 @@ static verdict make(weft_context *context, fault_model model, const weft_capabil
     assert_fine(weft_pipeline_run(&pass, weft_pipeline_standard));
     weft_arena_init(context->allocator, &out->arena);
     weft_arena_init(context->allocator, &out->kernel_arena);
-    return take(weft_lower(out->graph, capability, 1, &out->arena, &out->kernel_arena, &out->lowered), REFUSED, why);
+    return take(weft_lower(out->graph, capability, &(weft_lower_settings){.thread_count = 1}, &out->arena,
+                           &out->kernel_arena, &out->lowered),
+                REFUSED, why);
 }
 
 static void drop(subject *s) {

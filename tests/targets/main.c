@@ -56,7 +56,8 @@ static weft_status compile(weft_graph *graph, const weft_capability *capability,
     weft_lowered lowered = {0};
     weft_arena_init(graph->context->allocator, &arena);
     weft_arena_init(graph->context->allocator, &kernels);
-    weft_status status = weft_lower(graph, capability, 1, &arena, &kernels, &lowered);
+    weft_status status =
+        weft_lower(graph, capability, &(weft_lower_settings){.thread_count = 1}, &arena, &kernels, &lowered);
     if (!status) {
         status = print_kernels(&lowered, target, graph->context->allocator);
         weft_dim_table_release(lowered.program->dims);
