@@ -112,26 +112,39 @@ static weft_status check_schedule(const weft_hopper *h) {
     return NULL;
 }
 
+int weft_hopper_staged_bytes(const weft_build_request *request, const weft_product *product) {
+    const weft_type *first = &weft_fusion_yield(request->fusion, 0)->type;
+    int bits = weft_dtype_bits(first->dtype);
+    if (request->fusion->result_count > HOPPER_RESULTS_MAX) return 0;
+    for (int i = 0; i < request->fusion->result_count; i++) {
+        const weft_type *type = &weft_fusion_yield(request->fusion, i)->type;
+        bool half = type->dtype == WEFT_BF16 || type->dtype == WEFT_F16;
+        if ((!half && type->dtype != WEFT_F32) || weft_dtype_bits(type->dtype) != bits || type->rank != first->rank)
+            return 0;
+        for (int d = 0; d < type->rank; d++)
+            if (type->dims[d] != first->dims[d]) return 0;
+    }
+    /* rows of f32 that tensor copies cannot take leave from registers: whole words, so no worse than by a warp */
+    return bits == 32 && !divides(request->graph, product->n, 4) ? 0 : bits / 8;
+}
+
 static void choose_store(weft_hopper *h) {
     const weft_graph *graph = h->request->graph;
     const weft_value *yield = weft_fusion_yield(h->request->fusion, 0);
+    int bytes = weft_hopper_staged_bytes(h->request, &h->product);
+    bool tensor = bytes == 4 || divides(graph, h->product.n, 8);
     h->out_dtype = yield->type.dtype;
-    bool staged = h->request->fusion->result_count <= HOPPER_RESULTS_MAX;
-    for (int i = 0; i < h->request->fusion->result_count; i++) {
-        const weft_type *type = &weft_fusion_yield(h->request->fusion, i)->type;
-        staged = staged && (type->dtype == WEFT_BF16 || type->dtype == WEFT_F16) && type->rank == yield->type.rank;
-        for (int d = 0; staged && d < type->rank; d++) staged = type->dims[d] == yield->type.dims[d];
-    }
-    bool tensor = divides(graph, h->product.n, 8);
+    h->out_bytes = bytes ? bytes : 2, h->chunk = HOPPER_ROW_BYTES / h->out_bytes;
     h->store = h->split > 1 ? HOPPER_STORE_PARTS
-               : !staged    ? HOPPER_STORE_DIRECT
+               : bytes == 0 ? HOPPER_STORE_DIRECT
                : tensor     ? HOPPER_STORE_TENSOR
                             : HOPPER_STORE_ROWS;
-    h->results = staged && h->split == 1 ? h->request->fusion->result_count : 1;
+    h->results = bytes && h->split == 1 ? h->request->fusion->result_count : 1;
     h->companion = h->store == HOPPER_STORE_TENSOR && h->results == 1
                        ? weft_product_companion(h->request->fusion, &h->product, h->out_dtype)
                        : -1;
-    h->outs = weft_hopper_outs(h->blocks * h->bn * h->results, HOPPER_OUTS_MAX);
+    h->outs = weft_hopper_outs(h->blocks * (h->bn / h->chunk) * h->results,
+                               bytes == 4 && h->turns ? HOPPER_WIDE_OUTS_MAX : HOPPER_OUTS_MAX);
     if (weft_hopper_shared_bytes(h->bm, h->bn, h->stages, h->consumers, h->outs) > h->request->capability->shared_bytes)
         h->outs = 1;
 }

@@ -1,7 +1,8 @@
 /* What the files of the Hopper matmul share. Shapes: A tile bm x bk, B tile bn x bk per stage, where bk elements are
    128 bytes (128 of 8 bits, 64 of 16, 32 of f32). The consumer warpgroups of a block either share a tile, 64 x bn of
    the output each, or take turns: each has whole tiles of `blocks` times 64 rows, every other one of the block's, and
-   sends one while the other multiplies. An output leaves in chunks of 64 x 64. */
+   sends one while the other multiplies. An output leaves in chunks of 64 rows
+   of 128 bytes. */
 #ifndef WEFT_CODEGEN_BUILDERS_MATMUL_HOPPER_H
 #define WEFT_CODEGEN_BUILDERS_MATMUL_HOPPER_H
 
@@ -18,6 +19,7 @@ enum {
     HOPPER_CHUNK_BYTES = 64 * 128,
     HOPPER_BOX_BYTES = 64 * 128,
     HOPPER_OUTS_MAX = 3,
+    HOPPER_WIDE_OUTS_MAX = 4, /* of f32 results of consumers that take turns: what is added to them is on its way */
     HOPPER_BLOCKS_MAX = 2,
     HOPPER_RESULTS_MAX = 2,
     HOPPER_SPLIT_MAX = 8,
@@ -53,7 +55,8 @@ typedef struct weft_hopper {
     weft_kval parts_buffer;
     int companion;          /* operand whose tiles arrive in the output's staging; -1 */
     int packed_a, packed_b; /* temporary with a copy of the operand, rows padded; -1 = the operand itself */
-    weft_dtype out_dtype;   /* of result 0; results that are staged all have 16 bits */
+    weft_dtype out_dtype;   /* of result 0 */
+    int out_bytes, chunk;   /* of an element of every result that is staged: 2 or 4; columns of a chunk of it */
     int results;            /* of the fusion, when they are staged; else 1 */
     /* objects of the kernel */
     weft_kval map_a, map_b, map_out[HOPPER_RESULTS_MAX], map_companion, map_tail;
@@ -119,9 +122,11 @@ static inline bool weft_hopper_staged(const weft_hopper *h) {
 weft_dim weft_hopper_padded(const weft_hopper *h, weft_dim pitch);
 /* -- matmul_hopper_schedule.c */
 int weft_hopper_propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules);
-/* Staging buffers of a consumer: they divide the chunks of its part of a tile, `columns` in all, so that chunk c always
-   uses buffer c % outs. */
-int weft_hopper_outs(int columns, int limit);
+/* Staging buffers of a consumer whose part of a tile is `chunks` chunks: they divide those, so that chunk c always uses
+   buffer c % outs. */
+int weft_hopper_outs(int chunks, int limit);
+/* Bytes of an element of results that leave through shared memory; 0: they leave from registers. */
+int weft_hopper_staged_bytes(const weft_build_request *request, const weft_product *product);
 /* Columns of narrow tiles that tiles of bn columns are worth: up to 64 behind whole tiles; 0: none. */
 int weft_hopper_tail(const weft_build_request *request, const weft_product *product, int bn);
 /* Shared memory of a configuration. */

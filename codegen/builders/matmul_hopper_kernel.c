@@ -147,19 +147,26 @@ static weft_kval unpack(weft_hopper *h, weft_kval word, int half) {
                             0);
 }
 
-/* Two neighbours of a result as one packed word. */
+/* Two neighbours of a result; companion: those of it. */
+static weft_kval pair_value(weft_hopper *h, const consumer *c, const weft_epilogue *e, int reg,
+                            const weft_lane_index *at, weft_kval mask, weft_kval companion) {
+    weft_kval x = sums_at(h, c, reg);
+    if (e->value == e->product) return x;
+    if (h->companion >= 0)
+        weft_index_bind(h->index, weft_fusion_block(h->request->fusion)->arguments[h->companion], companion);
+    return weft_epilogue_value(e, x, at, 2, mask);
+}
+
+/* Two neighbours of a result of 16 bits as one packed word. */
 static weft_kval packed_pair(weft_hopper *h, const consumer *c, const weft_epilogue *e, int reg,
                              const weft_lane_index *at, weft_kval mask, int word) {
     weft_kernel *k = h->k;
-    weft_kval x = sums_at(h, c, reg);
-    if (e->value != e->product) {
-        if (h->companion >= 0) {
-            weft_kval bits = weft_k_get_at(k, c->fragment, index_of(h, word));
-            weft_index_bind(h->index, weft_fusion_block(h->request->fusion)->arguments[h->companion],
-                            pair_of(k, unpack(h, bits, 0), unpack(h, bits, 1)));
-        }
-        x = weft_epilogue_value(e, x, at, 2, mask);
+    weft_kval companion = WEFT_KNONE;
+    if (h->companion >= 0) {
+        weft_kval bits = weft_k_get_at(k, c->fragment, index_of(h, word));
+        companion = pair_of(k, unpack(h, bits, 0), unpack(h, bits, 1));
     }
+    weft_kval x = pair_value(h, c, e, reg, at, mask, companion);
     const weft_kinstr *rounded = weft_kernel_get(k, x);
     if (rounded->op == WEFT_K_convert &&
         weft_ktype_of(k, weft_koperand(k, rounded, 0)).elem == e->result) { /* rounded already: join the bits */
@@ -185,7 +192,7 @@ static bool computes(const weft_hopper *h, const consumer *c) {
     return more;
 }
 
-/* What a tile knows before its sums: rows of this lane, and pairs of columns, four by four (chunk by chunk eight). */
+/* What a tile knows before its sums: rows of this lane, and pairs of columns. */
 typedef struct tile_places {
     weft_epilogue_row rows[2];
     weft_lane_index columns[32];
@@ -200,13 +207,13 @@ static void place_rows(weft_hopper *h, const consumer *c, weft_tile_place place,
     }
 }
 
-/* The eight column pairs of a chunk, and what the epilogue reads along them: in flight before the sums are needed. With
-   an odd number of columns the last pair has one. */
+/* The column pairs of a chunk, and what the epilogue reads along them: in flight before the sums are needed. With an
+   odd number of columns the last pair has one. */
 static void place_columns(weft_hopper *h, const consumer *c, weft_tile_place place, int chunk, tile_places *out) {
     weft_kernel *k = h->k;
     bool even = weft_dim_divisor(k->dims, h->product.n) % 2 == 0;
-    int end = 8 * chunk + 8 < h->bn / 8 ? 8 * chunk + 8 : h->bn / 8;
-    for (int pair = 8 * chunk; pair < end; pair++) {
+    int first = h->chunk / 8 * chunk, end = first + h->chunk / 8 < h->bn / 8 ? first + h->chunk / 8 : h->bn / 8;
+    for (int pair = first; pair < end; pair++) {
         weft_kval column = plus(h, plus(h, place.n, c->column_lane), index_of(h, 8 * pair));
         column = clamp(h, column, h->product.n, h->bn, even ? 2 : 1);
         out->columns[pair] = weft_lane_range(column, even ? 2 : 1);
@@ -259,19 +266,55 @@ static void fill_chunk(weft_hopper *h, const consumer *c, const weft_epilogue *e
     }
 }
 
+/* The same with f32: each pair of a lane to its place, 8 columns of 16 rows of a warp at a time. */
+static void fill_wide_chunk(weft_hopper *h, const consumer *c, const weft_epilogue *e, const tile_places *places,
+                            int chunk, int buffer) {
+    weft_kernel *k = h->k;
+    weft_kval row = weft_k_div(k, c->lane, index_of(h, 4)), quad = weft_k_rem(k, c->lane, index_of(h, 4));
+    weft_kval start = plus(h, times(h, c->number, (int64_t)h->outs * HOPPER_CHUNK_BYTES),
+                           plus(h, times(h, c->warp, 16 * HOPPER_ROW_BYTES), times(h, row, HOPPER_ROW_BYTES)));
+    weft_kval inside = times(h, weft_k_rem(k, quad, index_of(h, 2)), 8);
+    for (int j = 0; j < 4; j++) {
+        weft_kval unit = weft_k_xor(k, plus(h, weft_k_div(k, quad, index_of(h, 2)), index_of(h, 2 * j)), row);
+        weft_kval left = plus(h, start, plus(h, times(h, unit, 16), inside));
+        bool outside = h->chunk * chunk + 8 * j >= h->bn; /* of a narrow tile, as above */
+        for (int half = 0; half < 2; half++) {
+            int reg = 16 * chunk + 4 * j + 2 * half, pair = 4 * chunk + j;
+            int64_t below = (int64_t)buffer * HOPPER_CHUNK_BYTES + 8 * half * HOPPER_ROW_BYTES;
+            weft_kval at = weft_k_div(k, plus(h, left, index_of(h, below)), index_of(h, 4)), companion = WEFT_KNONE;
+            weft_kval value = weft_k_constant_lanes(k, WEFT_F32, 0, 2);
+            if (h->companion >= 0) {
+                companion = weft_k_load(k, h->staging, at, 2, WEFT_KNONE, WEFT_KNONE);
+                if (!k->failed) k->instrs[companion].align_bytes = 8;
+            }
+            if (!outside) {
+                weft_lane_index index[WEFT_MAX_RANK];
+                weft_epilogue_at(e, &places->rows[half], places->columns[pair], 2, index);
+                value = pair_value(h, c, e, reg, index, places->masks[pair], companion);
+            }
+            weft_k_store(k, h->staging, at, WEFT_KNONE, value);
+            if (!k->failed) k->instrs[k->instr_count - 1].align_bytes = 8;
+        }
+    }
+}
+
 static void send_through_staging(weft_hopper *h, consumer *c, weft_tile_place place, tile_places *places) {
     weft_kernel *k = h->k;
     weft_kval one = weft_k_integer(k, WEFT_U32, 1);
-    int before = c->block * (h->bn / 64) * h->results; /* chunks of this tile */
-    for (int at = 0; 64 * (at / h->results) < h->bn; at++) {
+    int before = c->block * (h->bn / h->chunk) * h->results; /* chunks of this tile */
+    for (int at = 0; h->chunk * (at / h->results) < h->bn; at++) {
         int buffer = (before + at) % h->outs, chunk = at / h->results;
         weft_kval barrier = weft_hopper_staging(h, c->number, buffer), phase = weft_k_get(k, c->ready_phase);
-        if (at % h->results == 0 && 64 * (chunk + 1) < h->bn) place_columns(h, c, place, chunk + 1, places);
+        if (at % h->results == 0 && h->chunk * (chunk + 1) < h->bn) place_columns(h, c, place, chunk + 1, places);
         weft_mbarrier_wait(
             k, h->staged, barrier,
             weft_k_and(k, weft_k_binary(k, WEFT_K_shr, phase, weft_k_integer(k, WEFT_U32, buffer)), one));
         weft_k_set(k, c->ready_phase, weft_k_xor(k, phase, weft_k_integer(k, WEFT_U32, 1 << buffer)));
-        fill_chunk(h, c, &c->epilogue[at % h->results], places, chunk, buffer);
+        const weft_epilogue *e = &c->epilogue[at % h->results];
+        if (h->out_bytes == 4)
+            fill_wide_chunk(h, c, e, places, chunk, buffer);
+        else
+            fill_chunk(h, c, e, places, chunk, buffer);
         weft_k_effect(k, WEFT_K_fence_async, 0, NULL, 0, 0);
         weft_k_effect(k, WEFT_K_warp_sync, 0, NULL, 0, 0);
         weft_k_if(k, weft_k_eq(k, c->lane, index_of(h, 0)));
@@ -489,7 +532,8 @@ weft_status weft_hopper_emit(weft_hopper *h) {
     weft_kernel *k = h->k;
     h->operands = weft_k_shared(k, WEFT_U8, (weft_dim)h->stages * h->stage_bytes);
     if (weft_hopper_staged(h)) {
-        h->staging = weft_k_shared(k, h->out_dtype, (weft_dim)h->consumers * h->outs * HOPPER_CHUNK_BYTES / 2);
+        h->staging =
+            weft_k_shared(k, h->out_dtype, (weft_dim)h->consumers * h->outs * HOPPER_CHUNK_BYTES / h->out_bytes);
         h->staged = weft_mbarrier_create(k, h->consumers * h->outs);
         h->written = weft_mbarrier_create(k, h->consumers * h->outs);
     }

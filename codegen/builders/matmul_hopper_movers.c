@@ -116,9 +116,9 @@ weft_kval weft_hopper_rows_above(weft_hopper *h, weft_kval consumer) {
 
 /* Coordinates of chunk c of the consumer's part of a tile: 64 rows after 64 rows, from left to right. */
 static int chunk_coordinates(weft_hopper *h, const mover *mv, weft_tile_place place, int c, weft_kval *out) {
-    int across = h->bn / 64;
+    int across = h->bn / h->chunk;
     weft_kval m = plus(h, place.m, weft_hopper_rows_above(h, mv->consumer));
-    out[0] = plus(h, place.n, index_of(h, 64 * (c % across)));
+    out[0] = plus(h, place.n, index_of(h, (int64_t)h->chunk * (c % across)));
     out[1] = plus(h, m, index_of(h, 64 * (c / across)));
     out[2] = place.batch;
     return h->product.batch == 1 ? 2 : 3;
@@ -156,8 +156,10 @@ static void send_chunk(weft_hopper *h, const mover *mv, weft_tile_place place, i
     weft_k_effect(k, WEFT_K_bulk_wait, 0, NULL, 0, 1);
 }
 
-/* Chunks after the first: narrow tiles have none. Without a companion it makes no difference for which tile a buffer is
-   given free, so the buffers that a narrow tile leaves unused serve the next. */
+/* Chunks that a tile has, and a narrow one; those after it are skipped then. Without a companion it makes no difference
+   for which tile a buffer is given free, so the buffers that a narrow tile leaves unused serve the next. */
+static int chunks_of(const weft_hopper *h) { return h->blocks * (h->bn / h->chunk) * h->results; }
+static int narrow_chunks(const weft_hopper *h) { return (h->tail + h->chunk - 1) / h->chunk * h->results; }
 static void begin_rest(weft_hopper *h, weft_kval tile) {
     if (h->tail) weft_k_if(h->k, weft_k_binary(h->k, WEFT_K_lt, tile, h->whole));
 }
@@ -167,7 +169,7 @@ static void end_rest(weft_hopper *h) {
 
 static void emit_mover(weft_hopper *h, weft_kval consumer) {
     weft_kernel *k = h->k;
-    int chunks = h->blocks * (h->bn / 64) * h->results;
+    int chunks = chunks_of(h);
     weft_kval owner = weft_hopper_owner(h, consumer);
     mover mv = {consumer, times(h, consumer, (int64_t)h->outs * HOPPER_CHUNK_BYTES)};
     weft_kval phase = weft_k_var(k, weft_k_integer(k, WEFT_U32, 0));
@@ -181,7 +183,7 @@ static void emit_mover(weft_hopper *h, weft_kval consumer) {
     weft_kval next = weft_hopper_tile_next(h, tile, owner);
     weft_tile_place after = weft_hopper_tile_place(h, next);
     for (int c = 0; c < chunks; c++) {
-        if (c == h->results) begin_rest(h, tile);
+        if (c == narrow_chunks(h)) begin_rest(h, tile);
         send_chunk(h, &mv, place, c, phase);
         if (c + h->outs < chunks) {
             stage_chunk(h, &mv, place, c + h->outs);
@@ -191,7 +193,7 @@ static void emit_mover(weft_hopper *h, weft_kval consumer) {
         stage_chunk(h, &mv, after, c + h->outs - chunks);
         weft_k_end(k);
     }
-    if (chunks > h->results) end_rest(h);
+    if (chunks > narrow_chunks(h)) end_rest(h);
     weft_k_end(k);
 }
 
@@ -231,9 +233,9 @@ static void emit_row_mover(weft_hopper *h, weft_kval consumer, weft_kval lane) {
     weft_k_end(k);
     weft_kval tile = weft_hopper_tiles_for(h, weft_hopper_owner(h, consumer));
     weft_tile_place place = weft_hopper_tile_place(h, tile);
-    for (int c = 0; c < h->blocks * (h->bn / 64) * h->results; c++) {
+    for (int c = 0; c < chunks_of(h); c++) {
         int buffer = c % h->outs;
-        if (c == h->results) begin_rest(h, tile);
+        if (c == narrow_chunks(h)) begin_rest(h, tile);
         weft_kval parity =
             weft_k_and(k, weft_k_binary(k, WEFT_K_shr, weft_k_get(k, phase), weft_k_integer(k, WEFT_U32, buffer)), one);
         weft_mbarrier_wait(k, h->written, weft_hopper_staging(h, consumer, buffer), parity);
@@ -244,7 +246,7 @@ static void emit_row_mover(weft_hopper *h, weft_kval consumer, weft_kval lane) {
         weft_mbarrier_emit(k, WEFT_K_mbarrier_arrive, h->staged, weft_hopper_staging(h, consumer, buffer), 0);
         weft_k_end(k);
     }
-    if (h->bn > 64) end_rest(h);
+    if (chunks_of(h) > narrow_chunks(h)) end_rest(h);
     weft_k_end(k);
 }
 

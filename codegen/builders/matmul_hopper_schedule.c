@@ -20,6 +20,7 @@ typedef struct problem {
     int64_t m, n, k, batch;
     int bk;
     bool straddles;  /* an operand is read in place whose rows are not whole lines */
+    int staged;      /* bytes of an element of results that leave through shared memory; 0: from registers */
     double epilogue; /* units of cost an element of the result */
 } problem;
 
@@ -30,15 +31,15 @@ static int64_t sample_extent(const weft_graph *graph, weft_dim extent) {
     return high < (1 << 20) ? high : low > 1024 ? low : 1024;
 }
 
-/* Staging buffers of a consumer: they divide the chunks of a tile, so that chunk c always uses buffer c % outs. */
-int weft_hopper_outs(int bn, int limit) {
-    int chunks = bn / 64, outs = chunks < limit ? chunks : limit;
+int weft_hopper_outs(int chunks, int limit) {
+    int outs = chunks < limit ? chunks : limit;
     while (chunks % outs) outs--;
     return outs;
 }
 
-static int stages_of(const weft_capability *capability, const tile_choice *choice) {
-    int stages = 8, outs = weft_hopper_outs(choice->turns ? choice->bm / 64 * choice->bn : choice->bn, HOPPER_OUTS_MAX);
+static int stages_of(const weft_capability *capability, const tile_choice *choice, const problem *p) {
+    int wide = p->staged == 4, chunks = (choice->turns ? choice->bm / 64 : 1) * choice->bn / (wide ? 32 : 64),
+        outs = weft_hopper_outs(chunks, wide && choice->turns ? HOPPER_WIDE_OUTS_MAX : HOPPER_OUTS_MAX), stages = 8;
     while (stages > 3 &&
            weft_hopper_shared_bytes(choice->bm, choice->bn, stages, choice->consumers, outs) > capability->shared_bytes)
         stages--;
@@ -94,22 +95,18 @@ static weft_dim elements_of(weft_dim_table *dims, const weft_type *type) {
 /* Units of cost that the epilogue takes an element of the product, when nothing hides it: results through shared memory
    0.018 each, arithmetic at the rate of issue; pairs stored from registers are slow, and what is read beside them waits
    for memory. */
-static double epilogue_of(const weft_build_request *request, const weft_product *product) {
+static double epilogue_of(const weft_build_request *request, const weft_product *product, bool direct) {
     const weft_block *block = weft_fusion_block(request->fusion);
     const weft_type *shape = &product->dot->results[0].type;
     weft_dim_table *dims = request->graph->dims;
     double cost = 0;
-    bool direct = false;
-    for (int i = 0; i < request->fusion->result_count; i++) {
-        int bits = weft_dtype_bits(weft_fusion_yield(request->fusion, i)->type.dtype);
-        direct |= bits != 16;
-        cost += 0.018 * bits / 16;
-    }
+    for (int i = 0; i < request->fusion->result_count; i++)
+        cost += 0.018 * weft_dtype_bits(weft_fusion_yield(request->fusion, i)->type.dtype) / 16;
     for (int i = 0; i < block->argument_count; i++) {
         const weft_type *type = &block->arguments[i]->type;
         bool whole = i != product->a.operand && i != product->b.operand && type->rank == shape->rank;
         for (int d = 0; whole && d < shape->rank; d++) whole = type->dims[d] == shape->dims[d];
-        if (whole) cost += direct ? 0.4 : 0.02;
+        if (whole) cost += direct ? 0.4 : 0.01 * weft_dtype_bits(type->dtype) / 8;
     }
     for (const weft_node *node = block->first; node; node = node->next)
         if (node != product->dot && node->result_count == 1 &&
@@ -119,7 +116,8 @@ static double epilogue_of(const weft_build_request *request, const weft_product 
 }
 
 /* Units of cost, two cycles each, of the whole grid: waves of tiles, each a main loop and what of its epilogue is not
-   hidden. In turns, a tile's epilogue runs beside the next one's products. */
+   hidden. In turns, a tile's epilogue runs beside the next one's products, with half the warps to hide its latencies.
+ */
 static double cost_of(const weft_capability *capability, const tile_choice *choice, const problem *p) {
     int64_t rows = (p->m + choice->bm * choice->cluster - 1) / (choice->bm * choice->cluster) * choice->cluster;
     int64_t tiles = rows * ((p->n + choice->bn - 1) / choice->bn) * p->batch,
@@ -135,8 +133,8 @@ static double cost_of(const weft_capability *capability, const tile_choice *choi
     if (p->straddles && choice->cluster == 1 && choice->bm < p->m) inlet *= 1.3;
     double step = tensor > inlet ? tensor : inlet, loop = steps * step, epilogue = area * p->epilogue;
     if (choice->turns) {
-        double beside = (loop + epilogue) / 2;
-        return waves * (loop > beside ? loop : beside) + epilogue + 2200;
+        double own = 1.6 * epilogue, beside = (loop + own) / 2;
+        return waves * (loop > beside ? loop : beside) + own + 2200;
     }
     if (choice->split == 1) return waves * (loop + epilogue) + 2200;
     /* parts of k: a launch, their sums written while no product runs, and read */
@@ -181,7 +179,8 @@ int weft_hopper_propose(const weft_build_request *request, int capacity, weft_sc
                  .batch = sample_extent(graph, product.batch),
                  .bk = HOPPER_ROW_BYTES * 8 / weft_dtype_bits(product.dtype),
                  .straddles = straddles(graph, &product),
-                 .epilogue = epilogue_of(request, &product)};
+                 .staged = weft_hopper_staged_bytes(request, &product)};
+    p.epilogue = epilogue_of(request, &product, p.staged == 0);
     int order[2 * CHOICES], count = 0;
     double cost[2 * CHOICES];
     tile_choice own[2 * CHOICES];
@@ -208,7 +207,7 @@ int weft_hopper_propose(const weft_build_request *request, int capacity, weft_sc
                                            .tile_n = choice->bn,
                                            .tile_k = p.bk,
                                            .threads = 128 * (1 + choice->consumers),
-                                           .stages = stages_of(request->capability, choice),
+                                           .stages = stages_of(request->capability, choice, &p),
                                            .consumers = choice->consumers,
                                            .cluster = choice->cluster,
                                            .turns = choice->turns,
