@@ -1,115 +1,16 @@
-/* See config.h. Line by line: a table's heading sets the prefix of the keys below it. Invariant: `count` counts entries
-   whose name is allocated, so that release frees what a failed read leaves. Read next: train.c. */
+/* See config.h. Invariant: `count` counts entries whose name is allocated, so that release frees what a failed read
+   leaves. Read next: config_toml.h, train.c. */
 #include "cli/config.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 
-enum { LINE_BYTES = 4096, NAME_BYTES = 256 };
-
-typedef struct reader {
-    cli_config *config;
-    int line;
-    char table[NAME_BYTES]; /* "" or "name." */
-} reader;
-
-static weft_status wrong(const reader *r, const char *what) {
-    return WEFT_STATUS(WEFT_INVALID_DATA, "%s:%d: %s", r->config->path, r->line, what);
-}
-
-static const char *skip_blanks(const char *at) {
-    while (*at == ' ' || *at == '\t') at++;
-    return at;
-}
-
-static bool is_end(const char *at) {
-    at = skip_blanks(at);
-    return !*at || *at == '#';
-}
-
-/* A bare key; returns what follows, NULL when there is none. */
-static const char *read_key(const char *at, char *key) {
-    size_t length = 0;
-    while (isalnum((unsigned char)at[length]) || at[length] == '_' || at[length] == '-') length++;
-    if (!length || length >= NAME_BYTES / 2) return NULL;
-    memcpy(key, at, length);
-    key[length] = 0;
-    return at + length;
-}
-
-static char *copy_text(const char *text) {
-    char *copy = malloc(strlen(text) + 1);
-    return copy ? strcpy(copy, text) : NULL;
-}
-
-/* A string in quotes; returns what follows. */
-static weft_status read_string(const reader *r, const char *at, char *text, const char **out_rest) {
-    static const char from[] = "btnfr\"\\", to[] = "\b\t\n\f\r\"\\";
-    char quote = *at++;
-    size_t length = 0;
-    if (at[0] == quote && at[1] == quote) return wrong(r, "strings of several lines are not read");
-    for (; *at && *at != quote; at++) {
-        char c = *at;
-        if (quote == '"' && c == '\\') {
-            const char *found = *++at ? strchr(from, *at) : NULL;
-            if (!found) return wrong(r, "this escape is not read");
-            c = to[found - from];
-        }
-        text[length++] = c;
-    }
-    text[length] = 0;
-    *out_rest = *at ? at + 1 : at;
-    return *at ? NULL : wrong(r, "a string does not end");
-}
-
-/* The whole word is a number; underscores stand between digits. */
-static weft_status read_number(const reader *r, const char *word, size_t length, cli_config_entry *entry) {
-    char digits[64], *rest;
-    size_t count = 0;
-    bool is_float = false;
-    for (size_t i = 0; i < length; i++) {
-        bool between =
-            i && i + 1 < length && isdigit((unsigned char)word[i - 1]) && isdigit((unsigned char)word[i + 1]);
-        if (word[i] == '_' && between) continue;
-        if (!strchr("0123456789+-.eE", word[i]) || count + 1 >= sizeof digits)
-            return wrong(r, "a value is no string, number, true or false");
-        is_float |= strchr(".eE", word[i]) != NULL;
-        digits[count++] = word[i];
-    }
-    digits[count] = 0;
-    errno = 0;
-    entry->kind = is_float ? CLI_CONFIG_FLOAT : CLI_CONFIG_INTEGER;
-    if (is_float)
-        entry->number = strtod(digits, &rest);
-    else
-        entry->number = (double)(entry->integer = strtoll(digits, &rest, 10));
-    return *rest || !count || errno ? wrong(r, "a number is malformed or out of range") : NULL;
-}
-
-static weft_status read_value(const reader *r, const char *at, cli_config_entry *entry) {
-    char text[LINE_BYTES];
-    const char *rest = at;
-    if (*at == '"' || *at == '\'') {
-        WEFT_TRY(read_string(r, at, text, &rest), "reading a value");
-        entry->kind = CLI_CONFIG_TEXT;
-        entry->text = copy_text(text);
-        if (!entry->text) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "reading a value");
-    } else {
-        size_t length = strcspn(at, " \t#");
-        rest = at + length;
-        bool yes = length == 4 && !strncmp(at, "true", 4), no = length == 5 && !strncmp(at, "false", 5);
-        entry->kind = CLI_CONFIG_FLAG;
-        entry->number = yes ? 1 : 0;
-        if (!yes && !no) WEFT_TRY(read_number(r, at, length, entry), "reading a value");
-    }
-    return is_end(rest) ? NULL : wrong(r, "something follows a value");
-}
+enum { NAME_BYTES = 256, MESSAGE_BYTES = 512 };
 
 static cli_config_entry *find(cli_config *config, const char *name) {
     for (int i = 0; i < config->count; i++)
@@ -117,58 +18,64 @@ static cli_config_entry *find(cli_config *config, const char *name) {
     return NULL;
 }
 
-static weft_status read_table(reader *r, const char *at) {
-    char name[NAME_BYTES];
-    at = read_key(skip_blanks(at + 1), name);
-    if (!at || *skip_blanks(at) != ']' || !is_end(skip_blanks(at) + 1)) return wrong(r, "expected [name]");
-    snprintf(r->table, sizeof r->table, "%.120s.", name);
-    return NULL;
+#ifdef WEFT_HAVE_TOML
+static char *copy_text(const char *text, size_t bytes) {
+    char *copy = malloc(bytes + 1);
+    if (copy) memcpy(copy, text, bytes);
+    if (copy) copy[bytes] = 0;
+    return copy;
 }
 
-static weft_status read_line(reader *r, const char *at) {
-    char key[NAME_BYTES], name[2 * NAME_BYTES];
-    cli_config *config = r->config;
-    at = skip_blanks(at);
-    if (is_end(at)) return NULL;
-    if (*at == '[') return read_table(r, at);
-    at = read_key(at, key);
-    if (!at || *(at = skip_blanks(at)) != '=') return wrong(r, "expected key = value");
-    snprintf(name, sizeof name, "%s%s", r->table, key);
-    if (find(config, name)) return wrong(r, "a key is given twice");
-    if (config->count == CLI_CONFIG_MAX) return wrong(r, "too many keys");
+/* One value of the file; stops at the first problem. */
+static int add(void *self, const cli_toml_value *value) {
+    cli_config *config = self;
+    if (config->count == CLI_CONFIG_MAX || strlen(value->name) >= NAME_BYTES ||
+        (value->kind == CLI_TOML_TEXT && memchr(value->text, 0, value->bytes))) {
+        config->problem = WEFT_STATUS(WEFT_INVALID_DATA, "%s:%d: %s", config->path, value->line,
+                                      config->count == CLI_CONFIG_MAX     ? "too many keys"
+                                      : strlen(value->name) >= NAME_BYTES ? "a key is too long"
+                                                                          : "there is a zero byte in the string");
+        return 1;
+    }
     cli_config_entry *entry = &config->entries[config->count];
-    *entry = (cli_config_entry){.line = r->line, .name = copy_text(name)};
-    if (!entry->name) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "reading a key");
-    config->count++;
-    return read_value(r, skip_blanks(at + 1), entry);
+    *entry = (cli_config_entry){.line = value->line, .kind = value->kind, .integer = value->integer};
+    entry->number = value->kind == CLI_TOML_INTEGER ? (double)value->integer
+                    : value->kind == CLI_TOML_FLAG  ? value->flag
+                                                    : value->number;
+    entry->name = copy_text(value->name, strlen(value->name));
+    if (entry->name) config->count++;
+    if (entry->name && value->kind == CLI_TOML_TEXT) entry->text = copy_text(value->text, value->bytes);
+    if (entry->name && (value->kind != CLI_TOML_TEXT || entry->text)) return 0;
+    config->problem = WEFT_STATUS(WEFT_OUT_OF_MEMORY, "reading %s", config->path);
+    return 1;
 }
 
-/* One line of the file, without its end, into text. */
-static weft_status copy_line(const reader *r, const char *from, size_t length, char *text) {
-    while (length && from[length - 1] == '\r') length--;
-    if (length >= LINE_BYTES) return wrong(r, "the line is too long");
-    if (memchr(from, 0, length)) return wrong(r, "there is a zero byte in the line");
-    memcpy(text, from, length);
-    text[length] = 0;
-    return NULL;
+static weft_status parse(cli_config *config, const weft_file *file) {
+    char message[MESSAGE_BYTES];
+    int line;
+    cli_toml_result result =
+        cli_toml_walk(file->data ? file->data : "", file->bytes, add, config, &line, message, sizeof message);
+    if (result == CLI_TOML_NO_MEMORY) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "reading %s", config->path);
+    if (result == CLI_TOML_WRONG) return WEFT_STATUS(WEFT_INVALID_DATA, "%s:%d: %s", config->path, line, message);
+    weft_status problem = config->problem;
+    config->problem = NULL;
+    return problem;
 }
+#else
+static weft_status parse(cli_config *config, const weft_file *file) {
+    (void)file;
+    return WEFT_STATUS(WEFT_UNSUPPORTED,
+                       "%s: this build has no toml++ to read TOML with: install libtomlplusplus-dev "
+                       "and a C++ compiler, configure and build again",
+                       config->path);
+}
+#endif
 
 weft_status cli_config_read(const char *path, cli_config *out_config) {
-    char line[LINE_BYTES];
-    reader r = {.config = out_config};
     *out_config = (cli_config){.path = path};
     weft_file file;
     WEFT_TRY(weft_file_map(path, &file), "reading %s", path);
-    weft_status status = NULL;
-    const char *at = file.data, *end = at ? at + file.bytes : at;
-    while (!status && at < end) {
-        const char *stop = memchr(at, '\n', (size_t)(end - at));
-        if (!stop) stop = end;
-        r.line++;
-        status = copy_line(&r, at, (size_t)(stop - at), line);
-        if (!status) status = read_line(&r, line);
-        at = stop < end ? stop + 1 : end;
-    }
+    weft_status status = parse(out_config, &file);
     weft_file_unmap(&file);
     if (status) cli_config_release(out_config);
     return status;
@@ -185,7 +92,7 @@ void cli_config_release(cli_config *config) {
 }
 
 /* The entry, when it has one of two kinds. */
-static const cli_config_entry *ask(cli_config *config, const char *name, cli_config_kind kind, cli_config_kind also,
+static const cli_config_entry *ask(cli_config *config, const char *name, cli_toml_kind kind, cli_toml_kind also,
                                    const char *what) {
     cli_config_entry *entry = find(config, name);
     if (config->asked_count < CLI_CONFIG_MAX) config->asked[config->asked_count++] = name;
@@ -198,22 +105,25 @@ static const cli_config_entry *ask(cli_config *config, const char *name, cli_con
 }
 
 const char *cli_config_text(cli_config *config, const char *name, const char *fallback) {
-    const cli_config_entry *entry = ask(config, name, CLI_CONFIG_TEXT, CLI_CONFIG_TEXT, "a string");
+    const cli_config_entry *entry = ask(config, name, CLI_TOML_TEXT, CLI_TOML_TEXT, "a string");
     return entry ? entry->text : fallback;
 }
 
 double cli_config_number(cli_config *config, const char *name, double fallback) {
-    const cli_config_entry *entry = ask(config, name, CLI_CONFIG_FLOAT, CLI_CONFIG_INTEGER, "a number");
-    return entry ? entry->number : fallback;
+    const cli_config_entry *entry = ask(config, name, CLI_TOML_FLOAT, CLI_TOML_INTEGER, "a number");
+    if (!entry || isfinite(entry->number)) return entry ? entry->number : fallback;
+    if (!config->problem)
+        config->problem = WEFT_STATUS(WEFT_INVALID_DATA, "%s:%d: %s is not finite", config->path, entry->line, name);
+    return fallback;
 }
 
 long long cli_config_integer(cli_config *config, const char *name, long long fallback) {
-    const cli_config_entry *entry = ask(config, name, CLI_CONFIG_INTEGER, CLI_CONFIG_INTEGER, "a whole number");
+    const cli_config_entry *entry = ask(config, name, CLI_TOML_INTEGER, CLI_TOML_INTEGER, "a whole number");
     return entry ? entry->integer : fallback;
 }
 
 long long cli_config_count(cli_config *config, const char *name, long long fallback, long long least) {
-    const cli_config_entry *entry = ask(config, name, CLI_CONFIG_INTEGER, CLI_CONFIG_INTEGER, "a whole number");
+    const cli_config_entry *entry = ask(config, name, CLI_TOML_INTEGER, CLI_TOML_INTEGER, "a whole number");
     if (!entry) return fallback;
     if (entry->integer >= least && entry->integer <= INT_MAX) return entry->integer;
     if (!config->problem)
@@ -223,7 +133,7 @@ long long cli_config_count(cli_config *config, const char *name, long long fallb
 }
 
 bool cli_config_flag(cli_config *config, const char *name, bool fallback) {
-    const cli_config_entry *entry = ask(config, name, CLI_CONFIG_FLAG, CLI_CONFIG_FLAG, "true or false");
+    const cli_config_entry *entry = ask(config, name, CLI_TOML_FLAG, CLI_TOML_FLAG, "true or false");
     return entry ? entry->number != 0 : fallback;
 }
 
@@ -268,7 +178,10 @@ weft_status cli_config_finish(cli_config *config) {
     weft_status problem = config->problem;
     config->problem = NULL;
     if (problem) return problem;
-    for (int i = 0; i < config->count; i++)
-        if (!config->entries[i].asked) return unknown(config, &config->entries[i]);
-    return NULL;
+    const cli_config_entry *first = NULL;
+    for (int i = 0; i < config->count; i++) {
+        const cli_config_entry *entry = &config->entries[i];
+        if (!entry->asked && (!first || entry->line < first->line)) first = entry;
+    }
+    return first ? unknown(config, first) : NULL;
 }

@@ -1,22 +1,20 @@
-/* Configuration files in TOML, the part that settings need: comments, [tables], bare keys, one-line strings (basic with
-   escapes, literal), integers, floats and booleans. Anything else is an error with its line, never skipped; so is a key
-   that nobody asked for. Source: TOML 1.0.0. */
+/* Configuration files in TOML 1.0.0, read through toml++ (config_toml.h): settings by "table.key" with defaults. A key
+   that nobody asked for, a wrong type and a number that is none are errors with file, line and the nearest key. */
 #ifndef WEFT_CLI_CONFIG_H
 #define WEFT_CLI_CONFIG_H
 
 #include <stdbool.h>
 
+#include "cli/config_toml.h"
 #include "weft/status.h"
 
 enum { CLI_CONFIG_MAX = 128 };
 
-typedef enum cli_config_kind { CLI_CONFIG_TEXT, CLI_CONFIG_INTEGER, CLI_CONFIG_FLOAT, CLI_CONFIG_FLAG } cli_config_kind;
-
 typedef struct cli_config_entry {
     char *name; /* "table.key" */
-    cli_config_kind kind;
+    cli_toml_kind kind;
     char *text;
-    double number; /* FLAG: 0 or 1 */
+    double number; /* of integers too; FLAG: 0 or 1 */
     long long integer;
     int line;
     bool asked;
@@ -26,7 +24,7 @@ typedef struct cli_config {
     const char *path;
     int count;
     cli_config_entry entries[CLI_CONFIG_MAX];
-    weft_status problem; /* the first wrong type */
+    weft_status problem; /* the first in the file or in a question */
     int asked_count;
     const char *asked[CLI_CONFIG_MAX]; /* names of all questions, for hints; borrowed */
 } cli_config;
