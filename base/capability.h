@@ -44,6 +44,9 @@ typedef struct weft_capability {
 
     /* What one compile permits (weft_relax in compile.h); false in the built-in records. */
     bool relax_f32, relax_f8, relax_order;
+    /* What one compile promises (batch_invariant there): how sums are ordered follows from what is summed and from the
+       extents of one row, never from how many rows, images or heads there are beside it. */
+    bool batch_invariant;
 } weft_capability;
 
 /* The built-in records; NULL when unknown. ("cpu", "x86-64-v4") ("cuda", "sm_90a") ... */

@@ -57,6 +57,7 @@ static struct {
     weft_context *context;
     weft_device *device;
     const weft_capability *capability;
+    bool batch_invariant; /* of the cases that are created next */
     char error[2048];
 } bench;
 
@@ -264,6 +265,7 @@ static weft_status compile(weft_bench *b) {
 WEFT_API const char *weft_bench_error(void);
 WEFT_API int weft_bench_open(int ordinal);
 WEFT_API void weft_bench_close(void);
+WEFT_API void weft_bench_set_batch_invariant(int on); /* for what is created from now on */
 WEFT_API int weft_bench_create(const char *name, int count, const int64_t *numbers, int choice, weft_bench **out_bench);
 WEFT_API void weft_bench_release(weft_bench *b);
 WEFT_API int weft_bench_run(weft_bench *b, int input_count, void *const *inputs, int output_count, void *const *outputs,
@@ -293,6 +295,8 @@ void weft_bench_close(void) {
     bench.device = NULL, bench.context = NULL;
 }
 
+void weft_bench_set_batch_invariant(int on) { bench.batch_invariant = on; }
+
 void weft_bench_release(weft_bench *b) {
     if (!b) return;
     if (b->module) bench.device->driver->unload(bench.device, b->module);
@@ -310,6 +314,7 @@ int weft_bench_create(const char *name, int count, const int64_t *numbers, int c
     weft_bench *b = weft_allocate(bench.context->allocator, sizeof *b);
     if (!b) return report(WEFT_STATUS(WEFT_OUT_OF_MEMORY, "case %s", name));
     b->capability = weft_bench_capability(bench.capability, name, numbers);
+    b->capability.batch_invariant = bench.batch_invariant;
     weft_arena_init(bench.context->allocator, &b->arena);
     weft_map_init(bench.context->allocator, &b->memory);
     weft_status status = weft_bench_graph(bench.context, name, count, numbers, &b->graph);

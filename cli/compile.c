@@ -83,7 +83,7 @@ int cli_run_compile(cli_arguments *arguments) {
     const char *output = cli_text(arguments, "output", made);
     cli_progress_start(&progress, "compile");
     weft_status status = output ? NULL : WEFT_STATUS(WEFT_OUT_OF_MEMORY, "compiling");
-    if (!status) status = cli_relax(arguments, &options.relax);
+    if (!status) status = cli_numerics(arguments, &options);
     if (!status) status = cli_read_inputs(arguments, tensors, &count);
     if (!status) status = cli_open_graph(arguments, arguments->positional[0], count, tensors, &graph);
     if (!status) status = cli_check_output(arguments->positional[0], "output", output);

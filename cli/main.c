@@ -9,9 +9,10 @@
     {"dim", "d", CLI_LIST, "NAME=LO..HI",                                                                              \
      "declare a symbolic extent with bounds; NAME=N fixes it; NAME=LO..HI/K multiples of K"}
 
-#define RELAX_OPTION                                                                                                   \
+#define NUMERICS_OPTIONS                                                                                               \
     {"relax", NULL, CLI_TEXT, "LIST",                                                                                  \
-     "what products may give up for speed: f32-products (tf32), f8-sums, sum-order, comma-separated"}
+     "what products may give up for speed: f32-products (tf32), f8-sums, sum-order, comma-separated"},                 \
+        {"batch-invariant", NULL, CLI_FLAG, NULL, "rows have the same bits in every batch; few rows take longer"}
 
 const cli_command cli_commands[] = {
     {"compile",
@@ -27,7 +28,7 @@ const cli_command cli_commands[] = {
       DIM_OPTION,
       {"input", "i", CLI_LIST, "NAME=FILE.npy", "the value of an input that decides shapes: it becomes a constant"},
       {"pipeline", NULL, CLI_TEXT, "PASSES", "passes to run instead of the standard ones"},
-      RELAX_OPTION,
+      NUMERICS_OPTIONS,
       {0}},
      cli_run_compile},
     {"run",
@@ -37,7 +38,7 @@ const cli_command cli_commands[] = {
       {"output", "o", CLI_LIST, "NAME=FILE.npy", "write an output"},
       DIM_OPTION,
       {"interpret", NULL, CLI_FLAG, NULL, "use the reference interpreter"},
-      RELAX_OPTION,
+      NUMERICS_OPTIONS,
       {"recompile", NULL, CLI_FLAG, NULL, "compile the graph inside an artifact again; its code does not run"},
       {"device", NULL, CLI_TEXT, "NAME", "device to run on (default cpu)"},
       {"verbose", "v", CLI_FLAG, NULL, "log compiles and their reasons"},
@@ -66,7 +67,7 @@ const cli_command cli_commands[] = {
       {"load", NULL, CLI_FLAG, NULL, "time loading and the first call"},
       {"profile", NULL, CLI_FLAG, NULL, "the steps by time, each with its kernel, node and bytes"},
       {"runs", "n", CLI_NUMBER, "N", "timed runs (default: about two seconds)"},
-      RELAX_OPTION,
+      NUMERICS_OPTIONS,
       {"input", "i", CLI_LIST, "NAME=FILE.npy", "an input; others are random"},
       DIM_OPTION,
       {"threads", NULL, CLI_NUMBER, "N", "threads (default: one per core)"},
@@ -83,7 +84,7 @@ const cli_command cli_commands[] = {
       {"runs", "n", CLI_NUMBER, "N", "timed runs (default: about two seconds)"},
       {"input", "i", CLI_LIST, "NAME=FILE.npy", "an input; others are random"},
       DIM_OPTION,
-      RELAX_OPTION,
+      NUMERICS_OPTIONS,
       {"threads", NULL, CLI_NUMBER, "N", "threads (default: one per core)"},
       {"device", NULL, CLI_TEXT, "NAME", "device to run on (default cpu)"},
       {0}},

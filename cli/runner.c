@@ -42,27 +42,28 @@ static weft_status open_graph(cli_arguments *arguments, int tensor_count, const 
     if (r->interpret) return NULL;
     weft_compile_options options = WEFT_COMPILE_OPTIONS_INIT;
     options.targets = cli_text(arguments, "device", "cpu");
-    WEFT_TRY(cli_relax(arguments, &options.relax), "options");
+    WEFT_TRY(cli_numerics(arguments, &options), "options");
     if (!r->ahead) return weft_function_create(r->graph, &options, &r->function);
     WEFT_TRY(weft_compile(r->graph, &options, &r->program), "compiling");
     return weft_session_create(r->program, &r->session);
 }
 
-weft_status cli_relax(const cli_arguments *arguments, uint32_t *out_relax) {
+weft_status cli_numerics(const cli_arguments *arguments, weft_compile_options *options) {
     static const struct {
         const char *name;
         uint32_t bit;
     } names[] = {{"f32-products", WEFT_RELAX_F32_PRODUCTS},
                  {"f8-sums", WEFT_RELAX_F8_SUMS},
                  {"sum-order", WEFT_RELAX_SUM_ORDER}};
-    *out_relax = WEFT_RELAX_NONE;
+    options->relax = WEFT_RELAX_NONE;
+    options->batch_invariant = cli_flag(arguments, "batch-invariant");
     for (const char *at = cli_text(arguments, "relax", ""); *at;) {
         size_t length = strcspn(at, ","), i = 0;
         while (i < 3 && (strlen(names[i].name) != length || memcmp(names[i].name, at, length) != 0)) i++;
         if (i == 3)
             return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "--relax knows f32-products, f8-sums and sum-order, not \"%.*s\"",
                                (int)length, at);
-        *out_relax |= names[i].bit;
+        options->relax |= names[i].bit;
         at += length + (at[length] == ',');
     }
     return NULL;
@@ -85,7 +86,7 @@ static weft_status open_artifact(cli_arguments *arguments, cli_runner *r) {
     if (weft_status_code(status) == WEFT_NOT_FOUND || cli_flag(arguments, "recompile")) { /* no code for this machine */
         weft_compile_options compile = WEFT_COMPILE_OPTIONS_INIT;
         compile.targets = options.device;
-        weft_status wrong = cli_relax(arguments, &compile.relax);
+        weft_status wrong = cli_numerics(arguments, &compile);
         if (wrong) return weft_status_release(status), wrong;
         weft_status again = weft_compile_artifact(arguments->context, path, &compile, &r->program);
         if (status && again)
@@ -132,8 +133,11 @@ static weft_status check_options(const cli_arguments *arguments) {
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "--interpret takes a model (.onnx, .wir), not an artifact");
     if (!artifact && recompile)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "--recompile takes an artifact; a model is compiled anyway");
-    if (artifact && !recompile && cli_text(arguments, "relax", NULL))
-        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "--relax has no say in compiled code: give it to weft compile%s",
+    const char *numerics = cli_text(arguments, "relax", NULL)       ? "--relax"
+                           : cli_flag(arguments, "batch-invariant") ? "--batch-invariant"
+                                                                    : NULL;
+    if (artifact && !recompile && numerics)
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%s has no say in compiled code: give it to weft compile%s", numerics,
                            cli_get(arguments, "recompile") ? " or add --recompile" : "");
     if (artifact && dims && dims->count)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT,

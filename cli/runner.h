@@ -45,7 +45,7 @@ weft_status cli_sweep_specialized(cli_arguments *arguments, cli_runner *runner, 
 /* profile.c: calls a session many times and prints its steps by time. */
 weft_status cli_profile(cli_arguments *arguments, cli_runner *runner, weft_tensor *const *inputs) WEFT_MUST_USE;
 
-/* The command's --relax as options of a compile; INVALID_ARGUMENT names what is not known. */
-weft_status cli_relax(const cli_arguments *arguments, uint32_t *out_relax) WEFT_MUST_USE;
+/* The command's --relax and --batch-invariant as options of a compile; INVALID_ARGUMENT names what is not known. */
+weft_status cli_numerics(const cli_arguments *arguments, weft_compile_options *options) WEFT_MUST_USE;
 
 #endif

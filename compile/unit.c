@@ -110,6 +110,7 @@ weft_status weft_unit_compile(weft_graph *graph, const weft_dim *replacement, co
     unit->own.relax_f32 = options->relax & WEFT_RELAX_F32_PRODUCTS;
     unit->own.relax_f8 = options->relax & WEFT_RELAX_F8_SUMS;
     unit->own.relax_order = options->relax & WEFT_RELAX_SUM_ORDER;
+    unit->own.batch_invariant = options->batch_invariant;
     unit->capability = &unit->own;
     weft_context_retain(unit->context);
     weft_arena_init(allocator, &unit->arena);

@@ -29,7 +29,8 @@ int64_t weft_attention_pieces(const weft_graph *graph, const weft_node *node, co
     if (q->dims[2] != 1 || !weft_dim_is_number(k->dims[2]) || !weft_dim_is_number(q->dims[3])) return 1;
     if (weft_node_int(node, WEFT_ATTR_window_left, -1) >= 0) return 1; /* few keys, all of one piece */
     int64_t least, most, keys = k->dims[2], best = 1;
-    weft_dim_bounds(graph->dims, weft_dim_multiply(graph->dims, k->dims[0], k->dims[1]), &least, &most);
+    weft_dim batch = capability->batch_invariant ? 1 : k->dims[0];
+    weft_dim_bounds(graph->dims, weft_dim_multiply(graph->dims, batch, k->dims[1]), &least, &most);
     double bytes = 2.0 * (double)q->dims[3] * weft_dtype_bits(q->dtype) / 8, tiles = (double)(least < 1 ? 1 : least);
     double time = seconds(capability, tiles, (double)keys, bytes) - more_launches;
     for (int64_t pieces = 2; pieces <= PIECES_MAX; pieces++) {

@@ -17,7 +17,7 @@ def load(path):
     number, handle, text = ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p
     for name, result, *arguments in (
             ("error", text), ("text", text, handle), ("compile_seconds", ctypes.c_double, handle), ("release", None, handle),
-            ("run", number, handle, number, handle, number, handle, handle), ("step_error", text), ("step_create", number, text, text, handle, handle),
+            ("run", number, handle, number, handle, number, handle, handle), ("set_batch_invariant", None, number), ("step_error", text), ("step_create", number, text, text, handle, handle),
             ("step_write", number, handle, text, handle, number, number, handle), ("step_read", number, handle, text, handle, ctypes.c_int64),
             ("step_run", number, handle, handle, handle), ("step_launches", number, handle), ("step_bytes", ctypes.c_int64, handle),
             ("step_output", ctypes.c_float, handle), ("step_release", None, handle)):
@@ -33,9 +33,10 @@ class Missing(Exception):
 class Kernel:
     """One case compiled by Weft; call it with the tensors of inputs and outputs."""
 
-    def __init__(self, name, numbers, choice=0):
+    def __init__(self, name, numbers, choice=0, batch_invariant=False):
         handle = ctypes.c_void_p()
         array = (ctypes.c_int64 * len(numbers))(*numbers)
+        library.weft_bench_set_batch_invariant(int(batch_invariant))
         if library.weft_bench_create(name.encode(), len(numbers), array, choice, ctypes.byref(handle)):
             raise Missing(library.weft_bench_error().decode())
         self.handle = handle

@@ -28,7 +28,7 @@ class Idle:
     """A kernel or a program of any name: checks that what it is called with are tensors."""
     text, compile_seconds = "idle{tile_m=1,tile_n=1}; nothing", 0.0
 
-    def __init__(self, name, numbers, choice=0):
+    def __init__(self, name, numbers, choice=0, batch_invariant=False):
         assert isinstance(name, str) and all(isinstance(n, int) for n in numbers), (name, numbers)
 
     def __call__(self, inputs=(), outputs=()):

@@ -37,7 +37,7 @@ static bool heads_fill(const weft_build_request *request) {
     const weft_type *k = weft_operand_type(find_node(request->fusion), WEFT_BACKWARD_K);
     weft_dim heads = weft_dim_multiply(request->graph->dims, k->dims[0], k->dims[1]);
     int64_t processors = request->capability->multiprocessors;
-    if (!weft_dim_is_number(heads) || processors < 1) return false;
+    if (!weft_dim_is_number(heads) || processors < 1 || request->capability->batch_invariant) return false;
     return heads * 100 >= (heads + processors - 1) / processors * processors * 85;
 }
 

@@ -104,7 +104,7 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
     if (!capability->hopper || !weft_simt_convolution_accepts(graph, fusion, capability, out_reason)) return false;
     if (!find(fusion, capability, &c, out_reason)) return false;
     *out_reason = "too few channels or positions for a tile";
-    int64_t positions = c.images * c.out[0] * c.out[1];
+    int64_t positions = (capability->batch_invariant ? 1 : c.images) * c.out[0] * c.out[1];
     if (c.outputs < OUTPUTS_MIN || c.padded > 2 * c.inputs || positions < 64) return false;
     /* measured, 64 channels to 256: what is bound by memory wants no copy of x, and mma.sync reads it where it lies */
     *out_reason = "a point kernel of few channels, whose input needs no copy for mma.sync";

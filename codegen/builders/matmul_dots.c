@@ -21,6 +21,7 @@ typedef struct build {
 
 bool weft_matmul_takes_dots(const weft_build_request *request, const weft_matmul *p) {
     if (!weft_dim_is_number(p->m) || p->m > ROWS_MAX || p->m < 1) return false;
+    if (request->capability->batch_invariant && p->batch_rank == 0) return false; /* rows may be a batch */
     const weft_matmul_side *sides[] = {&p->a, &p->b};
     for (int i = 0; i < 2; i++)
         if (!sides[i]->strided || sides[i]->value->type.dtype != p->accumulate || sides[i]->contract_stride != 1)

@@ -88,6 +88,8 @@ void weft_matmul_propose_tiles(const weft_build_request *request, const weft_mat
     int64_t in_cache = request->capability->l2_bytes / 2 / (k * width * bytes + 1);
     *out_schedule = (weft_schedule){.builder = "matmul-cpu",
                                     .vector = lanes,
+                                    /* few rows want several sums of each result, many have no registers for them */
+                                    .accumulator_sets = request->capability->batch_invariant ? 1 : 0,
                                     .tile_m = rows,
                                     .tile_n = width,
                                     .unroll = 4,

@@ -414,8 +414,8 @@ static bool ring_pays(const weft_reduction *r, bool *out_reads_vectors) {
             vectors += weft_dtype_bits(type->dtype);
     }
     *out_reads_vectors = vectors > 0;
-    return r->any_full && !integers && vectors <= rows && weft_dim_is_number(r->kept.extent) &&
-           r->kept.extent >= 4 * (int64_t)r->request->capability->multiprocessors;
+    return r->any_full && !integers && vectors <= rows && !r->request->capability->batch_invariant &&
+           weft_dim_is_number(r->kept.extent) && r->kept.extent >= 4 * (int64_t)r->request->capability->multiprocessors;
 }
 
 /* Rings of two rows, where rows are too long for the registers of their threads: shorter ones come from many small

@@ -4,7 +4,8 @@
    of reduce t: [pieces][results], carriers. */
 #include "codegen/builders/reduce.h"
 
-enum { PIECE_MIN = 8192, COLUMN_ROWS_MIN = 16, COLUMN_THREADS_MAX = 512, COLUMN_VECTORS_MAX = 2048 };
+enum { PIECE_MIN = 8192, PIECES_MAX = 1024, COLUMN_ROWS_MIN = 16, COLUMN_THREADS_MAX = 512, COLUMN_VECTORS_MAX = 2048 };
+enum { INVARIANT_PIECES_MAX = 32, INVARIANT_COLUMN_ROWS = 1024 };
 
 static int parallelism(const weft_build_request *request) {
     const weft_capability *capability = request->capability;
@@ -30,13 +31,26 @@ static bool split_columns(const weft_reduction *r, int *out_pieces) {
     if (!threads || threads > COLUMN_VECTORS_MAX || rows <= 0 || rows > INT32_MAX) return false;
     int64_t wanted = (int64_t)capability->multiprocessors * 1024 / (rows * threads); /* half of what fits */
     if (wanted > length / COLUMN_ROWS_MIN) wanted = length / COLUMN_ROWS_MIN;
-    *out_pieces = (int)(wanted < 1024 ? wanted : 1024);
+    *out_pieces = (int)(wanted < PIECES_MAX ? wanted : PIECES_MAX);
+    return *out_pieces > 1;
+}
+
+/* Pieces that follow from the reduced extents alone: long ones are cut whether or not other results fill the machine.
+ */
+static bool split_by_length(const weft_reduction *r, int *out_pieces) {
+    weft_dim_table *table = r->request->graph->dims;
+    int64_t length, length_max, piece = r->rows ? PIECE_MIN : INVARIANT_COLUMN_ROWS;
+    weft_dim_bounds(table, weft_dim_multiply(table, r->outer.extent, r->rows ? r->lane_extent : 1), &length,
+                    &length_max);
+    int64_t pieces = length / piece;
+    *out_pieces = (int)(pieces < INVARIANT_PIECES_MAX ? pieces : INVARIANT_PIECES_MAX);
     return *out_pieces > 1;
 }
 
 bool weft_reduce_should_split(const weft_reduction *r, int *out_pieces) {
     weft_dim_table *table = r->request->graph->dims;
     if (r->levels != 1 || r->full_waits) return false;
+    if (r->request->capability->batch_invariant) return split_by_length(r, out_pieces);
     if (!r->rows && !weft_capability_is_cpu(r->request->capability)) return split_columns(r, out_pieces);
     int64_t low, results, length, length_max, wanted = parallelism(r->request);
     weft_dim count = r->kept.extent;
@@ -49,7 +63,7 @@ bool weft_reduce_should_split(const weft_reduction *r, int *out_pieces) {
     if (results >= wanted || results <= 0) return false;
     int64_t pieces = wanted / results, work = r->rows ? length : length * r->lanes * r->unroll;
     if (pieces > work / PIECE_MIN) pieces = work / PIECE_MIN;
-    if (pieces > 1024) pieces = 1024;
+    if (pieces > PIECES_MAX) pieces = PIECES_MAX;
     *out_pieces = (int)pieces;
     return pieces > 1;
 }
@@ -157,7 +171,8 @@ static weft_status build_partials(const weft_build_request *request, int pieces,
         int64_t vectors = column_vectors(r);
         weft_reduce_prepare_gpu(r);
         if (!r->rows)
-            r->threads = 1, r->k->threads = (int)(vectors < COLUMN_THREADS_MAX ? vectors : COLUMN_THREADS_MAX);
+            r->threads = 1,
+            r->k->threads = (int)(vectors && vectors < COLUMN_THREADS_MAX ? vectors : COLUMN_THREADS_MAX);
         /* four blocks on a processor, as parallelism() counts them */
         if (r->rows && r->lanes * r->count <= 8)
             r->k->registers = request->capability->registers / (4 * r->k->threads) / 8 * 8;

@@ -14,7 +14,7 @@ static weft_kval plus(weft_simt *s, weft_kval a, weft_kval b) { return weft_k_ad
 static weft_kval times(weft_simt *s, weft_kval a, int64_t b) { return weft_k_mul(s->k, a, index_of(s, b)); }
 
 bool weft_simt_has_small(const weft_capability *capability, weft_dtype sum) {
-    return capability->warp == 32 && capability->threads_max >= SMALL_THREADS &&
+    return !capability->batch_invariant && capability->warp == 32 && capability->threads_max >= SMALL_THREADS &&
            WARPS * ROWS * COLUMNS * weft_dtype_bits(sum) / 8 <= capability->shared_bytes;
 }
 

@@ -35,8 +35,13 @@ typedef struct weft_compile_options {
     uint32_t relax;     /* weft_relax; default: none */
     bool keep_launches; /* a launch for each group, also where small ones that are ready together would share one: for
                            looking at them one by one */
+    /* A row's result has the same bits alone and in any batch, in this program and in others compiled so: products,
+       reductions and attention take their instructions, the order of their sums and its pieces from the extents of one
+       row. Products and decoding of few rows lose speed: they are not cut into pieces to fill a device. Default: the
+       fastest schedule of each extent. */
+    bool batch_invariant;
 } weft_compile_options;
-#define WEFT_COMPILE_OPTIONS_INIT {sizeof(weft_compile_options), 0, 0, 0, false, 0, 0, WEFT_RELAX_NONE, false}
+#define WEFT_COMPILE_OPTIONS_INIT {sizeof(weft_compile_options), 0, 0, 0, false, 0, 0, WEFT_RELAX_NONE, false, false}
 
 /* Compiles for the host and loads. */
 WEFT_API weft_status weft_compile(weft_graph *graph, const weft_compile_options *options,

@@ -71,6 +71,7 @@ static bool pays(const weft_graph *graph, const weft_capability *capability, int
                  const weft_chain_layer *layers) {
     int64_t bounds[2];
     weft_dim_bounds(graph->dims, layers[0].rows, &bounds[0], &bounds[1]);
+    if (capability->batch_invariant) bounds[0] = 1, bounds[1] = 1 << 16;
     if (bounds[1] > 1 << 20) bounds[1] = 1 << 20;
     for (int i = 0; i < 2; i++) {
         double apart, whole;

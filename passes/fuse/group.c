@@ -206,7 +206,7 @@ static bool any_dependent(weft_fuse *fuse, const weft_node *node, int root) {
 /* On GPUs: does this reduction leave most of the machine idle unless it is cut into pieces, which a group that also
    writes values of the full shape is not? Rows take a block each, columns a thread for a few of them. */
 static bool starves(const weft_fuse *fuse, const weft_node *reduce) {
-    if (!fuse->capability || fuse->capability->threads_max == 1) return false;
+    if (!fuse->capability || fuse->capability->threads_max == 1 || fuse->capability->batch_invariant) return false;
     const weft_type *full = weft_operand_type(reduce, 0);
     int64_t results = 1, all = 1;
     for (int i = 0; i < full->rank; i++) {

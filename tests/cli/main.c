@@ -189,6 +189,9 @@ START_TEST(test_no_effect) {
     cli_refuse(1, "run good.wir --recompile", "--recompile takes an artifact");
     cli_refuse(1, "run good.weft --relax sum-order", "--recompile");
     cli_accept("run good.weft --recompile --relax sum-order");
+    cli_refuse(1, "run good.weft --batch-invariant", "--recompile");
+    cli_accept("run good.weft --recompile --batch-invariant");
+    cli_accept("compile good.wir -o alike.weft --batch-invariant");
     cli_refuse(1, "run good.wir --output y=a.npy --output y=b.npy", "no call 2");
     cli_accept("run good.wir --input x=x.npy --input x=x.npy --output y=a.npy --output y=b.npy");
     cli_refuse(1, "compile good.wir --input x=x.npy", "--input x");
