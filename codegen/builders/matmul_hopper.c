@@ -10,9 +10,10 @@
      element: it truncates to 10 bits of fraction. Sums in f32.
    - f8e4m3fn, f8e5m2, also one of each: the unit adds with about 14 bits. Sums are moved into f32 registers every 128
    elements of k (promote in the schedule) and results have 16 bits at most, unless the compile lets them stay there
-   over all of k (WEFT_RELAX_F8_SUMS). Operands whose rows are not multiples of 16 bytes are copied to padded rows
-   first, and f32 and f8 operands that do not run along k are copied so that they do (once, at load, when they are
-   constants). */
+   over all of k (WEFT_RELAX_F8_SUMS). With a scale for each row of A and 128 of k, and for each 64 or more rows of B
+   and 128 of k (scaled_dot), those sums of 128 elements are multiplied by both when they move. Operands whose rows are
+   not multiples of 16 bytes are copied to padded rows first, and f32 and f8 operands that do not run along k are copied
+   so that they do (once, at load, when they are constants). */
 #include "codegen/builders/matmul_hopper.h"
 
 #include "codegen/builders/plan.h"
@@ -46,6 +47,17 @@ static bool narrow_results(const weft_node *fusion) {
     return true;
 }
 
+/* scaled_dot: scales of a stage of k are those of one block. */
+static bool scales_fit(const weft_graph *graph, const weft_product *product, const weft_node *fusion,
+                       const weft_capability *capability, const char **out_reason) {
+    *out_reason = "blocks of scales that are not 1 row, 64 columns or multiples, 128 of k; or scales from the group";
+    if (!weft_hopper_scales_claims(graph, product->dot, capability)) return false;
+    for (int i = 2; i < 4; i++)
+        if (product->dot->operands[i]->node || product->dot->operands[i]->block != weft_fusion_block(fusion))
+            return false;
+    return true;
+}
+
 static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability,
                     const char **out_reason) {
     weft_product product;
@@ -59,8 +71,9 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
     if (!unit_of(capability, &product, &type)) return false;
     *out_reason = "the sum is not f32";
     if (product.accumulate != WEFT_F32) return false;
+    if (product.block && !scales_fit(graph, &product, fusion, capability, out_reason)) return false;
     *out_reason = "sums of 8-bit floats with wide results";
-    if (type >= WEFT_ASYNC_E4M3 && !narrow_results(fusion) && !capability->relax_f8) return false;
+    if (!product.block && type >= WEFT_ASYNC_E4M3 && !narrow_results(fusion) && !capability->relax_f8) return false;
     int64_t low, high;
     weft_dim_bounds(graph->dims, product.k, &low, &high);
     *out_reason = "the contracted extent may be 0";
@@ -101,7 +114,7 @@ static weft_status check_schedule(const weft_hopper *h) {
     if (h->consumers < 1 || h->consumers > 2 || !rows || h->bn < 64 || h->bn > 256 || h->bn % 64 || h->stages < 2 ||
         h->group < 1 || h->split < 1 || h->split > HOPPER_SPLIT_MAX || (h->split > 1 && (h->tail || !splits(h))) ||
         (h->cluster != 1 && h->cluster != 2) || (h->promote && h->bn > HOPPER_PROMOTED_MAX) ||
-        (h->tail && h->tail != weft_hopper_tail(h->request, &h->product, h->bn)) ||
+        (h->product.block && !h->promote) || (h->tail && h->tail != weft_hopper_tail(h->request, &h->product, h->bn)) ||
         (h->request->schedule->promote && h->request->schedule->promote != h->bk))
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "matmul-hopper: schedule %dx%d, %d consumers, cluster %d, %d stages",
                            h->bm, h->bn, h->consumers, h->cluster, h->stages);
@@ -212,3 +225,6 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
 extern const weft_builder weft_builder_matmul_hopper;
 const weft_builder weft_builder_matmul_hopper = {
     .name = "matmul", .accepts = accepts, .propose = weft_hopper_propose, .build = build};
+extern const weft_builder weft_builder_scaled_hopper;
+const weft_builder weft_builder_scaled_hopper = {
+    .name = "scaled_dot", .accepts = accepts, .propose = weft_hopper_propose, .build = build};

@@ -20,6 +20,7 @@ enum {
     HOPPER_BOX_BYTES = 64 * 128,
     HOPPER_OUTS_MAX = 3,
     HOPPER_WIDE_OUTS_MAX = 4, /* of f32 results of consumers that take turns: what is added to them is on its way */
+    HOPPER_SCALES_MAX = 4,    /* runs of columns of a tile */
     HOPPER_BLOCKS_MAX = 2,
     HOPPER_RESULTS_MAX = 2,
     HOPPER_SPLIT_MAX = 8,
@@ -103,6 +104,21 @@ static inline weft_kval weft_hopper_owner(const weft_hopper *h, weft_kval consum
 weft_kval weft_hopper_rows_above(weft_hopper *h, weft_kval consumer);
 /* The number of a consumer's staging buffer, and of its two barriers. */
 weft_kval weft_hopper_staging(weft_hopper *h, weft_kval consumer, int buffer);
+
+/* -- matmul_hopper_scales.c: a scaled_dot's scales in the registers of a consumer, whose lanes have two rows, 8 apart,
+   and all columns of the tile in runs of `columns` that share a scale of B */
+typedef struct weft_hopper_scales {
+    int columns;
+    weft_kval row[2], run[HOPPER_SCALES_MAX]; /* where scales of this tile start in memory */
+    weft_kval of_row[2], of_run[HOPPER_SCALES_MAX], product[HOPPER_SCALES_MAX][2]; /* of the step */
+} weft_hopper_scales;
+/* row: the upper row of this lane. */
+void weft_hopper_scales_begin(weft_hopper *h, weft_tile_place place, weft_kval row, weft_hopper_scales *out_scales);
+/* Loads those of a step; multiplies them when they are needed, so that nothing waits for them before. */
+void weft_hopper_scales_load(weft_hopper *h, weft_kval step, weft_hopper_scales *scales);
+void weft_hopper_scales_join(weft_hopper *h, weft_hopper_scales *scales);
+/* May this scaled_dot stay whole for this target? */
+bool weft_hopper_scales_claims(const weft_graph *graph, const weft_node *node, const weft_capability *capability);
 
 /* Emits the body of h->k: everything after the arguments. */
 weft_status weft_hopper_emit(weft_hopper *h);

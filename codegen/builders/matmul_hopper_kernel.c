@@ -114,19 +114,29 @@ static void emit_main_loop(weft_hopper *h, const consumer *c, weft_kval begin, w
 }
 
 /* The same with the sums of each stage taken out of the unit: while one consumer adds, the other multiplies. */
-static void emit_promoting_loop(weft_hopper *h, const consumer *c, weft_kval begin, weft_kval end) {
+static void emit_promoting_loop(weft_hopper *h, const consumer *c, weft_tile_place place, weft_kval m0, weft_kval begin,
+                                weft_kval end) {
     weft_kernel *k = h->k;
+    weft_hopper_scales scales;
+    if (h->product.block) weft_hopper_scales_begin(h, place, plus(h, m0, c->row_lane), &scales);
     for (int r = 0; r < h->bn / 2; r++)
         weft_k_set_at(k, *c->sums, index_of(h, r), weft_k_constant_lanes(k, WEFT_F32, 0, 1));
-    (void)weft_k_for(k, begin, end, index_of(h, 1), 0);
+    weft_kval step = weft_k_for(k, begin, end, index_of(h, 1), 0);
     weft_kval held = weft_k_var(k, weft_ring_slot(k, &c->ring));
+    if (h->product.block) weft_hopper_scales_load(h, step, &scales); /* under way while the unit works */
     multiply_stage(h, c, WEFT_KNONE, WEFT_ASYNC_FIRST);
     weft_k_effect(k, WEFT_K_mma_wait, 1, c->d, 0, 0);
     release_slot(h, c, held);
     weft_ring_advance(k, &c->ring);
+    if (h->product.block) weft_hopper_scales_join(h, &scales);
     for (int r = 0; r < h->bn / 2; r++) {
-        weft_kval at = index_of(h, r);
-        weft_k_set_at(k, *c->sums, at, weft_k_add(k, weft_k_get_at(k, *c->sums, at), weft_k_get_at(k, *c->d, at)));
+        weft_kval at = index_of(h, r), sum = weft_k_get_at(k, *c->sums, at), more = weft_k_get_at(k, *c->d, at);
+        weft_place_pair here = weft_layout_at(&c->layout, r, 0, 0);
+        if (h->product.block)
+            sum = weft_k_mad(k, more, scales.product[here.column / scales.columns][here.row / 8], sum);
+        else
+            sum = weft_k_add(k, sum, more);
+        weft_k_set_at(k, *c->sums, at, sum);
     }
     weft_k_end(k);
 }
@@ -417,7 +427,7 @@ static void emit_tile(weft_hopper *h, consumer *c, weft_kval tile, weft_tile_pla
     if (weft_hopper_staged(h)) place_block(h, c, place, m0, &places);
     weft_kval begin, end, part = weft_hopper_tile_part(h, tile, &begin, &end);
     if (h->promote)
-        emit_promoting_loop(h, c, begin, end);
+        emit_promoting_loop(h, c, place, m0, begin, end);
     else
         emit_main_loop(h, c, begin, end, weft_hopper_tile_next(h, tile, WEFT_KNONE));
     for (c->block = 0; c->block < h->blocks; c->block++) {

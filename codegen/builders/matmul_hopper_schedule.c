@@ -186,7 +186,7 @@ int weft_hopper_propose(const weft_build_request *request, int capacity, weft_sc
     tile_choice own[2 * CHOICES];
     bool known = !request->capability->batch_invariant && weft_dim_is_number(product.m) &&
                  weft_dim_is_number(product.n) && weft_dim_is_number(product.k) && weft_dim_is_number(product.batch);
-    bool promote = weft_dtype_bits(product.dtype) == 8 && !request->capability->relax_f8;
+    bool promote = weft_dtype_bits(product.dtype) == 8 && (product.block || !request->capability->relax_f8);
     for (int i = 0; i < 2 * CHOICES; i++) { /* with k whole, and split */
         own[i] = choices[i % CHOICES];
         if (promote && (own[i].bn > HOPPER_PROMOTED_MAX || own[i].turns)) continue;

@@ -28,7 +28,19 @@ static const weft_value *trace_operand(const weft_value *value, side_axes *axes)
     return value;
 }
 
+/* Operands of scaled_dot: batch axes, rows, k. */
+static void assign_leading(side_axes *axes) {
+    for (int i = 0; i < axes->rank; i++) {
+        axes->role[i] = i < axes->rank - 2 ? AXIS_BATCH : i == axes->rank - 2 ? AXIS_FREE : AXIS_CONTRACT;
+        axes->order[i] = i < axes->rank - 2 ? i : 0;
+    }
+}
+
 static void assign_roles(const weft_node *dot, bool lhs, side_axes *axes) {
+    if (dot->op == WEFT_OP_scaled_dot) {
+        assign_leading(axes);
+        return;
+    }
     const weft_attribute *batch = weft_node_attribute(dot, lhs ? WEFT_ATTR_lhs_batch : WEFT_ATTR_rhs_batch);
     const weft_attribute *contract = weft_node_attribute(dot, lhs ? WEFT_ATTR_lhs_contract : WEFT_ATTR_rhs_contract);
     for (int i = 0; i < axes->rank; i++) axes->role[i] = AXIS_FREE;
@@ -117,6 +129,23 @@ static bool positions_kept(const weft_block *block, const weft_value *from, bool
     return true;
 }
 
+static void count_axes(const weft_graph *graph, const weft_node *dot, weft_product *product) {
+    const weft_type *a = &dot->operands[0]->type;
+    product->batch = 1;
+    if (dot->op == WEFT_OP_scaled_dot) {
+        product->block = weft_node_attribute(dot, WEFT_ATTR_block)->as.ints;
+        product->batch_count = a->rank - 2, product->contract_count = 1;
+        for (int i = 0; i < a->rank - 2; i++)
+            product->batch = weft_dim_multiply(graph->dims, product->batch, a->dims[i]);
+        return;
+    }
+    const weft_attribute *batch = weft_node_attribute(dot, WEFT_ATTR_lhs_batch);
+    product->batch_count = batch->count;
+    product->contract_count = weft_node_attribute(dot, WEFT_ATTR_lhs_contract)->count;
+    for (int i = 0; i < batch->count; i++)
+        product->batch = weft_dim_multiply(graph->dims, product->batch, a->dims[batch->as.ints[i]]);
+}
+
 static bool is_f8(weft_dtype dtype) { return weft_dtype_is_float(dtype) && weft_dtype_bits(dtype) == 8; }
 
 bool weft_product_find(const weft_graph *graph, const weft_node *fusion, weft_product *out_product,
@@ -125,7 +154,7 @@ bool weft_product_find(const weft_graph *graph, const weft_node *fusion, weft_pr
     const weft_block *block = weft_fusion_block(fusion);
     const weft_node *dot = NULL;
     for (const weft_node *node = block->first; node; node = node->next) {
-        if (node->op != WEFT_OP_dot_general) continue;
+        if (node->op != WEFT_OP_dot_general && node->op != WEFT_OP_scaled_dot) continue;
         *out_reason = "two products in one group";
         if (dot) return false;
         dot = node;
@@ -145,13 +174,7 @@ bool weft_product_find(const weft_graph *graph, const weft_node *fusion, weft_pr
     out_product->accumulate = weft_node_dtype(dot, WEFT_ATTR_accumulate, standard);
     describe_side(graph, fusion, dot, true, &out_product->a, &out_product->m, &out_product->k);
     describe_side(graph, fusion, dot, false, &out_product->b, &out_product->n, &k_of_b);
-    out_product->batch = 1;
-    const weft_attribute *batch = weft_node_attribute(dot, WEFT_ATTR_lhs_batch);
-    out_product->batch_count = batch->count;
-    out_product->contract_count = weft_node_attribute(dot, WEFT_ATTR_lhs_contract)->count;
-    for (int i = 0; i < batch->count; i++)
-        out_product->batch =
-            weft_dim_multiply(graph->dims, out_product->batch, dot->operands[0]->type.dims[batch->as.ints[i]]);
+    count_axes(graph, dot, out_product);
     bool reached;
     *out_reason = "the epilogue moves elements of the product";
     if (!positions_kept(block, &dot->results[0], &reached) || !reached) return false;

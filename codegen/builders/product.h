@@ -19,7 +19,8 @@ typedef struct weft_product_side {
 } weft_product_side;
 
 typedef struct weft_product {
-    const weft_node *dot;
+    const weft_node *dot; /* dot_general or scaled_dot */
+    const int64_t *block; /* scaled_dot: rows of A, rows of B, elements of k that share a scale; else NULL */
     weft_dtype dtype, dtype_b, accumulate; /* of the operands: equal but for floats of 8 bits; of the sum */
     weft_dim batch, m, n, k;
     int batch_count, contract_count;

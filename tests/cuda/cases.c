@@ -67,6 +67,38 @@ static void build_matmul(weft_graph *g, const int64_t *x) {
     weft_graph_output(g, "d", d);
 }
 
+/* f8 with scales of blocks: a [m, k], b [n, k], then bias and GELU or nothing. */
+static void build_scaled_dot(weft_graph *g, const int64_t *x) {
+    weft_dim m = x[0], n = x[1], k = x[2], blocks = (k + 127) / 128;
+    bool swapped = x[4] == 5;
+    weft_value *a = weft_graph_input(g, "a", dtype_of(x[4]), 2, (weft_dim[]){m, k});
+    weft_value *b = weft_graph_input(g, "b", swapped ? WEFT_F8E4M3FN : dtype_of(x[4]), 2, (weft_dim[]){n, k});
+    weft_value *scale_a = weft_graph_input(g, "scale_a", WEFT_F32, 2, (weft_dim[]){m, blocks});
+    weft_value *scale_b = weft_graph_input(g, "scale_b", WEFT_F32, 2, (weft_dim[]){(n + 127) / 128, blocks});
+    weft_value *d = weft_scaled_dot(g, a, b, scale_a, scale_b, NULL);
+    if (x[3]) {
+        int64_t columns = 1;
+        weft_dim shape[2] = {m, n};
+        weft_value *bias = weft_broadcast(g, weft_graph_input(g, "bias", WEFT_F32, 1, &n), 2, shape, &columns);
+        d = weft_convert(g, weft_gelu(g, weft_add(g, weft_convert(g, d, WEFT_F32), bias), false), WEFT_BF16);
+    }
+    weft_graph_output(g, "d", d);
+}
+
+/* Groups of rows: x [m, k], w [groups, k, n] (contract 1) or [groups, n, k] (2), or y [m, n] with rows contracted (0).
+ */
+static void build_ragged_dot(weft_graph *g, const int64_t *x) {
+    weft_dim m = x[0], groups = x[1], k = x[2], n = x[3], bounds = groups + 1;
+    weft_dtype dtype = dtype_of(x[5]);
+    weft_value *a = weft_graph_input(g, "x", dtype, 2, (weft_dim[]){m, k}), *b;
+    if (x[4] == 0)
+        b = weft_graph_input(g, "y", dtype, 2, (weft_dim[]){m, n});
+    else
+        b = weft_graph_input(g, "w", dtype, 3, x[4] == 1 ? (weft_dim[]){groups, k, n} : (weft_dim[]){groups, n, k});
+    weft_value *offsets = weft_graph_input(g, "offsets", WEFT_I32, 1, &bounds);
+    weft_graph_output(g, "d", weft_ragged_dot(g, a, b, offsets, x[4], WEFT_INVALID));
+}
+
 static void build_batched(weft_graph *g, const int64_t *x) {
     bool nt = x[4] == 1;
     weft_dim b = x[0], m = x[1], n = x[2], k = x[3];
@@ -300,7 +332,9 @@ weft_status weft_bench_graph(weft_context *context, const char *name, int count,
                 {"matmul_batched", 5},
                 {"attention_form", 12},
                 {"attention_backward_form", 12},
-                {"attention_backward_tokens", 6}};
+                {"attention_backward_tokens", 6},
+                {"scaled_dot", 5},
+                {"ragged_dot", 6}};
     size_t row = 0;
     *out_graph = NULL;
     while (row < sizeof rows / sizeof *rows && strcmp(rows[row].name, name)) row++;
@@ -312,6 +346,10 @@ weft_status weft_bench_graph(weft_context *context, const char *name, int count,
         build_matmul(*out_graph, numbers);
     else if (row == 8)
         build_attention(*out_graph, numbers);
+    else if (row == 20)
+        build_scaled_dot(*out_graph, numbers);
+    else if (row == 21)
+        build_ragged_dot(*out_graph, numbers);
     else if (row == 19)
         build_attention_backward_tokens(*out_graph, numbers);
     else if (row == 17)

@@ -69,6 +69,8 @@ weft_tensor *cuda_random_tensor(weft_context *context, const weft_value *value, 
         double x = (double)(*state >> 40) / 8388608.0 - 1.0;
         if (tensor->dtype == WEFT_BOOL) x = i / 37 % 3 != 0 && x > -0.8; /* runs with holes */
         if (tensor->dtype == WEFT_I32) x = (double)(i / 45);             /* numbers of sequences side by side */
+        if (tensor->dtype == WEFT_I32 && tensor->rank == 1)
+            x = (double)(3 + 61 * (i - i / 3)); /* offsets of groups, some empty */
         weft_element_set_double(tensor->dtype, tensor->data, i, x);
     }
     return tensor;
