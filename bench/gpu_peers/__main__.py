@@ -16,6 +16,7 @@ PARTS = {
     "attention": ("attention", True), "attention-bwd": ("attention_backward", True), "attention-forms": ("attention_forms", False), "decode": ("attention", True),
     "invariant": ("invariant", False),
     "row": ("rows", True), "flat": ("rows", True), "mlp": ("mlp", True), "depthwise": ("convolutions", True), "convolution": ("convolutions", True),
+    "scales": ("groups", True), "grouped": ("groups", True),
     "adamw": ("programs", True), "head": ("programs", True),
 }
 
