@@ -2,10 +2,12 @@
    computes them. What is not decided here is copied (lower.c).
 
    Invariant: from the moment a state's memory is written until the call ends, nobody reads a value that was bound to it
-   before. A write happens at the update, or, in place, at the group that computes the new value; a pointwise group may
-   read the old value there if it reads element by element what it writes, no later than it writes it: builders evaluate
-   a value once per index and store results in their order. Only states whose reads and updates all stand in the body
-   itself are decided. */
+   before. A write happens at the update, or, in place, at the group that computes the new value; that group may read
+   the old value there if it reads element by element what it writes, no later than it writes it. Pointwise groups and
+   reductions evaluate a value once per index and store results in their order. Products too make each element of a
+   result once, behind all of the sum, and what depends on the old value elementwise is no part of the sum; as they may
+   look at it again for another result, only the new value itself may depend on it. Only states whose reads and updates
+   all stand in the body itself are decided. */
 #include "compile/lower.h"
 
 #include <limits.h>
@@ -57,18 +59,24 @@ static bool same_dims(const weft_type *a, const weft_type *b) {
     return a->rank == b->rank && !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims);
 }
 
-/* Does everything that depends on `value` in a group's region stay at its index? *first: the first result that does. */
-static bool stays_at_index(const weft_value *value, int *first) {
+/* The results of a group that depend on a value: their numbers lie between these. */
+typedef struct span {
+    int first, last;
+} span;
+
+/* Does everything that depends on `value` in a group's region stay at its index? */
+static bool stays_at_index(const weft_value *value, span *results) {
     for (const weft_use *use = value->uses; use; use = use->next) {
         weft_node *user = use->user;
         if (user->op == WEFT_OP_yield) {
-            if (use->index < *first) *first = use->index;
+            if (use->index < results->first) results->first = use->index;
+            if (use->index > results->last) results->last = use->index;
             continue;
         }
         if (user->note) continue; /* seen */
         user->note = user;
         if (!(weft_op_get(user->op)->flags & WEFT_FLAG_ELEMENTWISE) ||
-            !same_dims(&user->results[0].type, &value->type) || !stays_at_index(&user->results[0], first))
+            !same_dims(&user->results[0].type, &value->type) || !stays_at_index(&user->results[0], results))
             return false;
     }
     return true;
@@ -83,13 +91,16 @@ static bool reads_before_write(const state_plan *s, const weft_node *group, cons
             if (!reads_before_write(s, group, &use->user->results[result], fresh)) return false;
         }
         if (use->user != group) continue;
-        if (strcmp(weft_node_string(group, WEFT_ATTR_anchor, ""), "pointwise") != 0) return false;
+        const char *anchor = weft_node_string(group, WEFT_ATTR_anchor, "");
+        bool product = !strcmp(anchor, "matmul");
+        if (!product && strcmp(anchor, "pointwise") != 0 && strcmp(anchor, "reduce") != 0) return false;
         if (!same_dims(&fresh->type, &old->type)) return false;
         const weft_block *block = group->regions[0]->block;
-        int first = INT_MAX;
-        bool stays = stays_at_index(block->arguments[use->index], &first);
+        span results = {INT_MAX, -1};
+        bool stays = stays_at_index(block->arguments[use->index], &results);
         for (weft_node *node = block->first; node; node = node->next) node->note = NULL;
-        if (!stays || first > fresh->index) return false;
+        if (!stays || results.first > fresh->index) return false;
+        if (product && (results.first < fresh->index || results.last > fresh->index)) return false;
     }
     return true;
 }

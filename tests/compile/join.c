@@ -82,16 +82,36 @@ static void states(weft_graph *g) {
     output(g, weft_matmul(g, x, other));
 }
 
+/* A layer's weight and bias moved by their gradients, in place, and read after. */
+static void updates(weft_graph *g) {
+    static const int64_t shape[2] = {40, 24};
+    weft_graph_state_zeros(g, "w", WEFT_F32, 2, shape);
+    weft_graph_state_zeros(g, "b", WEFT_F32, 1, shape + 1);
+    weft_graph_state_zeros(g, "m", WEFT_F32, 1, shape + 1);
+    weft_value *x = input(g, 31, 40), *gradient = input(g, 31, 24), *rate = weft_scalar(g, WEFT_F32, 0.25);
+    for (int i = 0; i < 2; i++) {
+        weft_value *w = weft_state_read(g, "w"), *b = weft_state_read(g, "b");
+        weft_value *by_w = weft_matmul(g, weft_transpose(g, x, NULL), gradient);
+        weft_value *by_b = weft_reduce_sum(g, gradient, 1, (int64_t[]){0}, false);
+        weft_state_update(g, "w", weft_sub(g, w, weft_mul(g, by_w, rate)));
+        weft_value *m = weft_add(g, weft_mul(g, weft_state_read(g, "m"), rate), by_b);
+        weft_state_update(g, "m", m);
+        weft_state_update(g, "b", weft_sub(g, b, weft_mul(g, weft_tanh(g, m), rate)));
+        gradient = weft_tanh(g, weft_add(g, weft_matmul(g, x, weft_state_read(g, "w")), weft_state_read(g, "b")));
+        output(g, gradient);
+    }
+}
+
 typedef struct join_case {
     const char *name;
     void (*build)(weft_graph *g);
-    int apart, joined; /* launches on cuda:sm_80 */
+    int apart, joined; /* launches on cuda:sm_80; joined 0: fewer or as many */
 } join_case;
 
 static const join_case cases[] = {
-    {"projections", projections, 3, 1}, {"pairs", pairs, 4, 2}, {"norms", norms, 4, 1},
-    {"points", points, 3, 1},           {"chain", chain, 3, 3}, {"diamond", diamond, 5, 4},
-    {"states", states, 5, 0},
+    {"projections", projections, 3, 1}, {"pairs", pairs, 4, 2},     {"norms", norms, 4, 1},
+    {"points", points, 3, 1},           {"chain", chain, 3, 3},     {"diamond", diamond, 5, 4},
+    {"states", states, 5, 0},           {"updates", updates, 6, 0},
 };
 static const char *const targets[][2] = {
     {"cuda", "sm_80"}, {"cpu", "x86-64-v4"}, {"metal", "apple9"}, {"webgpu", "wgsl"}, {"amdgcn", "gfx942"}};
@@ -121,6 +141,13 @@ static int launches_of(const weft_program_data *p) {
     int count = 0;
     for (int i = 0; i < p->regions[WEFT_REGION_MAIN].count; i++)
         count += p->regions[WEFT_REGION_MAIN].steps[i].kind == WEFT_STEP_LAUNCH;
+    return count;
+}
+
+static int copies_of(const weft_program_data *p) {
+    int count = 0;
+    for (int i = 0; i < p->regions[WEFT_REGION_MAIN].count; i++)
+        count += p->regions[WEFT_REGION_MAIN].steps[i].kind == WEFT_STEP_COPY;
     return count;
 }
 
@@ -241,6 +268,7 @@ START_TEST(test_join) {
     lower(&s, capability, false);
     int joined = launches_of(s.lowered.program);
     ck_assert_int_le(joined, apart);
+    ck_assert_int_eq(copies_of(s.lowered.program), 0); /* states change in place */
     if (!strcmp(target[0], "cuda")) {
         ck_assert_msg(apart == c->apart, "%s: %d launches apart", c->name, apart);
         if (c->joined) ck_assert_msg(joined == c->joined, "%s: %d launches", c->name, joined);

@@ -105,6 +105,35 @@ static void many(weft_graph *g, weft_value *x) {
     }
 }
 
+/* Gradient descent on a weight: the product's epilogue reads and writes it. */
+static void descent(weft_graph *g, weft_value *x) {
+    weft_value *w = weft_state_read(g, "w"), *gradient = weft_matmul(g, weft_transpose(g, x, NULL), weft_tanh(g, x));
+    weft_state_update(g, "w", weft_sub(g, w, weft_mul(g, gradient, number(g, 0.1))));
+}
+
+/* ... and on a bias, behind a sum over rows and one over columns. */
+static void descent_bias(weft_graph *g, weft_value *x) {
+    static const int64_t shape[1] = {SIZE};
+    static const char *const names[2] = {"b", "c"}, *const moments[2] = {"b moment", "c moment"};
+    for (int i = 0; i < 2; i++) {
+        weft_graph_state_zeros(g, names[i], WEFT_F32, 1, shape);
+        weft_value *sum = weft_reduce_sum(g, x, 1, (int64_t[]){i}, false), *old = weft_state_read(g, names[i]);
+        weft_graph_state_zeros(g, moments[i], WEFT_F32, 1, shape);
+        weft_value *m = weft_add(g, weft_mul(g, weft_state_read(g, moments[i]), number(g, 0.9)), sum);
+        weft_state_update(g, moments[i], m);
+        weft_state_update(g, names[i], weft_sub(g, old, weft_mul(g, weft_tanh(g, m), number(g, 0.1))));
+    }
+}
+
+/* Two results of a product depend on the old m: it may be looked at for each, after the other is written. */
+static void descent_momentum(weft_graph *g, weft_value *x) {
+    weft_value *w = weft_state_read(g, "w"), *m = weft_state_read(g, "m");
+    weft_value *gradient = weft_matmul(g, weft_transpose(g, x, NULL), weft_tanh(g, x));
+    weft_value *next = weft_add(g, weft_mul(g, m, number(g, 0.9)), gradient);
+    weft_state_update(g, "m", next);
+    weft_state_update(g, "w", weft_sub(g, weft_mul(g, w, number(g, 0.5)), weft_mul(g, m, next)));
+}
+
 static void branch_then(void *self, weft_graph *g, weft_value *const *arguments, weft_value **results) {
     (void)arguments;
     weft_state_update(g, "w", weft_mul(g, weft_state_read(g, "w"), self));
@@ -128,6 +157,7 @@ static const state_case cases[] = {
     {"behind", transpose_behind, 1, 0}, {"old_value", old_value, 3, 0}, {"twice", twice, 3, 0},
     {"product", product, 1, 0},         {"shared", shared, 3, 0},       {"copied", copied, 1, 0},
     {"reduced", reduced, 1, 0},         {"branch", branch, 100, 0},     {"many", many, 0, 1},
+    {"descent", descent, 0, 0},         {"bias", descent_bias, 0, 0},   {"both", descent_momentum, 1, 0},
 };
 
 static weft_tensor *values(weft_context *context, int seed) {
