@@ -148,14 +148,14 @@ def part_fp8():
 
 
 def part_thin():
-    """Few rows: the weights are read once, and k is split so that every multiprocessor reads some."""
-    check_products(0, 0, 4e-3, ((5, 136, 1544, 1), (3, 67, 1300, 0), (130, 264, 4096, 1)), 2)
-    check_products(0, 1, 4e-3, ((16, 4096, 4096, 1),), 1)
+    """Few rows: the weights are read once, by every multiprocessor some; k is split over clusters or any blocks."""
+    check_products(0, 0, 4e-3, ((5, 136, 1544, 1), (3, 67, 1300, 0), (130, 264, 4096, 1), (1, 4096, 4096, 1), (64, 4096, 4096, 2)), 4)
+    check_products(0, 1, 4e-3, ((16, 4096, 4096, 1), (100, 2000, 4096, 0)), 4)
     for part in ("thin", "thin-clean"):
         for m, n, k in ((1, 4096, 4096), (16, 4096, 4096), (64, 4096, 14336), (128, 4096, 4096), (512, 2048, 2048)):
-            time_matmul(part, m, n, k, 1, 0, 0, 6, clean=part == "thin-clean")
-    for m in (1, 16, 128):
-        time_matmul("thin-clean", m, 14336, 4096, 1, 0, 0, 6, clean=True)
+            time_matmul(part, m, n, k, 1, 0, 0, 9, clean=part == "thin-clean")
+    for m in (1, 8, 16, 32, 64, 128):
+        time_matmul("thin-clean", m, 14336, 4096, 1, 0, 0, 7, clean=True)
 
 
 def part_ragged():

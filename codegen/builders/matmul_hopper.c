@@ -106,19 +106,37 @@ static bool splits(const weft_hopper *h) {
     return (p->k + h->bk - 1) / h->bk >= h->split && p->m * p->n * p->batch <= INT32_MAX / h->split;
 }
 
+/* Boxes of memory along n, and results that are staged, come 64 columns at a time. */
+static bool columns_fit(const weft_hopper *h) {
+    if (h->bn % 64 == 0) return h->bn >= 64;
+    return h->store == HOPPER_STORE_DIRECT && h->product.b.k_contiguous && h->bn >= 16 && h->bn % 16 == 0;
+}
+
+/* Parts of k in a cluster: one tile each, so the grid is known; every part has a step. */
+static bool join_fits(const weft_hopper *h) {
+    if (h->join == 1) return true;
+    const weft_product *p = &h->product;
+    return (h->join == 2 || h->join == 4 || h->join == 8) && h->bn % (8 * h->join) == 0 && h->cluster == 1 &&
+           h->split == 1 && !h->turns && !h->tail && !h->promote && weft_dim_is_number(p->m) &&
+           weft_dim_is_number(p->n) && weft_dim_is_number(p->k) && weft_dim_is_number(p->batch) &&
+           (p->k + h->bk - 1) / h->bk >= h->join;
+}
+
 static weft_status check_schedule(const weft_hopper *h) {
     const weft_capability *capability = h->request->capability;
     bool rows = h->turns ? h->consumers == 2 && h->blocks <= HOPPER_BLOCKS_MAX && h->bm == 64 * h->blocks &&
                                h->blocks * h->bn <= 256 && h->split == 1 && !h->tail && !h->promote
                          : h->bm == 64 * h->consumers;
-    if (h->consumers < 1 || h->consumers > 2 || !rows || h->bn < 64 || h->bn > 256 || h->bn % 64 || h->stages < 2 ||
-        h->group < 1 || h->split < 1 || h->split > HOPPER_SPLIT_MAX || (h->split > 1 && (h->tail || !splits(h))) ||
-        (h->cluster != 1 && h->cluster != 2) || (h->promote && h->bn > HOPPER_PROMOTED_MAX) ||
-        (h->product.block && !h->promote) || (h->tail && h->tail != weft_hopper_tail(h->request, &h->product, h->bn)) ||
+    if (h->consumers < 1 || h->consumers > 2 || !rows || !columns_fit(h) || h->bn > 256 || !join_fits(h) ||
+        h->stages < 2 || h->group < 1 || h->split < 1 || h->split > HOPPER_SPLIT_MAX ||
+        (h->split > 1 && (h->tail || !splits(h))) || (h->cluster != 1 && h->cluster != 2) ||
+        (h->promote && h->bn > HOPPER_PROMOTED_MAX) || (h->product.block && !h->promote) ||
+        (h->tail && h->tail != weft_hopper_tail(h->request, &h->product, h->bn)) ||
         (h->request->schedule->promote && h->request->schedule->promote != h->bk))
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "matmul-hopper: schedule %dx%d, %d consumers, cluster %d, %d stages",
                            h->bm, h->bn, h->consumers, h->cluster, h->stages);
     int64_t bytes = weft_hopper_shared_bytes(h->bm, h->bn, h->stages, h->consumers, h->outs);
+    if (h->join > 1) bytes += (int64_t)h->bm * h->bn * 4 + 8;
     if (bytes > capability->shared_bytes)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "matmul-hopper: the schedule needs %lld bytes of shared memory of %d",
                            (long long)bytes, capability->shared_bytes);
@@ -148,6 +166,8 @@ static void choose_store(weft_hopper *h) {
     bool tensor = bytes == 4 || divides(graph, h->product.n, 8);
     h->out_dtype = yield->type.dtype;
     h->out_bytes = bytes ? bytes : 2, h->chunk = HOPPER_ROW_BYTES / h->out_bytes;
+    bool free = h->join > 1 || h->bn % 64; /* columns of a block as no chunk has them */
+    if (free) bytes = 0;
     h->store = h->split > 1 ? HOPPER_STORE_PARTS
                : bytes == 0 ? HOPPER_STORE_DIRECT
                : tensor     ? HOPPER_STORE_TENSOR
@@ -156,6 +176,7 @@ static void choose_store(weft_hopper *h) {
     h->companion = h->store == HOPPER_STORE_TENSOR && h->results == 1
                        ? weft_product_companion(h->request->fusion, &h->product, h->out_dtype)
                        : -1;
+    if (!weft_hopper_staged(h)) return;
     h->outs = weft_hopper_outs(h->blocks * (h->bn / h->chunk) * h->results,
                                bytes == 4 && h->turns ? HOPPER_WIDE_OUTS_MAX : HOPPER_OUTS_MAX);
     if (weft_hopper_shared_bytes(h->bm, h->bn, h->stages, h->consumers, h->outs) > h->request->capability->shared_bytes)
@@ -166,6 +187,7 @@ static weft_dim grid_of(const weft_hopper *h) {
     weft_dim_table *dims = h->k->dims;
     weft_dim tiles = weft_raster_count(dims, h->product.m, h->product.n, h->product.batch, h->bm * h->cluster, h->bn);
     tiles = weft_dim_multiply(dims, tiles, h->split);
+    if (h->join > 1) return weft_dim_multiply(dims, tiles, h->join);
     weft_dim clusters = weft_dim_minimum(dims, tiles, h->request->capability->multiprocessors / h->cluster);
     return weft_dim_multiply(dims, clusters, h->cluster);
 }
@@ -183,12 +205,13 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
                      .blocks = s->turns ? s->tile_m / 64 : 1,
                      .stages = s->stages,
                      .split = s->split > 0 ? s->split : 1,
+                     .join = s->join > 1 ? s->join : 1,
                      .group = s->raster > 0 ? s->raster : 8};
     const char *reason;
     *out_plan = (weft_kernel_plan){0};
     if (!weft_product_find(request->graph, request->fusion, &h.product, &reason))
         return WEFT_STATUS(WEFT_INTERNAL, "matmul-hopper: %s", reason);
-    if (h.bn < 64 || h.bn % 64) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "matmul-hopper: tiles of %d columns", h.bn);
+    if (h.bn < 16 || h.bn % 16) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "matmul-hopper: tiles of %d columns", h.bn);
     if (!unit_of(request->capability, &h.product, &h.unit))
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "matmul-hopper: operands of type %s",
                            weft_dtype_name(h.product.dtype));
@@ -201,7 +224,7 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
     h.k = weft_plan_kernel(request, "");
     if (!h.k) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "building %s", request->name);
     h.k->threads = 128 * (1 + h.consumers);
-    h.k->cluster = h.cluster;
+    h.k->cluster = h.cluster * h.join;
     h.k->registers = 65536 / h.k->threads / 8 * 8;
     h.k->grid = grid_of(&h);
     WEFT_TRY(weft_index_init(request, h.k, &index), "building %s", request->name);

@@ -52,6 +52,7 @@ typedef struct weft_hopper {
     bool promote; /* sums of one stage are added to f32 sums outside of the matrix unit */
     int a_bytes, b_bytes, stage_bytes;
     weft_hopper_store store;
+    int join;         /* parts of k in the blocks of a cluster, which then shares no operand; 1: none */
     int split, parts; /* parts of k; the temporary that holds their sums, [part, batch, m, n] */
     weft_kval parts_buffer;
     int companion;          /* operand whose tiles arrive in the output's staging; -1 */
@@ -66,6 +67,8 @@ typedef struct weft_hopper {
     weft_ring ring;
     weft_raster raster;
     weft_kval rank, first, stride, steps;
+    weft_kval part, joined,
+        arrived;                  /* with parts in a cluster: this block's; sums from all of them, and their barrier */
     weft_kval whole, idle, spare; /* with a tail: whole tiles of this block; blocks that have narrow ones; its number
                                      among them */
     weft_kval tiles;              /* with a tail: tiles of this block */
@@ -129,6 +132,12 @@ weft_status weft_hopper_plan_packing(weft_hopper *h, weft_kernel_plan *plan) WEF
    padded], the first `depth` of each row; sets threads and grid. */
 void weft_hopper_turn(weft_kernel *k, weft_kval from, weft_kval to, weft_dim batches, weft_dim depth, weft_dim free,
                       weft_dim padded);
+/* -- matmul_hopper_join.c: parts of k in a cluster */
+void weft_hopper_join_create(weft_hopper *h);
+/* By one thread, before the cluster synchronises. */
+void weft_hopper_join_init(weft_hopper *h);
+/* The whole sums of this block's columns, bn / join of the tile's, in registers as a tile of that width has them. */
+weft_kval weft_hopper_join(weft_hopper *h, weft_kval sums, weft_kval consumer, weft_kval warp, weft_kval lane);
 /* The launch behind the product that adds the parts in their order and computes the results. */
 weft_status weft_hopper_plan_sum(const weft_hopper *h, weft_kernel_plan *plan) WEFT_MUST_USE;
 static inline bool weft_hopper_staged(const weft_hopper *h) {

@@ -368,13 +368,13 @@ static void send_pair(weft_hopper *h, const consumer *c, const weft_epilogue_row
 }
 
 /* Results of other types, many results, rows that tensor copies cannot take: pairs go straight to memory, eight of a
-   row at a time. What lies past the end is computed from the last row and column and not stored. */
-static void send_directly(weft_hopper *h, consumer *c, weft_tile_place place, weft_kval m0) {
+   row at a time, `columns` in all. What lies past the end is computed from the last row and column and not stored. */
+static void send_directly(weft_hopper *h, consumer *c, weft_tile_place place, weft_kval m0, int columns) {
     enum { AHEAD = 8 };
     weft_kernel *k = h->k;
     weft_kval n = weft_k_extent(k, h->product.n), m = weft_k_extent(k, h->product.m);
     bool even = weft_dim_divisor(k->dims, h->product.n) % 2 == 0;
-    int pairs = h->bn / 8, batches = (pairs + AHEAD - 1) / AHEAD;
+    int pairs = columns / 8, batches = (pairs + AHEAD - 1) / AHEAD;
     for (int batch = 0; batch < 2 * batches; batch++) { /* of the upper row, then of the one 8 below */
         int half = batch / batches, first = batch % batches * AHEAD, count = pairs - first;
         weft_kval row = plus(h, plus(h, m0, c->row_lane), index_of(h, 8 * half));
@@ -398,6 +398,15 @@ static void send_directly(weft_hopper *h, consumer *c, weft_tile_place place, we
         }
         weft_index_release(h->index, mark);
     }
+}
+
+/* Adds up the cluster's parts of this block's columns, and sends those. */
+static void send_joined(weft_hopper *h, const consumer *c, weft_tile_place place, weft_kval m0) {
+    int columns = h->bn / h->join;
+    consumer own = *c;
+    *own.sums = weft_hopper_join(h, *c->d, c->number, c->warp, c->lane);
+    place.n = plus(h, place.n, times(h, h->part, columns));
+    send_directly(h, &own, place, m0, columns);
 }
 
 /* Sums of one part of k, pairs of columns, to the temporary. */
@@ -437,12 +446,14 @@ static void emit_tile(weft_hopper *h, consumer *c, weft_kval tile, weft_tile_pla
             mark = weft_index_mark(h->index);
             if (weft_hopper_staged(h)) place_block(h, c, place, rows, &places);
         }
-        if (weft_hopper_staged(h))
+        if (h->join > 1)
+            send_joined(h, c, place, rows);
+        else if (weft_hopper_staged(h))
             send_through_staging(h, c, place, &places);
         else if (h->store == HOPPER_STORE_PARTS)
             send_part(h, c, place, rows, part);
         else
-            send_directly(h, c, place, rows);
+            send_directly(h, c, place, rows, h->bn);
     }
     weft_index_release(h->index, mark);
 }
@@ -530,12 +541,11 @@ static void emit_barriers(weft_hopper *h, weft_kval thread) {
         weft_mbarrier_emit(k, WEFT_K_mbarrier_init, h->staged, index_of(h, i), 1);
         weft_mbarrier_emit(k, WEFT_K_mbarrier_init, h->written, index_of(h, i), 4);
     }
+    if (h->join > 1) weft_hopper_join_init(h);
     weft_k_effect(k, WEFT_K_mbarrier_init_fence, 0, NULL, 0, 0);
     weft_k_end(k);
-    if (h->cluster > 1)
-        weft_k_effect(k, WEFT_K_cluster_sync, 0, NULL, 0, 0);
-    else
-        weft_k_barrier(k);
+    if (k->cluster > 1) weft_k_effect(k, WEFT_K_cluster_sync, 0, NULL, 0, 0);
+    if (k->cluster == 1 || h->a_loaded < h->a_bytes) weft_k_barrier(k); /* a cluster's orders no memory */
 }
 
 weft_status weft_hopper_emit(weft_hopper *h) {
@@ -551,10 +561,13 @@ weft_status weft_hopper_emit(weft_hopper *h) {
     weft_dtype index = k->capability->index_dtype;
     weft_kval thread = weft_k_thread(k), block = weft_k_block(k);
     weft_kval grid = weft_kernel_emit(k, WEFT_K_grid, weft_kvector(index, 1), 0, NULL, 0, 0);
-    h->rank = h->cluster > 1 ? weft_kernel_emit(k, WEFT_K_cluster_rank, weft_kvector(index, 1), 0, NULL, 0, 0)
-                             : index_of(h, 0);
-    h->first = weft_k_div(k, block, index_of(h, h->cluster));
-    h->stride = weft_k_div(k, grid, index_of(h, h->cluster));
+    if (h->join > 1) weft_hopper_join_create(h);
+    weft_kval rank = k->cluster > 1 ? weft_kernel_emit(k, WEFT_K_cluster_rank, weft_kvector(index, 1), 0, NULL, 0, 0)
+                                    : index_of(h, 0);
+    h->rank = h->cluster > 1 ? rank : index_of(h, 0);
+    h->part = rank;
+    h->first = weft_k_div(k, block, index_of(h, k->cluster));
+    h->stride = weft_k_div(k, grid, index_of(h, k->cluster));
     h->steps = weft_k_extent(k, weft_dim_divide_ceil(k->dims, h->product.k, h->bk));
     weft_hopper_tiles_prepare(h);
     emit_barriers(h, thread);
@@ -566,7 +579,7 @@ weft_status weft_hopper_emit(weft_hopper *h) {
     weft_k_effect(k, WEFT_K_role, 0, NULL, h->consumers, take);
     emit_consumer(h, thread);
     weft_k_end(k);
-    if (h->cluster > 1)
+    if (k->cluster > 1)
         weft_k_effect(k, WEFT_K_cluster_sync, 0, NULL, 0,
                       0); /* no block leaves while its peer may write to its memory */
     return NULL;

@@ -5,15 +5,16 @@
 
 typedef struct tile_choice {
     int bm, consumers, bn, cluster, turns, tail, split;
+    int join;          /* parts of k in a cluster; 0: none, and the tile is one of the table's */
     double efficiency; /* of the tensor pipe in a long main loop: operand reads from shared memory bound narrow tiles */
 } tile_choice;
 
 static const tile_choice choices[] = {
-    {128, 2, 256, 2, 0, 0, 1, 0.97}, {128, 2, 256, 1, 0, 0, 1, 0.96}, {128, 2, 192, 2, 0, 0, 1, 0.94},
-    {128, 2, 128, 2, 1, 0, 1, 0.93}, {128, 2, 128, 1, 1, 0, 1, 0.91}, {128, 2, 128, 2, 0, 0, 1, 0.90},
-    {128, 2, 128, 1, 0, 0, 1, 0.88}, {64, 1, 256, 1, 0, 0, 1, 0.80},  {64, 1, 128, 1, 0, 0, 1, 0.70},
-    {128, 2, 64, 2, 0, 0, 1, 0.72},  {64, 1, 64, 1, 0, 0, 1, 0.50}}; /* equal cost: the first */
-enum { CHOICES = sizeof choices / sizeof *choices };
+    {128, 2, 256, 2, 0, 0, 1, 0, 0.97}, {128, 2, 256, 1, 0, 0, 1, 0, 0.96}, {128, 2, 192, 2, 0, 0, 1, 0, 0.94},
+    {128, 2, 128, 2, 1, 0, 1, 0, 0.93}, {128, 2, 128, 1, 1, 0, 1, 0, 0.91}, {128, 2, 128, 2, 0, 0, 1, 0, 0.90},
+    {128, 2, 128, 1, 0, 0, 1, 0, 0.88}, {64, 1, 256, 1, 0, 0, 1, 0, 0.80},  {64, 1, 128, 1, 0, 0, 1, 0, 0.70},
+    {128, 2, 64, 2, 0, 0, 1, 0, 0.72},  {64, 1, 64, 1, 0, 0, 1, 0, 0.50}}; /* equal cost: the first */
+enum { CHOICES = sizeof choices / sizeof *choices, FEW = 3, ALL = 2 * CHOICES + FEW };
 
 /* What is multiplied, as numbers: symbolic extents by a sample. */
 typedef struct problem {
@@ -22,6 +23,7 @@ typedef struct problem {
     bool straddles;  /* an operand is read in place whose rows are not whole lines */
     int staged;      /* bytes of an element of results that leave through shared memory; 0: from registers */
     double epilogue; /* units of cost an element of the result */
+    bool b_along_k;  /* B's memory runs along k: tiles may have any 16 columns */
 } problem;
 
 static int64_t sample_extent(const weft_graph *graph, weft_dim extent) {
@@ -38,6 +40,11 @@ int weft_hopper_outs(int chunks, int limit) {
 }
 
 static int stages_of(const weft_capability *capability, const tile_choice *choice, const problem *p) {
+    if (choice->join) { /* what is on its way hides the latency of memory */
+        int left = capability->shared_bytes - (choice->join > 1 ? choice->bm * choice->bn * 4 + 8 : 0), most = 12;
+        while (most > 3 && weft_hopper_shared_bytes(choice->bm, choice->bn, most, choice->consumers, 0) > left) most--;
+        return most;
+    }
     int wide = p->staged == 4, chunks = (choice->turns ? choice->bm / 64 : 1) * choice->bn / (wide ? 32 : 64),
         outs = weft_hopper_outs(chunks, wide && choice->turns ? HOPPER_WIDE_OUTS_MAX : HOPPER_OUTS_MAX), stages = 8;
     while (stages > 3 &&
@@ -123,15 +130,21 @@ static double cost_of(const weft_capability *capability, const tile_choice *choi
     int64_t tiles = rows * ((p->n + choice->bn - 1) / choice->bn) * p->batch,
             blocks = capability->multiprocessors / choice->cluster * choice->cluster;
     if (choice->tail) tiles = rows * (p->n / choice->bn) * p->batch;
-    tiles *= choice->split;
+    int join = choice->join > 1 ? choice->join : 1, parts = choice->split * join;
+    tiles *= parts;
     double waves = (double)((tiles + blocks - 1) / blocks) + tail_waves(choice, tiles, blocks, rows * p->batch),
-           steps = (double)(((p->k + p->bk - 1) / p->bk + choice->split - 1) / choice->split);
+           steps = (double)(((p->k + p->bk - 1) / p->bk + parts - 1) / parts);
     double area = (double)(choice->bm * choice->bn), tensor = area / 64 / choice->efficiency; /* 128 bytes of k */
     /* a block alone reads its operands at no more than its share of memory: counts when there are few rows */
     double inlet = (double)((choice->bm < p->m ? choice->bm : p->m) + choice->bn) * (double)HOPPER_ROW_BYTES / 64;
     /* rows that do not start at lines of the L2 cost it two for each 128 bytes: blocks that share B bear it */
     if (p->straddles && choice->cluster == 1 && choice->bm < p->m) inlet *= 1.3;
     double step = tensor > inlet ? tensor : inlet, loop = steps * step, epilogue = area * p->epilogue;
+    /* nor do all blocks together read more than the memory gives; of equal ones the shorter loop */
+    double bytes = (double)((p->m + p->n) * p->k * p->batch) * HOPPER_ROW_BYTES / p->bk, floor = bytes * 0.00021;
+    if (waves * loop < floor) loop = floor / waves + 0.05 * loop;
+    /* sums go through the memory of the cluster's blocks at 32 bytes a cycle */
+    if (choice->join) return waves * (loop + epilogue / join + (join > 1 ? area / 16 + 300 : 0)) + 2200;
     if (choice->turns) {
         double own = 1.6 * epilogue, beside = (loop + own) / 2;
         return waves * (loop > beside ? loop : beside) + own + 2200;
@@ -168,6 +181,29 @@ static bool straddles(const weft_graph *graph, const weft_product *product) {
     return found;
 }
 
+/* The best tiles for a product whose tiles of the table leave blocks idle or wait for few of them: any 16 columns, and
+   parts of k in clusters. How many were found, FEW at most, the best first. */
+static int find_few(const weft_capability *capability, const problem *p, tile_choice *out) {
+    double cost[FEW];
+    int count = 0;
+    for (int join = 1; join <= 8; join *= 2)
+        for (int bn = 16 > 8 * join ? 16 : 8 * join; bn <= 256; bn += 16) {
+            tile_choice tried = {.bm = p->m <= 64 ? 64 : 128, .bn = bn, .cluster = 1, .split = 1, .efficiency = 0.7};
+            tried.join = join, tried.consumers = tried.bm / 64;
+            int64_t tiles = (p->m + tried.bm - 1) / tried.bm * ((p->n + bn - 1) / bn) * p->batch * join;
+            bool in_table = join == 1 && bn % 64 == 0, boxes = p->b_along_k || bn % 64 == 0;
+            if (in_table || !boxes || bn % (8 * join) || tiles > capability->multiprocessors ||
+                p->k / p->bk < 4 * join || stages_of(capability, &tried, p) < 4)
+                continue;
+            double own = cost_of(capability, &tried, p);
+            int at = count < FEW ? count++ : FEW;
+            for (; at > 0 && cost[at - 1] > own; at--)
+                if (at < FEW) cost[at] = cost[at - 1], out[at] = out[at - 1];
+            if (at < FEW) cost[at] = own, out[at] = tried;
+        }
+    return count;
+}
+
 int weft_hopper_propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {
     weft_product product;
     const char *reason;
@@ -179,19 +215,22 @@ int weft_hopper_propose(const weft_build_request *request, int capacity, weft_sc
                  .batch = sample_extent(graph, product.batch),
                  .bk = HOPPER_ROW_BYTES * 8 / weft_dtype_bits(product.dtype),
                  .straddles = straddles(graph, &product),
-                 .staged = weft_hopper_staged_bytes(request, &product)};
+                 .staged = weft_hopper_staged_bytes(request, &product),
+                 .b_along_k = product.b.k_contiguous};
     p.epilogue = epilogue_of(request, &product, p.staged == 0);
-    int order[2 * CHOICES], count = 0;
-    double cost[2 * CHOICES];
-    tile_choice own[2 * CHOICES];
+    int order[ALL], count = 0;
+    double cost[ALL];
+    tile_choice own[ALL];
     bool known = !request->capability->batch_invariant && weft_dim_is_number(product.m) &&
                  weft_dim_is_number(product.n) && weft_dim_is_number(product.k) && weft_dim_is_number(product.batch);
     bool promote = weft_dtype_bits(product.dtype) == 8 && (product.block || !request->capability->relax_f8);
-    for (int i = 0; i < 2 * CHOICES; i++) { /* with k whole, and split */
-        own[i] = choices[i % CHOICES];
+    int few = known && !promote ? find_few(request->capability, &p, own + 2 * CHOICES) : 0;
+    for (int i = 0; i < 2 * CHOICES + few; i++) { /* with k whole, and split; then tiles of few rows */
+        bool table = i < 2 * CHOICES;
+        if (table) own[i] = choices[i % CHOICES];
         if (promote && (own[i].bn > HOPPER_PROMOTED_MAX || own[i].turns)) continue;
-        if (i >= CHOICES && known && !own[i].turns) own[i].split = split_of(request->capability, &own[i], &p);
-        if (i >= CHOICES && own[i].split == 1) continue;
+        if (table && i >= CHOICES && known && !own[i].turns) own[i].split = split_of(request->capability, &own[i], &p);
+        if (table && i >= CHOICES && own[i].split == 1) continue;
         if (i < CHOICES && !own[i].turns && !(promote && own[i].bn > 128)) /* registers */
             own[i].tail = weft_hopper_tail(request, &product, own[i].bn);
         cost[i] = cost_of(request->capability, &own[i], &p);
@@ -213,6 +252,7 @@ int weft_hopper_propose(const weft_build_request *request, int capacity, weft_sc
                                            .turns = choice->turns,
                                            .raster = 8,
                                            .split = choice->split,
+                                           .join = choice->join > 1 ? choice->join : 0,
                                            .tail = choice->tail,
                                            .promote = promote ? p.bk : 0};
     }

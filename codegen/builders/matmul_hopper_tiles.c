@@ -2,7 +2,7 @@
    order, of all tiles. With one, n = whole tiles of bn columns and up to 64 more: the narrow tiles at the right edge
    come last, and only to the blocks that the last round of whole tiles leaves idle, so that a few columns more do not
    cost a round of whole tiles. With k split, every tile is one for each part of k, parts of a tile next to each other.
-   Consumers that take turns have every other tile of the block.
+   Consumers that take turns have every other tile of the block. With parts of k in a cluster, its blocks have one tile.
    Read next: codegen/tile/raster.h. */
 #include "codegen/builders/matmul_hopper.h"
 
@@ -60,8 +60,9 @@ weft_kval weft_hopper_tile_is_tail(weft_hopper *h, weft_kval tile) {
 weft_kval weft_hopper_tile_part(weft_hopper *h, weft_kval tile, weft_kval *out_first, weft_kval *out_end) {
     weft_kernel *k = h->k;
     *out_first = index_of(h, 0), *out_end = h->steps;
-    if (h->split == 1) return index_of(h, 0);
-    weft_kval split = index_of(h, h->split), part = weft_k_rem(k, tile, split);
+    if (h->split == 1 && h->join == 1) return index_of(h, 0);
+    weft_kval split = index_of(h, h->join > 1 ? h->join : h->split),
+              part = h->join > 1 ? h->part : weft_k_rem(k, tile, split);
     *out_first = weft_k_div(k, weft_k_mul(k, part, h->steps), split);
     *out_end = weft_k_div(k, weft_k_mul(k, weft_k_add(k, part, index_of(h, 1)), h->steps), split);
     return part;

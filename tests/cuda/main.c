@@ -110,6 +110,7 @@ static const case_row rows[] = {
     {"matmul", 6, {4096, 4096, 4096, 1, 0, 10}},
     {"matmul", 6, {4096, 4104, 4096, 1, 0, 0}},
     {"matmul", 6, {16, 4096, 4096, 1, 1, 0}},
+    {"matmul", 6, {128, 4096, 4096, 1, 6, 0}},
     {"matmul", 6, {4096, 4096, 4096, 1, 0, 16}},
     {"matmul", 6, {4096, 4096, 4096, 0, 1, 16}},
     {"matmul", 6, {4096, 4096, 4096, 0, 0, 26}},
@@ -191,7 +192,7 @@ static int choices_of(const case_row *row, const weft_capability *capability, bo
     if (!strcmp(row->name, "cross_entropy") || !strcmp(row->name, "layer_norm")) return 6;
     if (strcmp(row->name, "matmul") != 0) return 1;
     if (row->numbers[5] >= 16) return row->numbers[5] == 16 && row->numbers[4] == 0 ? 7 : 1;
-    return capability->hopper && (first || row->numbers[1] == 4104 || row->numbers[4] >= 3 ||
+    return capability->hopper && (first || row->numbers[1] == 4104 || row->numbers[4] >= 3 || row->numbers[0] == 16 ||
                                   row->numbers[4] * row->numbers[0] == 8192)
                ? 12
            : row->numbers[5] == 3 ? 3
@@ -428,10 +429,21 @@ static const small_row turn_rows[] = {
     {"sm_90a", {"matmul", 6, {390, 136, 72, 1, 6, 0}}, 0.02, 2, 0},
     {"sm_90a", {"matmul_batched", 5, {3, 70, 265, 40, 1}}, 0.01, 2, 0},
 };
+/* Few rows: parts of k in the blocks of a cluster, tiles of any 16 columns. */
+static const small_row few_rows[] = {
+    {"sm_90a", {"matmul", 6, {5, 136, 1544, 1, 0, 0}}, 0.02, 16, 0},
+    {"sm_90a", {"matmul", 6, {3, 67, 2300, 0, 1, 1}}, 0.02, 16, 0},
+    {"sm_90a", {"matmul", 6, {70, 120, 1100, 1, 3, 0}}, 0.03, 16, 0},
+    {"sm_90a", {"matmul", 6, {16, 200, 600, 1, 4, 0}}, 0.02, 12, 0},
+    {"sm_90a", {"matmul", 6, {9, 130, 520, 2, 6, 0}}, 0.02, 8, 0},
+    {"sm_90a", {"matmul", 6, {1, 72, 300, 1, 0, 10}}, 0.02, 8, 0},
+    {"sm_90a", {"matmul_batched", 5, {2, 9, 72, 1030, 1}}, 0.02, 16, 0},
+};
 enum {
     SMALL_ROWS = sizeof small_rows / sizeof *small_rows,
     WAY_ROWS = sizeof way_rows / sizeof *way_rows,
-    TURN_ROWS = sizeof turn_rows / sizeof *turn_rows
+    TURN_ROWS = sizeof turn_rows / sizeof *turn_rows,
+    FEW_ROWS = sizeof few_rows / sizeof *few_rows
 };
 
 static void compare(const char *name, int choice, int output, const weft_tensor *want, const weft_tensor *got,
@@ -443,8 +455,14 @@ static void compare(const char *name, int choice, int output, const weft_tensor 
     }
 }
 
-/* turns: of the schedules only those in which consumers take turns. How many ran. */
-static int simulate_row(const small_row *small, int first, int last, bool turns) {
+typedef enum schedule_kind { ANY, TURNS, FEW } schedule_kind; /* few: tiles for few rows, parts of k in clusters */
+
+static bool is_kind(const weft_schedule *schedule, schedule_kind kind) {
+    return kind == ANY || (kind == TURNS ? schedule->turns : schedule->join > 1 || schedule->tile_n % 64);
+}
+
+/* Schedules of one kind. How many ran. */
+static int simulate_row(const small_row *small, int first, int last, schedule_kind kind) {
     const case_row *row = &small->row;
     weft_capability card = weft_bench_capability(weft_capability_find("cuda", small->arch), row->name, row->numbers),
                     *capability = &card;
@@ -469,7 +487,7 @@ static int simulate_row(const small_row *small, int first, int last, bool turns)
     int ran = 0;
     for (int choice = first; choice <= last && (more || choice == first); choice++) {
         ck_assert(cuda_build_choice(&c, capability, choice, &more));
-        if (turns && !c.schedule.turns) continue;
+        if (!is_kind(&c.schedule, kind)) continue;
         ran++;
         for (int i = 0; i < outputs; i++) memset(got[i]->data, 0xff, got[i]->bytes);
         cuda_simulate_plan(&c, tensors, inputs, got, (uint64_t)choice + 1, context, NULL);
@@ -485,32 +503,37 @@ static int simulate_row(const small_row *small, int first, int last, bool turns)
 
 START_TEST(simulated_kernels_agree_with_the_interpreter) {
     int choices = small_rows[_i].choices ? small_rows[_i].choices : 2;
-    simulate_row(&small_rows[_i], 0, choices - 1, false);
+    simulate_row(&small_rows[_i], 0, choices - 1, ANY);
 }
 END_TEST
 
 START_TEST(simulated_turns_agree_with_the_interpreter) {
-    ck_assert_int_ge(simulate_row(&turn_rows[_i], 0, 15, true), 2);
+    ck_assert_int_ge(simulate_row(&turn_rows[_i], 0, 15, TURNS), 2);
+}
+END_TEST
+
+START_TEST(simulated_few_rows_agree_with_the_interpreter) {
+    ck_assert_int_ge(simulate_row(&few_rows[_i], 0, 15, FEW), 2);
 }
 END_TEST
 
 START_TEST(simulated_forms_agree_with_the_interpreter) {
-    simulate_row(&form_rows[_i], 0, form_rows[_i].choices - 1, false);
+    simulate_row(&form_rows[_i], 0, form_rows[_i].choices - 1, ANY);
 }
 END_TEST
 
 START_TEST(simulated_backward_forms_agree_with_the_interpreter) {
-    simulate_row(&backward_form_rows[_i], 0, backward_form_rows[_i].choices - 1, false);
+    simulate_row(&backward_form_rows[_i], 0, backward_form_rows[_i].choices - 1, ANY);
 }
 END_TEST
 
 START_TEST(simulated_tokens_agree_with_the_interpreter) {
-    simulate_row(&token_rows[_i], 0, token_rows[_i].choices - 1, false);
+    simulate_row(&token_rows[_i], 0, token_rows[_i].choices - 1, ANY);
 }
 END_TEST
 
 START_TEST(simulated_ways_agree_with_the_interpreter) {
-    simulate_row(&way_rows[_i], way_rows[_i].choices, way_rows[_i].choices, false);
+    simulate_row(&way_rows[_i], way_rows[_i].choices, way_rows[_i].choices, ANY);
 }
 END_TEST
 
@@ -568,7 +591,7 @@ START_TEST(a_missing_card_is_a_status) {
 }
 END_TEST
 
-/* test-cuda [compile|simulated|turns|ways|forms|backward-forms|tokens FIRST LAST]: only these rows of one table. */
+/* test-cuda [compile|simulated|turns|few|ways|forms|backward-forms|tokens FIRST LAST]: only these rows of one table. */
 static void add_rows(TCase *tcase, const TTest *test, int count, const char *name, int argc, char **argv) {
     bool only = argc == 4;
     if (only && strcmp(argv[1], name) != 0) return;
@@ -590,6 +613,7 @@ int main(int argc, char **argv) {
     tcase_set_timeout(simulated, 240);
     add_rows(simulated, simulated_kernels_agree_with_the_interpreter, SMALL_ROWS, "simulated", argc, argv);
     add_rows(simulated, simulated_turns_agree_with_the_interpreter, TURN_ROWS, "turns", argc, argv);
+    add_rows(simulated, simulated_few_rows_agree_with_the_interpreter, FEW_ROWS, "few", argc, argv);
     add_rows(simulated, simulated_forms_agree_with_the_interpreter, FORM_ROWS, "forms", argc, argv);
     add_rows(simulated, simulated_backward_forms_agree_with_the_interpreter, BACKWARD_FORM_ROWS, "backward-forms", argc,
              argv);
