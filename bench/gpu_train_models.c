@@ -103,11 +103,11 @@ static void add_update(const builder *b, weft_value *loss, const train_outputs *
     if (pinn) {
         adam.rate = weft_scalar(g, WEFT_F32, o->rate);
     } else {
-        weft_schedule schedule = WEFT_SCHEDULE_INIT;
-        schedule.kind = WEFT_SCHEDULE_COSINE, schedule.base = o->rate, schedule.final = o->rate / 10;
+        weft_rate_schedule schedule = WEFT_RATE_SCHEDULE_INIT;
+        schedule.kind = WEFT_RATE_SCHEDULE_COSINE, schedule.base = o->rate, schedule.final = o->rate / 10;
         schedule.start = o->rate / 100, schedule.warmup = o->steps > 1000 ? 100 : 0, schedule.total = o->steps;
         adam.beta2 = 0.99;
-        adam.rate = weft_schedule_value(g, &schedule, b->step, WEFT_F32);
+        adam.rate = weft_rate_schedule_value(g, &schedule, b->step, WEFT_F32);
         adam.decay = weft_scalar(g, WEFT_F32, 0.1);
         weft_value *norm = weft_optim_clip_norm(g, count, list, 1.0);
         if (outputs->norm) weft_graph_output(g, "norm", norm);

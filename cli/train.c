@@ -48,8 +48,8 @@ static weft_status find_rate(weft_context *context, cli_train_settings *s, weft_
     int64_t count = 0;
     cli_train_phase training = {0};
     s->model.vocabulary = weft_corpus_vocabulary(text);
-    s->schedule = (weft_schedule)WEFT_SCHEDULE_INIT;
-    s->schedule.kind = WEFT_SCHEDULE_EXPONENTIAL, s->schedule.base = 1e-7;
+    s->schedule = (weft_rate_schedule)WEFT_RATE_SCHEDULE_INIT;
+    s->schedule.kind = WEFT_RATE_SCHEDULE_EXPONENTIAL, s->schedule.base = 1e-7;
     s->schedule.power = pow(1e8, 1.0 / (SEARCH_STEPS - 1));
     weft_status status = cli_train_begin(context, s, text, &training, CLI_TRAIN_STEP);
     if (!status)

@@ -22,7 +22,7 @@ typedef struct cli_train_settings {
     bool in_order; /* evaluation: pieces one after the other, the same every time */
     double clip, decay;
     weft_optim_options optimizer, rest; /* rest: muon leaves vectors, embeddings and the classifier to it */
-    weft_schedule schedule;
+    weft_rate_schedule schedule;
     weft_train_options loop;
 } cli_train_settings;
 

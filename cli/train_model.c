@@ -19,9 +19,9 @@ static weft_status find_names(cli_config *c, cli_train_settings *s) {
     s->optimizer = weft_optim_defaults(found);
     s->rest = weft_optim_defaults(WEFT_OPTIM_ADAMW);
     s->optimizer.match_rms = true; /* muon and adamw share the schedule */
-    s->schedule = (weft_schedule)WEFT_SCHEDULE_INIT;
-    s->schedule.kind = weft_schedule_find(schedule);
-    if (s->schedule.kind == WEFT_SCHEDULE_COUNT)
+    s->schedule = (weft_rate_schedule)WEFT_RATE_SCHEDULE_INIT;
+    s->schedule.kind = weft_rate_schedule_find(schedule);
+    if (s->schedule.kind == WEFT_RATE_SCHEDULE_COUNT)
         return WEFT_STATUS(WEFT_INVALID_DATA, "%s: there is no schedule \"%s\"", c->path, schedule);
     return NULL;
 }
@@ -228,7 +228,7 @@ static void build(const cli_train_settings *s, cli_train_phase *p, cli_train_kin
     } else {
         weft_parameters_gradient(p->parameters, loss);
     }
-    o.rate = weft_schedule_value(g, &s->schedule, step, WEFT_F32);
+    o.rate = weft_rate_schedule_value(g, &s->schedule, step, WEFT_F32);
     o.decay = s->decay != 0 ? weft_scalar(g, WEFT_F32, s->decay) : NULL;
     int count = weft_parameters_count(p->parameters);
     weft_parameter *list = weft_parameters_list(p->parameters);

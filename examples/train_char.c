@@ -25,12 +25,12 @@ static weft_value *build_loss(weft_graph *g, weft_parameters *p, int vocabulary)
 
 static void build_update(weft_graph *g, weft_parameters *p, weft_value *loss, int steps) {
     weft_parameters_gradient(p, loss);
-    weft_schedule schedule = WEFT_SCHEDULE_INIT;
-    schedule.kind = WEFT_SCHEDULE_COSINE, schedule.base = 1e-3, schedule.final = 1e-4;
+    weft_rate_schedule schedule = WEFT_RATE_SCHEDULE_INIT;
+    schedule.kind = WEFT_RATE_SCHEDULE_COSINE, schedule.base = 1e-3, schedule.final = 1e-4;
     schedule.warmup = steps > WARMUP ? WARMUP : 0, schedule.total = steps;
     weft_optim_options o = weft_optim_defaults(WEFT_OPTIM_ADAMW);
     o.step = weft_optim_step(g);
-    o.rate = weft_schedule_value(g, &schedule, o.step, WEFT_F32);
+    o.rate = weft_rate_schedule_value(g, &schedule, o.step, WEFT_F32);
     o.decay = weft_scalar(g, WEFT_F32, 0.1); /* of matrices; weft_parameters leaves vectors alone */
     o.beta2 = 0.99;
     weft_graph_output(g, "norm", weft_optim_clip_norm(g, weft_parameters_count(p), weft_parameters_list(p), 1.0));

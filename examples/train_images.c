@@ -55,11 +55,11 @@ static void build(weft_parameters *p, bool trains, int steps) {
         return;
     }
     weft_value *loss = weft_loss_cross_entropy(g, logits, labels, NULL);
-    weft_schedule schedule = WEFT_SCHEDULE_INIT;
-    schedule.kind = WEFT_SCHEDULE_COSINE, schedule.base = 3e-3, schedule.total = steps;
+    weft_rate_schedule schedule = WEFT_RATE_SCHEDULE_INIT;
+    schedule.kind = WEFT_RATE_SCHEDULE_COSINE, schedule.base = 3e-3, schedule.total = steps;
     weft_optim_options o = weft_optim_defaults(WEFT_OPTIM_ADAMW);
     o.step = weft_optim_step(g);
-    o.rate = weft_schedule_value(g, &schedule, o.step, WEFT_F32);
+    o.rate = weft_rate_schedule_value(g, &schedule, o.step, WEFT_F32);
     o.decay = weft_scalar(g, WEFT_F32, 0.01);
     weft_parameters_gradient(p, loss);
     weft_optim_update(g, &o, weft_parameters_count(p), weft_parameters_list(p));

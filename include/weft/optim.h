@@ -4,7 +4,7 @@
        weft_value *loss = ...;                                              // built on weft_parameters_add(p, ...)
        weft_optim_options o = weft_optim_defaults(WEFT_OPTIM_ADAMW);
        weft_value *step = weft_optim_step(g);                               // state "optim/step": 1 in the first call
-       o.rate = weft_schedule_value(g, &schedule, step, WEFT_F32);
+       o.rate = weft_rate_schedule_value(g, &schedule, step, WEFT_F32);
        o.decay = weft_scalar(g, WEFT_F32, 0.1);
        weft_parameters_gradient(p, loss);
        weft_optim_clip_norm(g, n, list, 1.0);                               // list: weft_parameters_list(p)
@@ -205,39 +205,39 @@ WEFT_API void weft_optim_kfac(weft_graph *g, const weft_optim_kfac_options *opti
    inverse_sqrt: base * sqrt(max(W, 1) / max(t, W, 1)). wsd: base until T - decay_steps, then from base to final, v
    from 0 to 1 over decay_steps: linear 1 - v, sqrt 1 - sqrt(v), square 1 - v^2 or cosine.
    cyclic: triangles between final and base with half period decay_steps (Smith 2017), from final up. */
-typedef enum weft_schedule_kind {
-    WEFT_SCHEDULE_CONSTANT,
-    WEFT_SCHEDULE_LINEAR,
-    WEFT_SCHEDULE_COSINE,
-    WEFT_SCHEDULE_POLYNOMIAL,
-    WEFT_SCHEDULE_EXPONENTIAL,
-    WEFT_SCHEDULE_INVERSE_SQRT,
-    WEFT_SCHEDULE_WSD,
-    WEFT_SCHEDULE_CYCLIC,
-    WEFT_SCHEDULE_COUNT
-} weft_schedule_kind;
+typedef enum weft_rate_schedule_kind {
+    WEFT_RATE_SCHEDULE_CONSTANT,
+    WEFT_RATE_SCHEDULE_LINEAR,
+    WEFT_RATE_SCHEDULE_COSINE,
+    WEFT_RATE_SCHEDULE_POLYNOMIAL,
+    WEFT_RATE_SCHEDULE_EXPONENTIAL,
+    WEFT_RATE_SCHEDULE_INVERSE_SQRT,
+    WEFT_RATE_SCHEDULE_WSD,
+    WEFT_RATE_SCHEDULE_CYCLIC,
+    WEFT_RATE_SCHEDULE_COUNT
+} weft_rate_schedule_kind;
 typedef enum weft_decay_shape {
     WEFT_DECAY_LINEAR,
     WEFT_DECAY_SQRT,
     WEFT_DECAY_SQUARE,
     WEFT_DECAY_COSINE
 } weft_decay_shape;
-typedef struct weft_schedule {
+typedef struct weft_rate_schedule {
     size_t struct_bytes;
-    weft_schedule_kind kind;
+    weft_rate_schedule_kind kind;
     double base, final, start; /* rates */
     int64_t warmup, total, decay_steps;
     double power; /* 0 = 1 */
     weft_decay_shape shape;
-} weft_schedule;
-#define WEFT_SCHEDULE_INIT                                                                                             \
-    {sizeof(weft_schedule), WEFT_SCHEDULE_CONSTANT, 0.0, 0.0, 0.0, 0, 0, 0, 0.0, WEFT_DECAY_LINEAR}
+} weft_rate_schedule;
+#define WEFT_RATE_SCHEDULE_INIT                                                                                        \
+    {sizeof(weft_rate_schedule), WEFT_RATE_SCHEDULE_CONSTANT, 0.0, 0.0, 0.0, 0, 0, 0, 0.0, WEFT_DECAY_LINEAR}
 /* step: as weft_optim_step returns it. */
-WEFT_API weft_value *weft_schedule_value(weft_graph *g, const weft_schedule *schedule, weft_value *step,
-                                         weft_dtype dtype);
-WEFT_API const char *weft_schedule_name(weft_schedule_kind kind);
-/* WEFT_SCHEDULE_COUNT when no kind has that name. */
-WEFT_API weft_schedule_kind weft_schedule_find(const char *name);
+WEFT_API weft_value *weft_rate_schedule_value(weft_graph *g, const weft_rate_schedule *schedule, weft_value *step,
+                                              weft_dtype dtype);
+WEFT_API const char *weft_rate_schedule_name(weft_rate_schedule_kind kind);
+/* WEFT_RATE_SCHEDULE_COUNT when no kind has that name. */
+WEFT_API weft_rate_schedule_kind weft_rate_schedule_find(const char *name);
 
 #ifdef __cplusplus
 }

@@ -6,25 +6,25 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const names[WEFT_SCHEDULE_COUNT] = {
-    [WEFT_SCHEDULE_CONSTANT] = "constant",
-    [WEFT_SCHEDULE_LINEAR] = "linear",
-    [WEFT_SCHEDULE_COSINE] = "cosine",
-    [WEFT_SCHEDULE_POLYNOMIAL] = "polynomial",
-    [WEFT_SCHEDULE_EXPONENTIAL] = "exponential",
-    [WEFT_SCHEDULE_INVERSE_SQRT] = "inverse_sqrt",
-    [WEFT_SCHEDULE_WSD] = "wsd",
-    [WEFT_SCHEDULE_CYCLIC] = "cyclic",
+static const char *const names[WEFT_RATE_SCHEDULE_COUNT] = {
+    [WEFT_RATE_SCHEDULE_CONSTANT] = "constant",
+    [WEFT_RATE_SCHEDULE_LINEAR] = "linear",
+    [WEFT_RATE_SCHEDULE_COSINE] = "cosine",
+    [WEFT_RATE_SCHEDULE_POLYNOMIAL] = "polynomial",
+    [WEFT_RATE_SCHEDULE_EXPONENTIAL] = "exponential",
+    [WEFT_RATE_SCHEDULE_INVERSE_SQRT] = "inverse_sqrt",
+    [WEFT_RATE_SCHEDULE_WSD] = "wsd",
+    [WEFT_RATE_SCHEDULE_CYCLIC] = "cyclic",
 };
 
-const char *weft_schedule_name(weft_schedule_kind kind) {
-    return (int)kind >= 0 && kind < WEFT_SCHEDULE_COUNT ? names[kind] : NULL;
+const char *weft_rate_schedule_name(weft_rate_schedule_kind kind) {
+    return (int)kind >= 0 && kind < WEFT_RATE_SCHEDULE_COUNT ? names[kind] : NULL;
 }
 
-weft_schedule_kind weft_schedule_find(const char *name) {
+weft_rate_schedule_kind weft_rate_schedule_find(const char *name) {
     int i = 0;
-    while (i < WEFT_SCHEDULE_COUNT && (!name || strcmp(names[i], name) != 0)) i++;
-    return (weft_schedule_kind)i;
+    while (i < WEFT_RATE_SCHEDULE_COUNT && (!name || strcmp(names[i], name) != 0)) i++;
+    return (weft_rate_schedule_kind)i;
 }
 
 /* low + (high - low) * share */
@@ -64,32 +64,32 @@ static weft_value *triangle(weft_graph *g, weft_value *t, int64_t half) {
     return one_minus(g, weft_abs(g, weft_add_number(g, weft_mul_number(g, phase, 2), -1)));
 }
 
-static weft_value *after_warmup(weft_graph *g, const weft_schedule *s, weft_value *t, weft_dtype dtype) {
+static weft_value *after_warmup(weft_graph *g, const weft_rate_schedule *s, weft_value *t, weft_dtype dtype) {
     double power = s->power == 0 ? 1 : s->power, warm = (double)(s->warmup > 0 ? s->warmup : 1);
     weft_value *u = share(g, t, s->warmup, s->total - s->warmup);
     switch (s->kind) {
-    case WEFT_SCHEDULE_LINEAR: return between(g, s->base, s->final, u);
-    case WEFT_SCHEDULE_COSINE: return between(g, s->final, s->base, half_cosine(g, u));
-    case WEFT_SCHEDULE_POLYNOMIAL:
+    case WEFT_RATE_SCHEDULE_LINEAR: return between(g, s->base, s->final, u);
+    case WEFT_RATE_SCHEDULE_COSINE: return between(g, s->final, s->base, half_cosine(g, u));
+    case WEFT_RATE_SCHEDULE_POLYNOMIAL:
         return between(g, s->final, s->base, weft_pow(g, one_minus(g, u), weft_scalar(g, dtype, power)));
-    case WEFT_SCHEDULE_EXPONENTIAL:
+    case WEFT_RATE_SCHEDULE_EXPONENTIAL:
         return weft_mul_number(
             g, weft_exp(g, weft_mul_number(g, weft_add_number(g, t, -(double)s->warmup), log(power))), s->base);
-    case WEFT_SCHEDULE_INVERSE_SQRT:
+    case WEFT_RATE_SCHEDULE_INVERSE_SQRT:
         return weft_mul_number(g, weft_rsqrt(g, weft_max(g, t, weft_scalar(g, dtype, warm))), s->base * sqrt(warm));
-    case WEFT_SCHEDULE_WSD:
+    case WEFT_RATE_SCHEDULE_WSD:
         return between(g, s->final, s->base,
                        decay_shape(g, s->shape, share(g, t, s->total - s->decay_steps, s->decay_steps)));
-    case WEFT_SCHEDULE_CYCLIC:
+    case WEFT_RATE_SCHEDULE_CYCLIC:
         return between(g, s->final, s->base, triangle(g, weft_add_number(g, t, -(double)s->warmup), s->decay_steps));
-    case WEFT_SCHEDULE_CONSTANT:
-    case WEFT_SCHEDULE_COUNT: break;
+    case WEFT_RATE_SCHEDULE_CONSTANT:
+    case WEFT_RATE_SCHEDULE_COUNT: break;
     }
     return weft_scalar(g, dtype, s->base);
 }
 
-weft_value *weft_schedule_value(weft_graph *g, const weft_schedule *s, weft_value *step, weft_dtype dtype) {
-    if (!s || (int)s->kind < 0 || s->kind >= WEFT_SCHEDULE_COUNT) {
+weft_value *weft_rate_schedule_value(weft_graph *g, const weft_rate_schedule *s, weft_value *step, weft_dtype dtype) {
+    if (!s || (int)s->kind < 0 || s->kind >= WEFT_RATE_SCHEDULE_COUNT) {
         weft_graph_report(g, s ? WEFT_STATUS(WEFT_INVALID_ARGUMENT, "there is no schedule %d", (int)s->kind)
                                : WEFT_STATUS(WEFT_INVALID_ARGUMENT, "the schedule is missing"));
         return step;

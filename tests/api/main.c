@@ -31,7 +31,7 @@ static const weft_dim foreign = -123456789;
 static weft_parameter parameter = {.name = "p"}, no_parameter;
 static weft_optim_options no_rate = {.struct_bytes = sizeof no_rate},
                           wrong_method = {.struct_bytes = sizeof wrong_method, .method = (weft_optim_method)-7};
-static weft_schedule wrong_schedule = {.struct_bytes = sizeof wrong_schedule, .kind = (weft_schedule_kind)99};
+static weft_rate_schedule wrong_schedule = {.struct_bytes = sizeof wrong_schedule, .kind = (weft_rate_schedule_kind)99};
 
 static void set_up(void) {
     ck_assert_ptr_null(weft_context_create(NULL, &context));
@@ -300,8 +300,8 @@ static weft_onnx_options *with_constants(int count, const char *const *names, we
     X((void)weft_optim_clip_norm(graph, 1, NULL, 1))                                                                   \
     X(weft_optim_clip_value(graph, 1, NULL, 1))                                                                        \
     X(weft_optim_ema(graph, NULL, 1, &parameter, NULL))                                                                \
-    X((void)weft_schedule_value(graph, NULL, x, WEFT_F32))                                                             \
-    X((void)weft_schedule_value(graph, &wrong_schedule, x, WEFT_F32))                                                  \
+    X((void)weft_rate_schedule_value(graph, NULL, x, WEFT_F32))                                                        \
+    X((void)weft_rate_schedule_value(graph, &wrong_schedule, x, WEFT_F32))                                             \
     X((void)weft_graph_symbol(graph, NULL, 1, 2, 1))                                                                   \
     X(weft_graph_output(graph, NULL, x))
 
@@ -420,7 +420,8 @@ START_TEST(test_getters) {
     ck_assert(weft_function_compile_count(NULL) == 0 && weft_dtype_find(NULL) == WEFT_INVALID);
     ck_assert(weft_corpus_count(NULL) == 0 && weft_corpus_vocabulary(NULL) == 0 && weft_images_count(NULL) == 0);
     ck_assert(!weft_optim_name((weft_optim_method)-7) && weft_optim_find(NULL) == WEFT_OPTIM_COUNT);
-    ck_assert(!weft_schedule_name((weft_schedule_kind)-7) && weft_schedule_find(NULL) == WEFT_SCHEDULE_COUNT);
+    ck_assert(!weft_rate_schedule_name((weft_rate_schedule_kind)-7) &&
+              weft_rate_schedule_find(NULL) == WEFT_RATE_SCHEDULE_COUNT);
     weft_graph_retain(NULL);
     weft_session_trim(NULL);
 }

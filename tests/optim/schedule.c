@@ -6,10 +6,10 @@ enum { POINTS = 50 };
 
 typedef struct schedule_case {
     const char *name;
-    weft_schedule schedule;
+    weft_rate_schedule schedule;
 } schedule_case;
 
-#define SCHEDULE(kind, ...) {sizeof(weft_schedule), WEFT_SCHEDULE_##kind, __VA_ARGS__}
+#define SCHEDULE(kind, ...) {sizeof(weft_rate_schedule), WEFT_RATE_SCHEDULE_##kind, __VA_ARGS__}
 /* base, final, start, warmup, total, decay_steps, power, shape */
 static const schedule_case cases[] = {
     {"linear", SCHEDULE(LINEAR, 0.1, 0.01, 0, 0, 40, 0, 0, WEFT_DECAY_LINEAR)},
@@ -36,7 +36,7 @@ static void compare(const schedule_case *c, weft_dtype dtype) {
     weft_tensor *want = golden_tensor(context, file, name, WEFT_F64);
     require(weft_graph_create(context, c->name, &g));
     weft_value *step = weft_graph_input(g, "step", WEFT_I64, 1, (weft_dim[]){POINTS});
-    weft_value *value = weft_schedule_value(g, &c->schedule, step, dtype);
+    weft_value *value = weft_rate_schedule_value(g, &c->schedule, step, dtype);
     weft_graph_output(g, "value", weft_broadcast_to(g, value, 1, (weft_dim[]){POINTS}));
     require(weft_tensor_create(context, WEFT_I64, 1, (int64_t[]){POINTS}, &steps));
     for (int i = 0; i < POINTS; i++) ((int64_t *)weft_tensor_data(steps))[i] = i + 1;
@@ -67,8 +67,8 @@ START_TEST(test_schedule) {
 END_TEST
 
 START_TEST(test_names) {
-    for (int i = 0; i < WEFT_SCHEDULE_COUNT; i++)
-        ck_assert_int_eq(weft_schedule_find(weft_schedule_name((weft_schedule_kind)i)), i);
+    for (int i = 0; i < WEFT_RATE_SCHEDULE_COUNT; i++)
+        ck_assert_int_eq(weft_rate_schedule_find(weft_rate_schedule_name((weft_rate_schedule_kind)i)), i);
 }
 END_TEST
 

@@ -39,13 +39,13 @@ static void build(fixture *f, const setting *s) {
     weft_value *next = weft_graph_input(f->g, "next", WEFT_I64, 2, (weft_dim[]){BATCH, CONTEXT});
     weft_value *loss = weft_loss_cross_entropy(f->g, weft_nn_gpt(f->p, &o, tokens), next, NULL);
     weft_graph_output(f->g, "loss", loss);
-    weft_schedule schedule = WEFT_SCHEDULE_INIT;
-    schedule.kind = WEFT_SCHEDULE_COSINE, schedule.base = 0.01, schedule.final = 0.001;
+    weft_rate_schedule schedule = WEFT_RATE_SCHEDULE_INIT;
+    schedule.kind = WEFT_RATE_SCHEDULE_COSINE, schedule.base = 0.01, schedule.final = 0.001;
     schedule.warmup = 3, schedule.total = STEPS;
     weft_optim_options adamw = weft_optim_defaults(WEFT_OPTIM_ADAMW);
     weft_value *step = weft_optim_step(f->g);
     adamw.beta2 = 0.99, adamw.step = step, adamw.stochastic = s->stochastic;
-    adamw.rate = weft_schedule_value(f->g, &schedule, step, WEFT_F32);
+    adamw.rate = weft_rate_schedule_value(f->g, &schedule, step, WEFT_F32);
     adamw.decay = weft_scalar(f->g, WEFT_F32, 0.1);
     if (s->scale > 0) {
         weft_loss_scale scale = WEFT_LOSS_SCALE_INIT;

@@ -27,10 +27,10 @@ static weft_value *gpt(weft_graph *g, weft_parameters *p, weft_dtype dtype) {
 }
 
 static weft_value *gpt_rate(weft_graph *g, weft_value *step, weft_dtype dtype) {
-    weft_schedule schedule = WEFT_SCHEDULE_INIT;
-    schedule.kind = WEFT_SCHEDULE_COSINE, schedule.base = 0.01, schedule.final = 0.001;
+    weft_rate_schedule schedule = WEFT_RATE_SCHEDULE_INIT;
+    schedule.kind = WEFT_RATE_SCHEDULE_COSINE, schedule.base = 0.01, schedule.final = 0.001;
     schedule.warmup = 3, schedule.total = STEPS;
-    return weft_schedule_value(g, &schedule, step, dtype);
+    return weft_rate_schedule_value(g, &schedule, step, dtype);
 }
 
 static weft_value *vit(weft_graph *g, weft_parameters *p, weft_dtype dtype) {
