@@ -15,7 +15,8 @@ extern const weft_builder weft_builder_attention_wave, weft_builder_attention_ho
     weft_builder_matmul_simt;
 extern const weft_builder weft_builder_convolution_hopper;
 extern const weft_builder weft_builder_chain;
-extern const weft_builder weft_builder_ragged_simt, weft_builder_ragged_cpu, weft_builder_scaled_hopper;
+extern const weft_builder weft_builder_ragged_simt, weft_builder_ragged_cpu, weft_builder_scaled_hopper,
+    weft_builder_ragged_hopper;
 extern const weft_builder weft_builder_pointwise, weft_builder_reduce, weft_builder_arg_reduce,
     weft_builder_reduce_window, weft_builder_dynamic_update_slice, weft_builder_rng_bits, weft_builder_gather,
     weft_builder_cumulative, weft_builder_scatter, weft_builder_sort, weft_builder_top_k,
@@ -36,6 +37,7 @@ static const weft_builder *const builders[] = {
     &weft_builder_convolution_simt,
     &weft_builder_chain,
     &weft_builder_scaled_hopper,
+    &weft_builder_ragged_hopper,
     &weft_builder_ragged_simt,
     &weft_builder_ragged_cpu,
     &weft_builder_pointwise,

@@ -58,12 +58,28 @@ static bool scales_fit(const weft_graph *graph, const weft_product *product, con
     return true;
 }
 
+/* ragged_dot: rows that tensor copies take in place, and a table of groups that fits. */
+static bool groups_fit(const weft_graph *graph, const weft_product *product, const weft_ragged *r,
+                       const char **out_reason) {
+    *out_reason = "groups of a number that is not known, or large";
+    if (!weft_dim_is_number(r->groups) || r->groups < 1 || r->groups > HOPPER_GROUPS_MAX) return false;
+    *out_reason = "groups of rows whose elements have not 16 bits, or whose rows are no multiples of 16 bytes";
+    if (weft_dtype_bits(product->dtype) != 16 || product->dtype_b != product->dtype) return false;
+    if (!divides(graph, product->a.pitch, 8) || !divides(graph, product->b.pitch, 8)) return false;
+    *out_reason = "there may be no rows";
+    int64_t low, high;
+    weft_dim_bounds(graph->dims, r->rows, &low, &high);
+    return low >= 1 && r->by_rows;
+}
+
 static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability,
                     const char **out_reason) {
     weft_product product;
+    weft_ragged ragged;
     *out_reason = "the target has no wgmma";
     if (!capability->hopper) return false;
-    if (!weft_product_find(graph, fusion, &product, out_reason)) return false;
+    if (!weft_hopper_find(graph, fusion, &product, &ragged, out_reason)) return false;
+    if (ragged.node && !groups_fit(graph, &product, &ragged, out_reason)) return false;
     *out_reason = "an operand is computed in the group, or its axes are not batch, free and contracted runs";
     if (!product.a.dense || !product.b.dense) return false;
     weft_async_type type;
@@ -135,7 +151,11 @@ static weft_status check_schedule(const weft_hopper *h) {
         (h->request->schedule->promote && h->request->schedule->promote != h->bk))
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "matmul-hopper: schedule %dx%d, %d consumers, cluster %d, %d stages",
                            h->bm, h->bn, h->consumers, h->cluster, h->stages);
-    int64_t bytes = weft_hopper_shared_bytes(h->bm, h->bn, h->stages, h->consumers, h->outs);
+    if (h->ragged.node && (h->split > 1 || h->tail || h->promote || (h->turns && !h->ragged.by_rows)))
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT,
+                           "matmul-hopper: groups of rows have no parts of k and no narrow tiles");
+    int64_t bytes = weft_hopper_shared_bytes(h->bm, h->bn, h->stages, h->consumers, h->outs) +
+                    (h->ragged.node ? HOPPER_RAGGED_BYTES : 0);
     if (h->join > 1) bytes += (int64_t)h->bm * h->bn * 4 + 8;
     if (bytes > capability->shared_bytes)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "matmul-hopper: the schedule needs %lld bytes of shared memory of %d",
@@ -163,7 +183,8 @@ static void choose_store(weft_hopper *h) {
     const weft_graph *graph = h->request->graph;
     const weft_value *yield = weft_fusion_yield(h->request->fusion, 0);
     int bytes = weft_hopper_staged_bytes(h->request, &h->product);
-    bool tensor = bytes == 4 || divides(graph, h->product.n, 8);
+    if (weft_hopper_by_rows(h) && bytes == 4) bytes = 0; /* rows of groups leave by warps, of 16 bits */
+    bool tensor = bytes == 4 || (divides(graph, h->product.n, 8) && !weft_hopper_by_rows(h));
     h->out_dtype = yield->type.dtype;
     h->out_bytes = bytes ? bytes : 2, h->chunk = HOPPER_ROW_BYTES / h->out_bytes;
     bool free = h->join > 1 || h->bn % 64; /* columns of a block as no chunk has them */
@@ -186,6 +207,7 @@ static void choose_store(weft_hopper *h) {
 static weft_dim grid_of(const weft_hopper *h) {
     weft_dim_table *dims = h->k->dims;
     weft_dim tiles = weft_raster_count(dims, h->product.m, h->product.n, h->product.batch, h->bm * h->cluster, h->bn);
+    if (weft_hopper_by_rows(h)) tiles = weft_hopper_ragged_tiles(h);
     tiles = weft_dim_multiply(dims, tiles, h->split);
     if (h->join > 1) return weft_dim_multiply(dims, tiles, h->join);
     weft_dim clusters = weft_dim_minimum(dims, tiles, h->request->capability->multiprocessors / h->cluster);
@@ -209,7 +231,7 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
                      .group = s->raster > 0 ? s->raster : 8};
     const char *reason;
     *out_plan = (weft_kernel_plan){0};
-    if (!weft_product_find(request->graph, request->fusion, &h.product, &reason))
+    if (!weft_hopper_find(request->graph, request->fusion, &h.product, &h.ragged, &reason))
         return WEFT_STATUS(WEFT_INTERNAL, "matmul-hopper: %s", reason);
     if (h.bn < 16 || h.bn % 16) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "matmul-hopper: tiles of %d columns", h.bn);
     if (!unit_of(request->capability, &h.product, &h.unit))
@@ -248,6 +270,8 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
 extern const weft_builder weft_builder_matmul_hopper;
 const weft_builder weft_builder_matmul_hopper = {
     .name = "matmul", .accepts = accepts, .propose = weft_hopper_propose, .build = build};
-extern const weft_builder weft_builder_scaled_hopper;
+extern const weft_builder weft_builder_scaled_hopper, weft_builder_ragged_hopper;
 const weft_builder weft_builder_scaled_hopper = {
     .name = "scaled_dot", .accepts = accepts, .propose = weft_hopper_propose, .build = build};
+const weft_builder weft_builder_ragged_hopper = {
+    .name = "ragged_dot", .accepts = accepts, .propose = weft_hopper_propose, .build = build};

@@ -8,6 +8,7 @@
 
 #include "codegen/builders/index.h"
 #include "codegen/builders/product.h"
+#include "codegen/builders/ragged.h"
 #include "codegen/kernel/matrix.h"
 #include "codegen/tile/epilogue.h"
 #include "codegen/tile/layout.h"
@@ -39,6 +40,7 @@ typedef enum weft_hopper_store {
 typedef struct weft_hopper {
     const weft_build_request *request;
     weft_product product;
+    weft_ragged ragged; /* node NULL: a product of one piece */
     weft_kernel *k;
     weft_index_context *index;
     int tail; /* columns of the narrow tiles at the right edge, behind whole tiles of bn; 0 = none */
@@ -72,6 +74,7 @@ typedef struct weft_hopper {
     weft_kval whole, idle, spare; /* with a tail: whole tiles of this block; blocks that have narrow ones; its number
                                      among them */
     weft_kval tiles;              /* with a tail: tiles of this block */
+    weft_kval bounds, firsts;     /* ragged: shared, of each group and behind the last: its first row, its first tile */
 } weft_hopper;
 
 /* The tiles of one block, in order: a loop of three roles must see the same ones. A tile is a number that only these
@@ -86,7 +89,10 @@ weft_kval weft_hopper_tile_next(weft_hopper *h, weft_kval tile, weft_kval owner)
 weft_kval weft_hopper_tile_exists(weft_hopper *h, weft_kval tile);
 weft_tile_place weft_hopper_tile_place(weft_hopper *h, weft_kval tile);
 /* Its part of k, and the steps from *out_first up to *out_end that make it. */
-weft_kval weft_hopper_tile_part(weft_hopper *h, weft_kval tile, weft_kval *out_first, weft_kval *out_end);
+weft_kval weft_hopper_tile_part(weft_hopper *h, weft_kval tile, weft_tile_place place, weft_kval *out_first,
+                                weft_kval *out_end);
+/* Where the rows of a tile end: those of the result, or of the tile's group. */
+weft_kval weft_hopper_rows_end(weft_hopper *h, weft_tile_place place);
 /* Is it a narrow one? WEFT_KNONE: there are none. */
 weft_kval weft_hopper_tile_is_tail(weft_hopper *h, weft_kval tile);
 
@@ -108,6 +114,20 @@ weft_kval weft_hopper_rows_above(weft_hopper *h, weft_kval consumer);
 /* The number of a consumer's staging buffer, and of its two barriers. */
 weft_kval weft_hopper_staging(weft_hopper *h, weft_kval consumer, int buffer);
 
+/* -- matmul_hopper_ragged.c: products of groups of rows */
+static inline bool weft_hopper_by_rows(const weft_hopper *h) { return h->ragged.node && h->ragged.by_rows; }
+/* The product of a fusion, or the one that each group has; *out_ragged with node NULL: the former. */
+bool weft_hopper_find(const weft_graph *graph, const weft_node *fusion, weft_product *out_product,
+                      weft_ragged *out_ragged, const char **out_reason);
+/* Before the roles, by all threads: where groups lie, in shared memory. */
+void weft_hopper_ragged_prepare(weft_hopper *h, weft_kval thread);
+weft_tile_place weft_hopper_ragged_place(weft_hopper *h, weft_kval tile);
+/* Tiles that any offsets need at most. */
+weft_dim weft_hopper_ragged_tiles(const weft_hopper *h);
+/* By the consumers, behind their tiles: results of the rows of no group. thread: of the block's consumers. */
+void weft_hopper_ragged_rest(weft_hopper *h, weft_kval thread);
+enum { HOPPER_GROUPS_MAX = 512, HOPPER_RAGGED_BYTES = 3 * 4 * (HOPPER_GROUPS_MAX + 1) };
+
 /* -- matmul_hopper_scales.c: a scaled_dot's scales in the registers of a consumer, whose lanes have two rows, 8 apart,
    and all columns of the tile in runs of `columns` that share a scale of B */
 typedef struct weft_hopper_scales {
@@ -119,7 +139,7 @@ typedef struct weft_hopper_scales {
 void weft_hopper_scales_begin(weft_hopper *h, weft_tile_place place, weft_kval row, weft_hopper_scales *out_scales);
 /* Loads those of a step; multiplies them when they are needed, so that nothing waits for them before. */
 void weft_hopper_scales_load(weft_hopper *h, weft_kval step, weft_hopper_scales *scales);
-void weft_hopper_scales_join(weft_hopper *h, weft_hopper_scales *scales);
+void weft_hopper_scales_multiply(weft_hopper *h, weft_hopper_scales *scales);
 /* May this scaled_dot stay whole for this target? */
 bool weft_hopper_scales_claims(const weft_graph *graph, const weft_node *node, const weft_capability *capability);
 

@@ -128,7 +128,7 @@ static void emit_promoting_loop(weft_hopper *h, const consumer *c, weft_tile_pla
     weft_k_effect(k, WEFT_K_mma_wait, 1, c->d, 0, 0);
     release_slot(h, c, held);
     weft_ring_advance(k, &c->ring);
-    if (h->product.block) weft_hopper_scales_join(h, &scales);
+    if (h->product.block) weft_hopper_scales_multiply(h, &scales);
     for (int r = 0; r < h->bn / 2; r++) {
         weft_kval at = index_of(h, r), sum = weft_k_get_at(k, *c->sums, at), more = weft_k_get_at(k, *c->d, at);
         weft_place_pair here = weft_layout_at(&c->layout, r, 0, 0);
@@ -195,6 +195,12 @@ static weft_kval clamp(weft_hopper *h, weft_kval x, weft_dim extent, int tile, i
     return weft_k_min(h->k, x, weft_k_sub(h->k, weft_k_extent(h->k, extent), index_of(h, last)));
 }
 
+/* The same for rows: tiles of groups start anywhere. */
+static weft_kval clamp_row(weft_hopper *h, weft_kval row) {
+    if (!weft_hopper_by_rows(h)) return clamp(h, row, h->product.m, h->bm * h->cluster, 1);
+    return weft_k_min(h->k, row, weft_k_sub(h->k, weft_k_extent(h->k, h->product.m), index_of(h, 1)));
+}
+
 /* Is a result more than the sums? */
 static bool computes(const weft_hopper *h, const consumer *c) {
     bool more = false;
@@ -211,8 +217,7 @@ typedef struct tile_places {
 
 static void place_rows(weft_hopper *h, const consumer *c, weft_tile_place place, weft_kval m0, tile_places *out) {
     for (int i = 0; i < 2; i++) {
-        weft_kval row =
-            clamp(h, plus(h, plus(h, m0, c->row_lane), index_of(h, 8 * i)), h->product.m, h->bm * h->cluster, 1);
+        weft_kval row = clamp_row(h, plus(h, plus(h, m0, c->row_lane), index_of(h, 8 * i)));
         out->rows[i] = weft_epilogue_place_row(c->epilogue, place.batch, row);
     }
 }
@@ -372,14 +377,13 @@ static void send_pair(weft_hopper *h, const consumer *c, const weft_epilogue_row
 static void send_directly(weft_hopper *h, consumer *c, weft_tile_place place, weft_kval m0, int columns) {
     enum { AHEAD = 8 };
     weft_kernel *k = h->k;
-    weft_kval n = weft_k_extent(k, h->product.n), m = weft_k_extent(k, h->product.m);
+    weft_kval n = weft_k_extent(k, h->product.n), m = weft_hopper_rows_end(h, place);
     bool even = weft_dim_divisor(k->dims, h->product.n) % 2 == 0;
     int pairs = columns / 8, batches = (pairs + AHEAD - 1) / AHEAD;
     for (int batch = 0; batch < 2 * batches; batch++) { /* of the upper row, then of the one 8 below */
         int half = batch / batches, first = batch % batches * AHEAD, count = pairs - first;
         weft_kval row = plus(h, plus(h, m0, c->row_lane), index_of(h, 8 * half));
-        weft_epilogue_row line =
-            weft_epilogue_place_row(c->epilogue, place.batch, clamp(h, row, h->product.m, h->bm * h->cluster, 1));
+        weft_epilogue_row line = weft_epilogue_place_row(c->epilogue, place.batch, clamp_row(h, row));
         weft_lane_index range[AHEAD], index[AHEAD][WEFT_MAX_RANK];
         weft_kval column[AHEAD], mask[AHEAD];
         size_t mark = weft_index_mark(h->index);
@@ -434,7 +438,7 @@ static void emit_tile(weft_hopper *h, consumer *c, weft_kval tile, weft_tile_pla
     weft_kval m0 = plus(h, place.m, weft_hopper_rows_above(h, c->number));
     tile_places places;
     if (weft_hopper_staged(h)) place_block(h, c, place, m0, &places);
-    weft_kval begin, end, part = weft_hopper_tile_part(h, tile, &begin, &end);
+    weft_kval begin, end, part = weft_hopper_tile_part(h, tile, place, &begin, &end);
     if (h->promote)
         emit_promoting_loop(h, c, place, m0, begin, end);
     else
@@ -512,6 +516,7 @@ static void emit_consumer(weft_hopper *h, weft_kval thread) {
         weft_k_end(k);
     }
     weft_k_end(k);
+    if (weft_hopper_by_rows(h)) weft_hopper_ragged_rest(h, weft_k_sub(k, thread, index_of(h, 128)));
 }
 
 /* -- the block */
@@ -570,6 +575,7 @@ weft_status weft_hopper_emit(weft_hopper *h) {
     h->stride = weft_k_div(k, grid, index_of(h, k->cluster));
     h->steps = weft_k_extent(k, weft_dim_divide_ceil(k->dims, h->product.k, h->bk));
     weft_hopper_tiles_prepare(h);
+    if (h->ragged.node) weft_hopper_ragged_prepare(h, thread);
     emit_barriers(h, thread);
     /* movers of rows hold addresses and elements; consumers with two results want every register there is */
     int give = h->store == HOPPER_STORE_ROWS ? 56 : h->results > 1 ? 24 : 40, take = (3 * 168 - give) / 2;

@@ -20,15 +20,16 @@ static void need_buffer(weft_hopper *h, int operand, int packed, weft_dtype dtyp
         h->index->operands[operand] = weft_kernel_buffer(h->k, WEFT_ARGUMENT_OPERAND, operand, dtype, false, name);
 }
 
-/* Map of [batch, rows, columns] in memory, columns contiguous, rows a multiple of 16 bytes apart. */
+/* Map of [batch, rows, columns] in memory (batch 1: of two axes), columns contiguous, rows a multiple of 16 bytes
+ * apart. */
 static weft_tensor_map make_map(const weft_hopper *h, weft_argument_source source, int index, weft_dtype dtype,
-                                weft_dim rows, weft_dim columns, int box_rows) {
+                                weft_dim batch, weft_dim rows, weft_dim columns, int box_rows) {
     weft_dim_table *dims = h->k->dims;
     weft_tensor_map map = {.buffer = buffer_position(h->k, source, index),
                            .dtype = dtype,
-                           .rank = h->product.batch == 1 ? 2 : 3,
+                           .rank = batch == 1 ? 2 : 3,
                            .swizzle_bytes = 128};
-    map.extent[0] = columns, map.extent[1] = rows, map.extent[2] = h->product.batch;
+    map.extent[0] = columns, map.extent[1] = rows, map.extent[2] = batch;
     int bytes = weft_dtype_bits(dtype) / 8;
     map.stride_bytes[1] =
         weft_dim_multiply(dims, source == WEFT_ARGUMENT_TEMP ? weft_hopper_padded(h, columns) : columns, bytes);
@@ -43,8 +44,11 @@ static weft_tensor_map side_map(const weft_hopper *h, const weft_product_side *s
     weft_argument_source source = packed < 0 ? WEFT_ARGUMENT_OPERAND : WEFT_ARGUMENT_TEMP;
     int index = packed < 0 ? side->operand : packed;
     weft_dtype dtype = weft_hopper_dtype(h, side);
-    return side->k_contiguous ? make_map(h, source, index, dtype, free, h->product.k, box)
-                              : make_map(h, source, index, dtype, h->product.k, free, box_k);
+    weft_dim batch = !h->ragged.node                                   ? h->product.batch
+                     : side == &h->product.b && weft_hopper_by_rows(h) ? h->ragged.groups
+                                                                       : 1;
+    return side->k_contiguous ? make_map(h, source, index, dtype, batch, free, h->product.k, box)
+                              : make_map(h, source, index, dtype, batch, h->product.k, free, box_k);
 }
 
 static weft_kval map_value(weft_hopper *h, int index, weft_dtype dtype, bool writes, const char *name) {
@@ -84,12 +88,13 @@ weft_status weft_hopper_make_maps(weft_hopper *h, weft_kernel_plan *plan) {
     if (h->store != HOPPER_STORE_TENSOR) return NULL;
     for (int i = 0; i < h->results; i++) {
         weft_dtype dtype = weft_fusion_yield(h->request->fusion, i)->type.dtype;
-        plan->maps[plan->map_count] = make_map(h, WEFT_ARGUMENT_RESULT, i, dtype, p->m, p->n, 64);
+        plan->maps[plan->map_count] = make_map(h, WEFT_ARGUMENT_RESULT, i, dtype, p->batch, p->m, p->n, 64);
         h->map_out[i] = map_value(h, plan->map_count++, dtype, true, "map_out");
     }
     if (h->companion < 0) return NULL;
     need_buffer(h, h->companion, -1, h->out_dtype, "c");
-    plan->maps[plan->map_count] = make_map(h, WEFT_ARGUMENT_OPERAND, h->companion, h->out_dtype, p->m, p->n, 64);
+    plan->maps[plan->map_count] =
+        make_map(h, WEFT_ARGUMENT_OPERAND, h->companion, h->out_dtype, p->batch, p->m, p->n, 64);
     h->map_companion = map_value(h, plan->map_count++, h->out_dtype, false, "map_c");
     return NULL;
 }

@@ -12,7 +12,14 @@ static weft_kval plus(weft_hopper *h, weft_kval a, weft_kval b) { return weft_k_
 static void load_tile(weft_hopper *h, weft_kval to, weft_kval map, weft_kval slot, weft_kval x, weft_kval y,
                       weft_kval batch, int multicast) {
     weft_kval operands[8] = {h->operands, to, map, h->ring.full, slot, x, y, batch};
-    weft_k_effect(h->k, WEFT_K_tensor_load, h->product.batch == 1 ? 7 : 8, operands, multicast, 0);
+    weft_k_effect(h->k, WEFT_K_tensor_load, batch == WEFT_KNONE ? 7 : 8, operands, multicast, 0);
+}
+
+/* What an operand's map has as its third axis; WEFT_KNONE: it has none. */
+static weft_kval batch_of(const weft_hopper *h, const weft_product_side *side, weft_tile_place place) {
+    if (h->ragged.node)
+        return side == &h->product.b && h->ragged.by_rows && h->ragged.groups != 1 ? place.group : WEFT_KNONE;
+    return h->product.batch == 1 ? WEFT_KNONE : place.batch;
 }
 
 /* A tile whose rows of memory run along k is one box, or one for every 64 rows where the last tile is cut: rows past
@@ -20,15 +27,16 @@ static void load_tile(weft_hopper *h, weft_kval to, weft_kval map, weft_kval slo
    is stored. Otherwise one box for every 64 columns. */
 static void load_a(weft_hopper *h, weft_kval slot, weft_kval at, weft_kval k0, weft_tile_place place) {
     weft_kernel *k = h->k;
+    weft_kval batch = batch_of(h, &h->product.a, place);
     weft_kval m = plus(h, place.m, times(h, h->rank, h->bm));
     if (!h->product.a.k_contiguous) {
         for (int box = 0; box < h->bm / 64; box++)
             load_tile(h, plus(h, at, index_of(h, (int64_t)box * HOPPER_BOX_BYTES)), h->map_a, slot,
-                      plus(h, m, index_of(h, 64 * box)), k0, place.batch, 0);
+                      plus(h, m, index_of(h, 64 * box)), k0, batch, 0);
         return;
     }
     if (h->a_rows < 64) { /* all rows there are, in the first of 64 */
-        load_tile(h, at, h->map_a, slot, k0, m, place.batch, 0);
+        load_tile(h, at, h->map_a, slot, k0, m, batch, 0);
         return;
     }
     weft_kval end = weft_k_extent(k, h->product.m), inside;
@@ -38,24 +46,25 @@ static void load_a(weft_hopper *h, weft_kval slot, weft_kval at, weft_kval k0, w
             inside = weft_k_max(k, weft_k_sub(k, end, index_of(h, h->a_rows)), index_of(h, 0));
             first = weft_k_select(k, weft_k_lt(k, first, end), first, inside);
         }
-        load_tile(h, plus(h, at, index_of(h, (int64_t)row * HOPPER_ROW_BYTES)), h->map_a, slot, k0, first, place.batch,
-                  0);
+        load_tile(h, plus(h, at, index_of(h, (int64_t)row * HOPPER_ROW_BYTES)), h->map_a, slot, k0, first, batch, 0);
     }
 }
 
 /* B of a narrow tile: one box, every block its own. */
 static void load_tail(weft_hopper *h, weft_kval slot, weft_kval at, weft_kval k0, weft_tile_place place) {
     bool along_k = h->product.b.k_contiguous;
-    load_tile(h, at, h->map_tail, slot, along_k ? k0 : place.n, along_k ? place.n : k0, place.batch, 0);
+    load_tile(h, at, h->map_tail, slot, along_k ? k0 : place.n, along_k ? place.n : k0,
+              batch_of(h, &h->product.b, place), 0);
 }
 
 /* Each block of a cluster loads its share of the B tile for both. */
 static void load_b(weft_hopper *h, weft_kval slot, weft_kval at, weft_kval k0, weft_tile_place place) {
+    weft_kval batch = batch_of(h, &h->product.b, place);
     int all = h->cluster > 1 ? (1 << h->cluster) - 1 : 0;
     if (h->product.b.k_contiguous) {
         weft_kval to = plus(h, at, times(h, h->rank, h->b_bytes / h->cluster)),
                   n = plus(h, place.n, times(h, h->rank, h->bn / h->cluster));
-        load_tile(h, to, h->map_b, slot, k0, n, place.batch, all);
+        load_tile(h, to, h->map_b, slot, k0, n, batch, all);
         return;
     }
     int rows = h->bk / h->cluster;
@@ -63,7 +72,7 @@ static void load_b(weft_hopper *h, weft_kval slot, weft_kval at, weft_kval k0, w
         weft_kval to =
             plus(h, at, plus(h, times(h, h->rank, 128 * rows), index_of(h, (int64_t)box * HOPPER_BOX_BYTES)));
         load_tile(h, to, h->map_b, slot, plus(h, place.n, index_of(h, 64 * box)), plus(h, k0, times(h, h->rank, rows)),
-                  place.batch, all);
+                  batch, all);
     }
 }
 
@@ -72,9 +81,10 @@ static void emit_producer(weft_hopper *h) {
     weft_ring ring = weft_ring_begin(k, &h->ring);
     weft_kval tile = weft_hopper_tiles_for(h, WEFT_KNONE), begin, end;
     weft_tile_place place = weft_hopper_tile_place(h, tile);
-    (void)weft_hopper_tile_part(h, tile, &begin, &end);
+    (void)weft_hopper_tile_part(h, tile, place, &begin, &end);
     weft_kval step = weft_k_for(k, begin, end, index_of(h, 1), 0);
     weft_kval slot = weft_ring_slot(k, &ring), at = times(h, slot, h->stage_bytes), k0 = times(h, step, h->bk);
+    if (h->ragged.node && !h->ragged.by_rows) k0 = plus(h, k0, place.first);
     weft_kval b_at = plus(h, at, index_of(h, h->a_bytes));
     weft_ring_wait_empty(k, &ring);
     if (h->tail) {
@@ -197,24 +207,28 @@ static void emit_mover(weft_hopper *h, weft_kval consumer) {
     weft_k_end(k);
 }
 
-/* Rows of a staged chunk by the whole warp: neighbours in a row are neighbours in memory, whatever their alignment. */
+/* Rows of a staged chunk by the whole warp, several at a time where 16 bytes of each are aligned: neighbours in a row
+   are neighbours in memory, whatever their alignment. */
 static void copy_chunk(weft_hopper *h, const mover *mv, weft_tile_place place, int c, weft_kval lane) {
     weft_kernel *k = h->k;
     weft_kval corner[3], m = weft_k_extent(k, h->product.m), n = weft_k_extent(k, h->product.n),
-                         out = h->index->results[c % h->results];
+                         out = h->index->results[c % h->results], end = weft_hopper_rows_end(h, place);
     (void)chunk_coordinates(h, mv, place, c / h->results, corner);
-    int lanes = weft_dim_divisor(k->dims, h->product.n) % 2 == 0 ? 2 : 1;
-    weft_kval first = plus(h, weft_k_mul(k, place.batch, m), corner[1]);
-    weft_kval row = weft_k_for(k, index_of(h, 0), index_of(h, 64), index_of(h, 1), 4),
+    int64_t known = weft_dim_divisor(k->dims, h->product.n);
+    int lanes = known % 8 == 0 ? 8 : known % 2 == 0 ? 2 : 1, across = lanes > 1 ? 64 / lanes : 32, rows = 32 / across;
+    weft_kval first = plus(h, weft_k_mul(k, place.batch, m), corner[1]),
+              line = weft_k_div(k, lane, index_of(h, across));
+    lane = weft_k_rem(k, lane, index_of(h, across));
+    weft_kval row = plus(h, weft_k_for(k, index_of(h, 0), index_of(h, 64), index_of(h, rows), 4), line),
               swizzle = times(h, weft_k_and(k, row, index_of(h, 7)), 16);
     weft_kval row_at =
         plus(h, plus(h, mv->out, index_of(h, (int64_t)(c % h->outs) * HOPPER_CHUNK_BYTES)), times(h, row, 128));
-    for (int part = 0; part < 64; part += 32 * lanes) {
+    for (int part = 0; part < 64; part += across * lanes) {
         weft_kval column = plus(h, times(h, lane, lanes), index_of(h, part)), to = plus(h, corner[0], column);
         weft_kval at = plus(h, row_at, weft_k_xor(k, times(h, column, 2), swizzle));
         weft_kval value = weft_k_load(k, h->staging, weft_k_div(k, at, index_of(h, 2)), lanes, WEFT_KNONE, WEFT_KNONE);
         if (!k->failed) k->instrs[value].align_bytes = 2 * lanes;
-        weft_k_if(k, weft_k_and(k, weft_k_lt(k, plus(h, corner[1], row), m), weft_k_lt(k, to, n)));
+        weft_k_if(k, weft_k_and(k, weft_k_lt(k, plus(h, corner[1], row), end), weft_k_lt(k, to, n)));
         weft_k_store(k, out, plus(h, weft_k_mul(k, plus(h, first, row), n), to), WEFT_KNONE, value);
         if (!k->failed) k->instrs[k->instr_count - 1].align_bytes = 2 * lanes;
         weft_k_end(k);

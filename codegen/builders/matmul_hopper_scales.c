@@ -65,7 +65,7 @@ void weft_hopper_scales_load(weft_hopper *h, weft_kval step, weft_hopper_scales 
         scales->of_run[run] = scale_at(h, 1, weft_k_add(k, scales->run[run], step));
 }
 
-void weft_hopper_scales_join(weft_hopper *h, weft_hopper_scales *scales) {
+void weft_hopper_scales_multiply(weft_hopper *h, weft_hopper_scales *scales) {
     for (int run = 0; run < h->bn / scales->columns; run++)
         for (int i = 0; i < 2; i++) scales->product[run][i] = weft_k_mul(h->k, scales->of_row[i], scales->of_run[run]);
 }

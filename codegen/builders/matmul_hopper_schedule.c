@@ -19,6 +19,7 @@ enum { CHOICES = sizeof choices / sizeof *choices, FEW = 3, ALL = 2 * CHOICES + 
 /* What is multiplied, as numbers: symbolic extents by a sample. */
 typedef struct problem {
     int64_t m, n, k, batch;
+    int64_t groups; /* of rows: each ends half a tile early, on average */
     int bk;
     bool straddles;  /* an operand is read in place whose rows are not whole lines */
     int staged;      /* bytes of an element of results that leave through shared memory; 0: from registers */
@@ -126,7 +127,8 @@ static double epilogue_of(const weft_build_request *request, const weft_product 
    hidden. In turns, a tile's epilogue runs beside the next one's products, with half the warps to hide its latencies.
  */
 static double cost_of(const weft_capability *capability, const tile_choice *choice, const problem *p) {
-    int64_t rows = (p->m + choice->bm * choice->cluster - 1) / (choice->bm * choice->cluster) * choice->cluster;
+    int64_t high = choice->bm * choice->cluster,
+            rows = (p->m + p->groups * high / 2 + high - 1) / high * choice->cluster;
     int64_t tiles = rows * ((p->n + choice->bn - 1) / choice->bn) * p->batch,
             blocks = capability->multiprocessors / choice->cluster * choice->cluster;
     if (choice->tail) tiles = rows * (p->n / choice->bn) * p->batch;
@@ -206,9 +208,10 @@ static int find_few(const weft_capability *capability, const problem *p, tile_ch
 
 int weft_hopper_propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {
     weft_product product;
+    weft_ragged ragged;
     const char *reason;
     const weft_graph *graph = request->graph;
-    if (!weft_product_find(graph, request->fusion, &product, &reason)) return 0;
+    if (!weft_hopper_find(graph, request->fusion, &product, &ragged, &reason)) return 0;
     problem p = {.m = sample_extent(graph, product.m),
                  .n = sample_extent(graph, product.n),
                  .k = sample_extent(graph, product.k),
@@ -218,22 +221,31 @@ int weft_hopper_propose(const weft_build_request *request, int capacity, weft_sc
                  .staged = weft_hopper_staged_bytes(request, &product),
                  .b_along_k = product.b.k_contiguous};
     p.epilogue = epilogue_of(request, &product, p.staged == 0);
+    weft_capability capability = *request->capability;
+    if (ragged.node) { /* a table beside the tiles */
+        capability.shared_bytes -= HOPPER_RAGGED_BYTES;
+        if (ragged.by_rows)
+            p.groups = ragged.groups;
+        else
+            p.k = p.k / ragged.groups + 1;
+    }
     int order[ALL], count = 0;
     double cost[ALL];
     tile_choice own[ALL];
-    bool known = !request->capability->batch_invariant && weft_dim_is_number(product.m) &&
+    bool known = !capability.batch_invariant && !ragged.node && weft_dim_is_number(product.m) &&
                  weft_dim_is_number(product.n) && weft_dim_is_number(product.k) && weft_dim_is_number(product.batch);
-    bool promote = weft_dtype_bits(product.dtype) == 8 && (product.block || !request->capability->relax_f8);
-    int few = known && !promote ? find_few(request->capability, &p, own + 2 * CHOICES) : 0;
+    bool promote = weft_dtype_bits(product.dtype) == 8 && (product.block || !capability.relax_f8);
+    int few = known && !promote ? find_few(&capability, &p, own + 2 * CHOICES) : 0;
     for (int i = 0; i < 2 * CHOICES + few; i++) { /* with k whole, and split; then tiles of few rows */
         bool table = i < 2 * CHOICES;
         if (table) own[i] = choices[i % CHOICES];
         if (promote && (own[i].bn > HOPPER_PROMOTED_MAX || own[i].turns)) continue;
-        if (table && i >= CHOICES && known && !own[i].turns) own[i].split = split_of(request->capability, &own[i], &p);
+        if (ragged.node && own[i].turns && !ragged.by_rows) continue; /* turns know how many steps the other takes */
+        if (table && i >= CHOICES && known && !own[i].turns) own[i].split = split_of(&capability, &own[i], &p);
         if (table && i >= CHOICES && own[i].split == 1) continue;
-        if (i < CHOICES && !own[i].turns && !(promote && own[i].bn > 128)) /* registers */
+        if (i < CHOICES && !ragged.node && !own[i].turns && !(promote && own[i].bn > 128)) /* registers */
             own[i].tail = weft_hopper_tail(request, &product, own[i].bn);
-        cost[i] = cost_of(request->capability, &own[i], &p);
+        cost[i] = cost_of(&capability, &own[i], &p);
         int at = count++;
         for (; at > 0 && cost[order[at - 1]] > cost[i]; at--) order[at] = order[at - 1];
         order[at] = i;
@@ -246,7 +258,7 @@ int weft_hopper_propose(const weft_build_request *request, int capacity, weft_sc
                                            .tile_n = choice->bn,
                                            .tile_k = p.bk,
                                            .threads = 128 * (1 + choice->consumers),
-                                           .stages = stages_of(request->capability, choice, &p),
+                                           .stages = stages_of(&capability, choice, &p),
                                            .consumers = choice->consumers,
                                            .cluster = choice->cluster,
                                            .turns = choice->turns,

@@ -16,6 +16,7 @@ static weft_dim rows_of_tiles(const weft_hopper *h) {
 
 void weft_hopper_tiles_prepare(weft_hopper *h) {
     weft_kernel *k = h->k;
+    if (weft_hopper_by_rows(h)) return; /* weft_hopper_ragged_prepare */
     weft_dim n = h->tail ? h->product.n / h->bn * h->bn : h->product.n;
     h->raster = weft_raster_create(k, h->product.m, n, h->product.batch, h->bm * h->cluster, h->bn, h->group);
     if (!h->tail) return;
@@ -57,9 +58,18 @@ weft_kval weft_hopper_tile_is_tail(weft_hopper *h, weft_kval tile) {
     return h->tail ? weft_k_le(h->k, h->whole, tile) : WEFT_KNONE;
 }
 
-weft_kval weft_hopper_tile_part(weft_hopper *h, weft_kval tile, weft_kval *out_first, weft_kval *out_end) {
+weft_kval weft_hopper_rows_end(weft_hopper *h, weft_tile_place place) {
+    return weft_hopper_by_rows(h) ? place.end : weft_k_extent(h->k, h->product.m);
+}
+
+weft_kval weft_hopper_tile_part(weft_hopper *h, weft_kval tile, weft_tile_place place, weft_kval *out_first,
+                                weft_kval *out_end) {
     weft_kernel *k = h->k;
     *out_first = index_of(h, 0), *out_end = h->steps;
+    if (h->ragged.node && !h->ragged.by_rows) {
+        weft_kval rows = weft_k_sub(k, place.end, place.first), depth = index_of(h, h->bk);
+        *out_end = weft_k_div(k, weft_k_add(k, rows, index_of(h, h->bk - 1)), depth);
+    }
     if (h->split == 1 && h->join == 1) return index_of(h, 0);
     weft_kval split = index_of(h, h->join > 1 ? h->join : h->split),
               part = h->join > 1 ? h->part : weft_k_rem(k, tile, split);
@@ -70,6 +80,7 @@ weft_kval weft_hopper_tile_part(weft_hopper *h, weft_kval tile, weft_kval *out_f
 
 weft_tile_place weft_hopper_tile_place(weft_hopper *h, weft_kval tile) {
     weft_kernel *k = h->k;
+    if (h->ragged.node) return weft_hopper_ragged_place(h, tile);
     if (!h->tail) return weft_raster_place(k, &h->raster, weft_k_div(k, tile, index_of(h, h->split)));
     weft_kval narrow = weft_hopper_tile_is_tail(h, tile), row;
     weft_tile_place place = weft_raster_place(k, &h->raster, weft_k_add(k, h->first, weft_k_mul(k, tile, h->stride)));

@@ -35,8 +35,7 @@ weft_dim weft_ragged_tiles(weft_dim_table *dims, const weft_ragged *r, int tile)
     return weft_dim_divide_floor(dims, weft_dim_add(dims, r->rows, weft_dim_multiply(dims, segments, tile - 1)), tile);
 }
 
-/* offsets[g], clamped to the rows, as an index. */
-static weft_kval offset_at(weft_index_context *c, const weft_ragged *r, weft_kval g) {
+weft_kval weft_ragged_offset(weft_index_context *c, const weft_ragged *r, weft_kval g) {
     weft_kernel *k = c->kernel;
     weft_dtype dtype = weft_operand_type(r->node, 2)->dtype, index = k->capability->index_dtype,
                wide = weft_dtype_bits(dtype) > weft_dtype_bits(index) ? dtype : index;
@@ -55,7 +54,7 @@ weft_ragged_tile weft_ragged_find_tile(weft_index_context *c, const weft_ragged 
     weft_kval segment = weft_k_for(k, zero, weft_k_add(k, groups, weft_k_index(k, 2)), one, 0);
     size_t mark = weft_index_mark(c);
     weft_kval from = weft_k_get(k, start), before = weft_k_get(k, left);
-    weft_kval bound = offset_at(c, r, weft_k_min(k, segment, groups));
+    weft_kval bound = weft_ragged_offset(c, r, weft_k_min(k, segment, groups));
     weft_kval end = weft_k_max(k, from, weft_k_select(k, weft_k_le(k, segment, groups), bound, all));
     weft_kval tiles = weft_k_div(k, weft_k_add(k, weft_k_sub(k, end, from), weft_k_sub(k, size, one)), size);
     weft_kval here = weft_k_and(k, weft_k_le(k, zero, before), weft_k_lt(k, before, tiles));
@@ -78,9 +77,9 @@ void weft_ragged_find_group(weft_index_context *c, const weft_ragged *r, weft_kv
     weft_kval zero = weft_k_index(k, 0), one = weft_k_index(k, 1), bound = weft_k_var(k, zero);
     weft_kval g = weft_k_for(k, zero, weft_k_add(k, group, one), one, 0);
     size_t mark = weft_index_mark(c);
-    weft_k_set(k, bound, weft_k_max(k, weft_k_get(k, bound), offset_at(c, r, g)));
+    weft_k_set(k, bound, weft_k_max(k, weft_k_get(k, bound), weft_ragged_offset(c, r, g)));
     weft_index_release(c, mark);
     weft_k_end(k);
     *out_first = weft_k_get(k, bound);
-    *out_end = weft_k_max(k, *out_first, offset_at(c, r, weft_k_add(k, group, one)));
+    *out_end = weft_k_max(k, *out_first, weft_ragged_offset(c, r, weft_k_add(k, group, one)));
 }

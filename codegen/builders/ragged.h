@@ -30,6 +30,8 @@ typedef struct weft_ragged_tile {
 } weft_ragged_tile;
 weft_ragged_tile weft_ragged_find_tile(weft_index_context *c, const weft_ragged *r, weft_kval tile, int rows);
 
+/* offsets[g], clamped to the rows, as an index. */
+weft_kval weft_ragged_offset(weft_index_context *c, const weft_ragged *r, weft_kval g);
 /* The rows of group g, [*out_first, *out_end). */
 void weft_ragged_find_group(weft_index_context *c, const weft_ragged *r, weft_kval group, weft_kval *out_first,
                             weft_kval *out_end);

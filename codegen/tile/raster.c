@@ -22,7 +22,7 @@ weft_raster weft_raster_create(weft_kernel *k, weft_dim m, weft_dim n, weft_dim 
 }
 
 weft_tile_place weft_raster_place(weft_kernel *k, const weft_raster *raster, weft_kval tile) {
-    weft_tile_place place = {.batch = weft_k_index(k, 0)};
+    weft_tile_place place = {.batch = weft_k_index(k, 0), .group = WEFT_KNONE, .first = WEFT_KNONE, .end = WEFT_KNONE};
     if (raster->batched) {
         weft_kval per_batch = weft_k_mul(k, raster->tiles_m, raster->tiles_n);
         place.batch = weft_k_div(k, tile, per_batch);

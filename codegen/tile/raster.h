@@ -13,6 +13,8 @@ typedef struct weft_raster {
 
 typedef struct weft_tile_place {
     weft_kval m, n, batch; /* first row, first column; batch 0 when there is one */
+    /* of products of groups of rows (ragged_dot), by those who find them; others leave them alone */
+    weft_kval group, first, end; /* the group, its first row, the end of its rows */
 } weft_tile_place;
 
 weft_raster weft_raster_create(weft_kernel *k, weft_dim m, weft_dim n, weft_dim batch, int tile_m, int tile_n,
