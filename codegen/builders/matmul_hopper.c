@@ -69,7 +69,7 @@ static bool groups_fit(const weft_graph *graph, const weft_product *product, con
     *out_reason = "there may be no rows";
     int64_t low, high;
     weft_dim_bounds(graph->dims, r->rows, &low, &high);
-    return low >= 1 && r->by_rows;
+    return low >= 1;
 }
 
 static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability,
@@ -151,7 +151,7 @@ static weft_status check_schedule(const weft_hopper *h) {
         (h->request->schedule->promote && h->request->schedule->promote != h->bk))
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "matmul-hopper: schedule %dx%d, %d consumers, cluster %d, %d stages",
                            h->bm, h->bn, h->consumers, h->cluster, h->stages);
-    if (h->ragged.node && (h->split > 1 || h->tail || h->promote || (h->turns && !h->ragged.by_rows)))
+    if (h->ragged.node && (h->split > 1 || h->tail || h->promote || (h->turns && weft_hopper_by_group(h))))
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT,
                            "matmul-hopper: groups of rows have no parts of k and no narrow tiles");
     int64_t bytes = weft_hopper_shared_bytes(h->bm, h->bn, h->stages, h->consumers, h->outs) +

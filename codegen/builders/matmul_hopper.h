@@ -116,6 +116,8 @@ weft_kval weft_hopper_staging(weft_hopper *h, weft_kval consumer, int buffer);
 
 /* -- matmul_hopper_ragged.c: products of groups of rows */
 static inline bool weft_hopper_by_rows(const weft_hopper *h) { return h->ragged.node && h->ragged.by_rows; }
+/* ... whose rows are contracted, a product for each group */
+static inline bool weft_hopper_by_group(const weft_hopper *h) { return h->ragged.node && !h->ragged.by_rows; }
 /* The product of a fusion, or the one that each group has; *out_ragged with node NULL: the former. */
 bool weft_hopper_find(const weft_graph *graph, const weft_node *fusion, weft_product *out_product,
                       weft_ragged *out_ragged, const char **out_reason);

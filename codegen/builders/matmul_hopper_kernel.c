@@ -54,15 +54,39 @@ static int64_t unit_of(const weft_hopper *h) {
                                (h->product.b.k_contiguous ? 0 : WEFT_ASYNC_B_TRANSPOSED));
 }
 
-/* The four operations of one stage. first: what the first one adds to: WEFT_KNONE = d, a BOOL = d when it holds;
-   with WEFT_ASYNC_FIRST nothing. */
-static void multiply_stage(weft_hopper *h, const consumer *c, weft_kval first, int first_flag) {
+/* Of a stage of rows that a group contracts, those from `inside` on are the next group's: zeros in their place, in this
+   consumer's A and in its share of B, before any consumer's unit reads them. */
+static void clear_foreign_rows(weft_hopper *h, const consumer *c, weft_kval at, weft_kval inside) {
+    weft_kernel *k = h->k;
+    weft_kval barrier = index_of(h, 1), thread = plus(h, times(h, c->warp, 32), c->lane);
+    weft_k_if(k, weft_k_lt(k, inside, index_of(h, h->bk)));
+    weft_kval from = plus(h, times(h, inside, HOPPER_ROW_BYTES), times(h, thread, 16));
+    for (int box = -1; box < h->bn / 64; box += box < 0 ? 1 : h->consumers) {
+        weft_kval number = box < 0 ? c->number : plus(h, c->number, index_of(h, h->bm / 64 + box));
+        if (box >= 0 && box + h->consumers > h->bn / 64)
+            weft_k_if(k, weft_k_lt(k, number, index_of(h, (h->bm + h->bn) / 64)));
+        weft_kval base = plus(h, at, times(h, number, HOPPER_BOX_BYTES));
+        weft_kval byte = weft_k_for(k, from, index_of(h, HOPPER_BOX_BYTES), index_of(h, 128 * 16), 0);
+        weft_k_store(k, h->operands, plus(h, base, byte), WEFT_KNONE, weft_k_constant_lanes(k, WEFT_U8, 0, 16));
+        if (!k->failed) k->instrs[k->instr_count - 1].align_bytes = 16;
+        weft_k_end(k);
+        if (box >= 0 && box + h->consumers > h->bn / 64) weft_k_end(k);
+    }
+    weft_k_effect(k, WEFT_K_fence_async, 0, NULL, 0, 0);
+    weft_k_effect(k, WEFT_K_named_sync, 1, &barrier, 128 * h->consumers, 0);
+    weft_k_end(k);
+}
+
+/* The four operations of one stage. inside: rows of it that are the group's, or WEFT_KNONE. first: what the first one
+   adds to: WEFT_KNONE = d, a BOOL = d when it holds; with WEFT_ASYNC_FIRST nothing. */
+static void multiply_stage(weft_hopper *h, const consumer *c, weft_kval inside, weft_kval first, int first_flag) {
     weft_kernel *k = h->k;
     const weft_product *p = &h->product;
     weft_kval at = times(h, weft_ring_slot(k, &c->ring), h->stage_bytes);
     weft_kval a = make_operand(h, h->turns ? at : plus(h, at, times(h, c->number, HOPPER_BOX_BYTES)), &p->a),
               b = make_operand(h, plus(h, at, index_of(h, h->a_bytes)), &p->b);
     weft_ring_wait_full(k, &c->ring);
+    if (inside != WEFT_KNONE) clear_foreign_rows(h, c, at, inside);
     weft_k_effect(k, WEFT_K_mma_fence, 0, NULL, 0, 0);
     for (int i = 0; i < HOPPER_ROW_BYTES / 32 * h->blocks; i++) {
         int q = i / h->blocks, block = i % h->blocks;
@@ -92,14 +116,26 @@ static void pass_turn(weft_hopper *h, const consumer *c, weft_kval next) {
     weft_k_end(h->k);
 }
 
+/* A group without rows. */
+static void clear_sums(weft_hopper *h, const consumer *c) {
+    for (int block = 0; block < h->blocks; block++)
+        for (int r = 0; r < h->bn / 2; r++)
+            weft_k_set_at(h->k, c->d[block], index_of(h, r), weft_k_constant_lanes(h->k, WEFT_F32, 0, 1));
+}
+
 /* d = the product of this consumer's rows; every slot but the last is released inside. next: the block's next tile. */
-static void emit_main_loop(weft_hopper *h, const consumer *c, weft_kval begin, weft_kval end, weft_kval next) {
+static void emit_main_loop(weft_hopper *h, const consumer *c, weft_tile_place place, weft_kval begin, weft_kval end,
+                           weft_kval next) {
     weft_kernel *k = h->k;
+    bool by_group = weft_hopper_by_group(h);
+    weft_kval inside = WEFT_KNONE;
     if (h->turns) take_turn(h, c);
+    if (by_group) weft_k_if(k, weft_k_lt(k, begin, end));
     weft_kval held = weft_k_var(k, index_of(h, 0));
     weft_kval step = weft_k_for(k, begin, end, index_of(h, 1), 0);
     weft_kval slot = weft_ring_slot(k, &c->ring), later = weft_k_ne(k, step, begin);
-    multiply_stage(h, c, later, 0);
+    if (by_group) inside = weft_k_sub(k, weft_k_sub(k, place.end, place.first), times(h, step, h->bk));
+    multiply_stage(h, c, inside, later, 0);
     weft_k_effect(k, WEFT_K_mma_wait, 0, NULL, 1, 0);
     weft_k_if(k, later);
     release_slot(h, c, held);
@@ -110,6 +146,11 @@ static void emit_main_loop(weft_hopper *h, const consumer *c, weft_kval begin, w
     if (h->turns) pass_turn(h, c, next);
     weft_k_effect(k, WEFT_K_mma_wait, h->blocks, c->d, 0, 0);
     release_slot(h, c, held);
+    if (by_group) {
+        weft_k_else(k);
+        clear_sums(h, c);
+        weft_k_end(k);
+    }
     if (h->turns) weft_ring_skip(k, &c->ring, h->steps);
 }
 
@@ -124,7 +165,7 @@ static void emit_promoting_loop(weft_hopper *h, const consumer *c, weft_tile_pla
     weft_kval step = weft_k_for(k, begin, end, index_of(h, 1), 0);
     weft_kval held = weft_k_var(k, weft_ring_slot(k, &c->ring));
     if (h->product.block) weft_hopper_scales_load(h, step, &scales); /* under way while the unit works */
-    multiply_stage(h, c, WEFT_KNONE, WEFT_ASYNC_FIRST);
+    multiply_stage(h, c, WEFT_KNONE, WEFT_KNONE, WEFT_ASYNC_FIRST);
     weft_k_effect(k, WEFT_K_mma_wait, 1, c->d, 0, 0);
     release_slot(h, c, held);
     weft_ring_advance(k, &c->ring);
@@ -442,7 +483,7 @@ static void emit_tile(weft_hopper *h, consumer *c, weft_kval tile, weft_tile_pla
     if (h->promote)
         emit_promoting_loop(h, c, place, m0, begin, end);
     else
-        emit_main_loop(h, c, begin, end, weft_hopper_tile_next(h, tile, WEFT_KNONE));
+        emit_main_loop(h, c, place, begin, end, weft_hopper_tile_next(h, tile, WEFT_KNONE));
     for (c->block = 0; c->block < h->blocks; c->block++) {
         weft_kval rows = plus(h, m0, index_of(h, 64 * c->block));
         if (c->block > 0) {

@@ -84,7 +84,7 @@ static void emit_producer(weft_hopper *h) {
     (void)weft_hopper_tile_part(h, tile, place, &begin, &end);
     weft_kval step = weft_k_for(k, begin, end, index_of(h, 1), 0);
     weft_kval slot = weft_ring_slot(k, &ring), at = times(h, slot, h->stage_bytes), k0 = times(h, step, h->bk);
-    if (h->ragged.node && !h->ragged.by_rows) k0 = plus(h, k0, place.first);
+    if (weft_hopper_by_group(h)) k0 = plus(h, k0, place.first);
     weft_kval b_at = plus(h, at, index_of(h, h->a_bytes));
     weft_ring_wait_empty(k, &ring);
     if (h->tail) {

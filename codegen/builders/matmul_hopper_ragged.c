@@ -90,7 +90,7 @@ weft_tile_place weft_hopper_ragged_place(weft_hopper *h, weft_kval tile) {
                                   .batch = index_of(h, 0)};
     } else {
         place = weft_raster_place(k, &h->raster, tile);
-        group = place.batch;
+        group = weft_k_min(k, place.batch, index_of(h, r->groups - 1)); /* movers look one tile past the last */
     }
     place.group = group;
     place.first = table_at(h, h->bounds, group), place.end = table_at(h, h->bounds, plus(h, group, one));

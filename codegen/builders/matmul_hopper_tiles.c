@@ -66,7 +66,7 @@ weft_kval weft_hopper_tile_part(weft_hopper *h, weft_kval tile, weft_tile_place 
                                 weft_kval *out_end) {
     weft_kernel *k = h->k;
     *out_first = index_of(h, 0), *out_end = h->steps;
-    if (h->ragged.node && !h->ragged.by_rows) {
+    if (weft_hopper_by_group(h)) {
         weft_kval rows = weft_k_sub(k, place.end, place.first), depth = index_of(h, h->bk);
         *out_end = weft_k_div(k, weft_k_add(k, rows, index_of(h, h->bk - 1)), depth);
     }
