@@ -52,14 +52,18 @@ static weft_kval constant(const attention *a, int64_t value) { return weft_k_ind
 bool weft_attention_wave_claims(const weft_graph *graph, const weft_node *node, const weft_capability *capability,
                                 const char **out_reason) {
     const weft_type *q = weft_operand_type(node, 0), *k = weft_operand_type(node, 1), *v = weft_operand_type(node, 2);
+    bool backward = node->op == WEFT_OP_attention_backward;
+    int widest = backward && capability->warp == 32 ? 64 : 128; /* registers of RDNA */
     *out_reason = "no unit of wavefronts";
-    if (node->op != WEFT_OP_attention || (q->dtype != WEFT_BF16 && q->dtype != WEFT_F16) || k->dtype != q->dtype ||
-        v->dtype != q->dtype || !weft_wave_unit_find(capability, q->dtype, 16))
+    if ((node->op != WEFT_OP_attention && !backward) || (q->dtype != WEFT_BF16 && q->dtype != WEFT_F16) ||
+        k->dtype != q->dtype || v->dtype != q->dtype || !weft_wave_unit_find(capability, q->dtype, 16))
         return false;
     *out_reason = "dropout of weights";
     if (weft_attention_key_at(node) >= 0) return false;
-    *out_reason = "a head dim that is no multiple of 8 up to 128, or another one of the values";
-    if (!weft_dim_is_number(q->dims[3]) || q->dims[3] < 8 || q->dims[3] > 128 || q->dims[3] % 8 ||
+    *out_reason = "the gradient of scores";
+    if (backward && node->result_count > 3) return false;
+    *out_reason = "a head dim that is no multiple of 8 up to 128 (backward on RDNA: 64), or another one of the values";
+    if (!weft_dim_is_number(q->dims[3]) || q->dims[3] < 8 || q->dims[3] > widest || q->dims[3] % 8 ||
         v->dims[3] != q->dims[3])
         return false;
     int64_t low, high;

@@ -9,7 +9,7 @@
 #include "codegen/builders/matmul_hopper.h"
 
 extern const weft_builder weft_builder_convolution_direct, weft_builder_convolution_simt;
-extern const weft_builder weft_builder_attention_backward_hopper;
+extern const weft_builder weft_builder_attention_backward_hopper, weft_builder_attention_backward_wave;
 extern const weft_builder weft_builder_matmul_mma, weft_builder_convolution_mma;
 extern const weft_builder weft_builder_attention_wave, weft_builder_attention_hopper, weft_builder_matmul_hopper,
     weft_builder_matmul_simt;
@@ -28,6 +28,7 @@ static const weft_builder *const builders[] = {
     &weft_builder_attention_hopper,
     &weft_builder_attention_wave,
     &weft_builder_attention_backward_hopper,
+    &weft_builder_attention_backward_wave,
     &weft_builder_matmul_hopper,
     &weft_builder_matmul_mma,
     &weft_builder_matmul_simt,

@@ -21,8 +21,7 @@ static bool is_tokens_of_attention(const weft_node *node) {
 /* Does attention read this operand as heads in the features of tokens? What lies under the view is in memory then. */
 static bool reads_heads(const weft_fuse *fuse, const weft_use *use) {
     bool forward = use->user->op == WEFT_OP_attention && use->index < 3 && attends(fuse);
-    bool backward = use->user->op == WEFT_OP_attention_backward && use->index != 4 && use->index < 6 &&
-                    fuse->capability && fuse->capability->hopper;
+    bool backward = use->user->op == WEFT_OP_attention_backward && use->index != 4 && use->index < 6 && attends(fuse);
     if (!forward && !backward) return false;
     const weft_value *value = use->user->operands[use->index];
     weft_head_view view;
@@ -86,7 +85,7 @@ static void join_heads(weft_fuse *fuse) {
         const weft_node *node = fuse->items[i].node;
         bool hopper = fuse->capability->hopper;
         if (node->op == WEFT_OP_attention && (node->result_count == 1 || hopper)) join_result(fuse, i, 0);
-        if (node->op == WEFT_OP_attention_backward && hopper)
+        if (node->op == WEFT_OP_attention_backward)
             for (int r = 0; r < 3; r++) join_result(fuse, i, r);
     }
 }

@@ -126,6 +126,7 @@ int main(void) {
     srunner_add_suite(runner, suite_failures());
     srunner_add_suite(runner, suite_products());
     srunner_add_suite(runner, suite_rtc());
+    srunner_add_suite(runner, suite_gradients());
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);

@@ -27,5 +27,6 @@ Suite *suite_conformance(void);
 Suite *suite_failures(void);
 Suite *suite_products(void);
 Suite *suite_rtc(void);
+Suite *suite_gradients(void);
 
 #endif
