@@ -108,6 +108,7 @@ static bool needs_memory(const weft_fuse *fuse, const weft_value *value) {
             break;
         case WEFT_FUSE_COPY:
         case WEFT_FUSE_VIEW:
+        case WEFT_FUSE_ROWS:
         case WEFT_FUSE_REDUCE: break;
         }
     }
@@ -213,10 +214,11 @@ static weft_status fuse_block(weft_graph *graph, weft_block *block, const weft_c
         copy_masks(&fuse);
         place_views(&fuse);
         join_heads(&fuse);
+        status = weft_fuse_rows(&fuse);
         weft_fuse_group(&fuse);
         weft_fuse_chain(&fuse);
         weft_fuse_side_by_side(&fuse);
-        status = weft_fuse_rewrite(&fuse);
+        if (!status) status = weft_fuse_rewrite(&fuse);
         for (weft_node *node = block->first; node; node = node->next) node->note = NULL;
     }
     weft_free(fuse.allocator, fuse.stack, stack_bytes);

@@ -36,9 +36,9 @@ static void projections(weft_graph *g) {
 /* The low-rank pairs of two layers: two chains of two products side by side. */
 static void pairs(weft_graph *g) {
     for (int i = 0; i < 2; i++) {
-        weft_value *x = input(g, 33, 40), *narrow = weft_matmul(g, x, input(g, 40, 4));
+        weft_value *x = input(g, 33, 264), *narrow = weft_matmul(g, x, input(g, 264, 4));
         output(g, narrow);
-        output(g, weft_matmul(g, narrow, input(g, 4, 40)));
+        output(g, weft_matmul(g, narrow, input(g, 4, 264)));
     }
 }
 
@@ -57,8 +57,8 @@ static void points(weft_graph *g) {
 
 /* Each product reads the one before: nothing to join. */
 static void chain(weft_graph *g) {
-    weft_value *x = input(g, 40, 48);
-    for (int i = 0; i < 3; i++) output(g, x = weft_matmul(g, x, input(g, 48, 48)));
+    weft_value *x = input(g, 40, 264);
+    for (int i = 0; i < 3; i++) output(g, x = weft_matmul(g, x, input(g, 264, 264)));
 }
 
 /* Two branches that meet, then two again; values of the first level are read at the third. */

@@ -11,15 +11,15 @@ typedef struct row {
     weft_dtype dtype;
     int layers, width, read; /* read: the layer whose features are an output too, -1 = none */
     int64_t rows;            /* 0: symbolic */
-    int chains, products;    /* groups expected */
+    int chains, products;    /* groups expected; of layers whose features others read: networks over rows */
 } row;
 
 static const row cases[] = {
     {"cuda", "sm_90a", WEFT_F32, 4, 64, -1, 200, 1, 0},
     {"cuda", "sm_80", WEFT_F32, 4, 64, -1, 0, 1, 0},
     {"cpu", "x86-64-v4", WEFT_F32, 4, 64, -1, 200, 0, 4},
-    {"cuda", "sm_90a", WEFT_F32, 4, 64, 1, 200, 2, 0},
-    {"cuda", "sm_90a", WEFT_F32, 3, 64, 0, 200, 1, 1},
+    {"cuda", "sm_90a", WEFT_F32, 4, 64, 1, 200, 1, 0},
+    {"cuda", "sm_90a", WEFT_F32, 3, 64, 0, 200, 1, 0},
     {"cuda", "sm_90a", WEFT_F32, 3, 320, -1, 200, 0, 3},
     {"cuda", "sm_90a", WEFT_BF16, 3, 64, -1, 200, 0, 3},
     {"cuda", "sm_90a", WEFT_F32, 1, 64, -1, 200, 0, 1},
@@ -58,7 +58,7 @@ START_TEST(groups) {
     for (const weft_node *node = g->body->block->first; node; node = node->next) {
         if (node->op != WEFT_OP_fusion) continue;
         const char *anchor = weft_node_string(node, WEFT_ATTR_anchor, "");
-        chains += !strcmp(anchor, "chain"), products += !strcmp(anchor, "matmul");
+        chains += !strcmp(anchor, r->read < 0 ? "chain" : "rows"), products += !strcmp(anchor, "matmul");
     }
     ck_assert_int_eq(chains, r->chains);
     ck_assert_int_eq(products, r->products);

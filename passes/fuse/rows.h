@@ -1,0 +1,81 @@
+/* Networks over rows: values of [rows, features] that small products and elementwise ops take through any number of
+   layers, branches and back again, so that no row ever needs another: a network, its tangents of any order, which are
+   more columns of values through the same weights, and its backward pass, which goes through them transposed. One
+   kernel takes a few rows a block through all of it; weights and values lie in shared memory. What adds over rows
+   (gradients of weights, losses) reads its results.
+
+   Shared by the pass that finds such networks and the builder. Stages: a product's result is one stage behind its left
+   operand, an elementwise value stands where the last of its operands does. Read next: rows.c,
+   codegen/builders/rows.c. */
+#ifndef WEFT_PASSES_FUSE_ROWS_H
+#define WEFT_PASSES_FUSE_ROWS_H
+
+#include "base/arena.h"
+#include "base/capability.h"
+#include "base/map.h"
+#include "ir/graph.h"
+
+enum {
+    WEFT_ROWS_WIDTH_MAX = 256,
+    WEFT_ROWS_EACH_MAX = 4, /* rows of a block */
+    WEFT_ROWS_THREADS_MAX = 256,
+    WEFT_ROWS_NODES_MAX = 512,
+    WEFT_ROWS_BUFFERS_MAX = 80
+};
+
+/* A right operand, [lines][columns] in shared memory; both multiples of four there, what is added is zero. */
+typedef struct weft_rows_weight {
+    const weft_value *value;
+    int64_t lines, columns;
+} weft_rows_weight;
+
+/* A value of [rows, width] that has a place in shared memory for every row of a block. */
+typedef struct weft_rows_slot {
+    const weft_value *value;
+    int64_t width, at; /* at: numbers before it, counted for one row */
+    bool outside;      /* not of the network: evaluated before the first stage */
+} weft_rows_slot;
+
+typedef struct weft_rows_product {
+    const weft_node *dot;
+    int weight, stage;      /* stage: of its left operand */
+    bool contracts_columns; /* of the weight, else its lines */
+    int64_t inputs, outputs;
+} weft_rows_product;
+
+typedef struct weft_rows_net {
+    weft_dim rows;
+    int stages; /* of elementwise values: 0 .. stages - 1 */
+    int node_count, weight_count, slot_count, product_count;
+    const weft_node **nodes; /* of the network, in order; each with its stage */
+    int *stage;
+    weft_rows_weight *weights;
+    weft_rows_slot *slots;
+    weft_rows_product *products;
+    int64_t slot_numbers; /* of all slots, for one row */
+    int64_t weight_numbers;
+    weft_map numbers, places; /* node -> its number + 1; value -> its slot + 1 */
+} weft_rows_net;
+
+/* May the node be one of a network over `rows`? A product with a small weight, or an elementwise op. */
+bool weft_rows_takes(const weft_graph *graph, const weft_node *node, weft_dim rows);
+/* The network of these nodes, all of which weft_rows_takes, in order. The lists live in the arena, the maps until
+   deinit. WEFT_OUT_OF_MEMORY is the only error. */
+weft_status weft_rows_init(const weft_graph *graph, int count, const weft_node *const *nodes, weft_dim rows,
+                           weft_arena *arena, weft_rows_net *out_net) WEFT_MUST_USE;
+void weft_rows_deinit(weft_rows_net *net);
+int weft_rows_slot_of(const weft_rows_net *net, const weft_value *value);  /* -1: none */
+int weft_rows_stage_of(const weft_rows_net *net, const weft_value *value); /* 0 for what is outside */
+bool weft_rows_is_inside(const weft_rows_net *net, const weft_value *value);
+/* A scalar constant, broadcast: known without memory. */
+bool weft_rows_is_constant(const weft_value *value);
+
+/* Numbers from one row of a slot, or one line of a weight, to the next: vectors of neighbouring threads meet different
+   banks. */
+static inline int64_t weft_rows_pitch(int64_t width) { return (width + 3) / 4 * 4 + 4; }
+static inline int64_t weft_rows_weight_lines(int64_t lines) { return (lines + 3) / 4 * 4; }
+int64_t weft_rows_shared_bytes(const weft_rows_net *net, int rows);
+/* Rows of a block: as many as spread them over the processors, as far as memory goes; 0: one is too many. */
+int weft_rows_each(const weft_rows_net *net, const weft_graph *graph, const weft_capability *capability);
+
+#endif
