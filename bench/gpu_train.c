@@ -34,7 +34,8 @@ typedef struct options {
     int64_t evaluate_every, evaluation_batches;
     double tolerance;
     uint32_t relax;
-    bool apart; /* a launch for each group */
+    bool apart;    /* a launch for each group */
+    double memory; /* a budget: bytes, or a share up to 1; 0 = none */
 } options;
 
 typedef struct compiled {
@@ -52,10 +53,16 @@ static void release(compiled *c) {
     weft_graph_release(c->graph);
 }
 
+static void set_budget(const options *o, weft_compile_options *settings) {
+    if (o->memory > 1) settings->memory_bytes = (int64_t)o->memory;
+    if (o->memory > 0 && o->memory <= 1) settings->memory_share = o->memory;
+}
+
 static weft_status compile(weft_context *context, const options *o, const train_outputs *outputs, compiled *out) {
     weft_compile_options settings = WEFT_COMPILE_OPTIONS_INIT;
     settings.targets = o->device, settings.relax = o->relax, settings.pipeline = o->pipeline;
     settings.keep_launches = o->apart;
+    set_budget(o, &settings);
     double start = clock_seconds();
     WEFT_TRY(train_build(context, &o->train, outputs, &out->graph, &out->parameters), "the graph");
     out->build_s = clock_seconds() - start;
@@ -281,7 +288,8 @@ static weft_status save(weft_context *context, const options *o) {
     weft_compile_options settings = WEFT_COMPILE_OPTIONS_INIT;
     train_outputs outputs = {0};
     compiled c = {0};
-    settings.targets = o->target, settings.relax = o->relax;
+    settings.targets = o->target, settings.relax = o->relax, settings.pipeline = o->pipeline;
+    set_budget(o, &settings);
     weft_status status = train_build(context, &o->train, &outputs, &c.graph, &c.parameters);
     if (!status) status = weft_compile_file(c.graph, &settings, o->folder);
     release(&c);
@@ -377,8 +385,11 @@ static bool parse_number(options *o, const char *key, const char *value) {
     const struct {
         const char *key;
         double *to;
-    } reals[] = {
-        {"--dropout", &t->dropout}, {"--epsilon", &t->epsilon}, {"--rate", &t->rate}, {"--tolerance", &o->tolerance}};
+    } reals[] = {{"--dropout", &t->dropout},
+                 {"--epsilon", &t->epsilon},
+                 {"--rate", &t->rate},
+                 {"--tolerance", &o->tolerance},
+                 {"--memory", &o->memory}};
     for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
         if (!strcmp(key, reals[i].key)) return *reals[i].to = atof(value), true;
     return false;
@@ -421,6 +432,12 @@ static bool parse(int count, char **arguments, options *o) {
            o->runs <= RUNS_MAX && o->evaluate_every > 0;
 }
 
+/* What a budget for memory came to. */
+static void print_budget(void *self, weft_log_level level, const char *message) {
+    (void)self, (void)level;
+    if (!strncmp(message, "memory:", 7)) printf("train %s\n", message);
+}
+
 int main(int count, char **arguments) {
     options o;
     if (!parse(count, arguments, &o)) {
@@ -429,7 +446,9 @@ int main(int count, char **arguments) {
     }
     weft_context *context = NULL;
     bool failed = false;
-    weft_status status = weft_context_create(NULL, &context);
+    weft_context_options log = WEFT_CONTEXT_OPTIONS_INIT;
+    log.log = print_budget;
+    weft_status status = weft_context_create(&log, &context);
     if (status)
         ;
     else if (!strcmp(o.action, "check"))

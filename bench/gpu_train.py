@@ -18,6 +18,7 @@ GPT2 = dict(layers=12, heads=12, width=768, context=1024, batch=32, vocabulary=5
 VIT = dict(layers=12, heads=12, width=768, side=224, patch=16, classes=1000, batch=128)
 VIT_LARGE = {**VIT, "layers": 24, "heads": 16, "width": 1024, "batch": 64}
 VIT_TINY = {**VIT, "heads": 3, "width": 192, "batch": 256}
+TORCH_PEAK = 16250e6  # bytes, GPT2 below torch.compile (--part gpt2)
 PINN = dict(layers=4, width=64, batch=200)
 SMOOTH = dict(epsilon=1, rate=1, steps=100)  # updates in proportion to gradients, and large
 
@@ -220,10 +221,15 @@ def gpt2():
 
 
 def memory():
-    """GPT-2 with whole logits, with logits in pieces (as it comes), and blocks computed again in the backward part."""
-    for what, more in (("logits whole", dict(pieces=1)), ("as it comes", {}), ("blocks from their products", dict(remat=1)),
+    """GPT-2 with whole logits, with logits in pieces (as it comes), with budgets that are 0.8, 0.6 and 0.4 of torch.compile's
+    peak (16250 MB), and with blocks computed again from their inputs by hand."""
+    for what, more in (("logits whole", dict(pieces=1)), ("as it comes", {}), ("budget 0.8 of torch", dict(memory=0.8 * TORCH_PEAK)),
+                       ("budget 0.6 of torch", dict(memory=0.6 * TORCH_PEAK)), ("budget 0.4 of torch", dict(memory=0.4 * TORCH_PEAK)),
                        ("blocks from their inputs", dict(remat=2))):
-        weft_time(f"GPT-2 124M b32x1024, {what}", "gpt", "bf16", {**GPT2, **more}, runs=10)
+        row = weft_time(f"GPT-2 124M b32x1024, {what}", "gpt", "bf16", {**GPT2, **more}, runs=10)
+        if row:
+            total = row["temporary_bytes"] + row["state_bytes"] + row["constant_bytes"]
+            print(f"train RESULT memory, {what}: {row['device_ms']:.3f} ms, {total / 1e6:.0f} MB, {total / TORCH_PEAK:.2f} of torch.compile's peak")
 
 
 def vit_beside(name, settings):

@@ -10,6 +10,7 @@
 
 typedef struct cli_train_settings {
     const char *text, *folder;
+    double memory;        /* budget of a step: bytes, or a share up to 1; 0 = none */
     const char *device;   /* what kernels are compiled for and run on */
     weft_dtype precision; /* of products: f32, bf16 or f16 */
     weft_nn_gpt_options model;

@@ -62,6 +62,9 @@ static weft_status check_settings(const cli_config *c, const cli_train_settings 
         return WEFT_STATUS(WEFT_INVALID_DATA, "%s: model.attention_dropout lies in [0, 1)", c->path);
     if (s->parts > 1 && (m->dropout > 0 || m->attention_dropout > 0 || s->precision == WEFT_F16))
         return WEFT_STATUS(WEFT_INVALID_DATA, "%s: dropout and f16 go with train.parts = 1", c->path);
+    if (!(s->memory >= 0 && s->memory < 9e18))
+        return WEFT_STATUS(WEFT_INVALID_DATA, "%s: train.memory is a share up to 1 or bytes, not %g", c->path,
+                           s->memory);
     if (s->adaptive && s->parts < 3)
         return WEFT_STATUS(WEFT_INVALID_DATA, "%s: train.adaptive has no say with fewer than 3 train.parts", c->path);
     if (!(s->clip >= 0) || !(s->optimizer.beta1 >= 0 && s->optimizer.beta1 < 1) ||
@@ -97,6 +100,7 @@ weft_status cli_train_read(cli_config *c, cli_train_settings *s) {
     s->steps = cli_config_count(c, "train.steps", 2000, 1);
     s->batch = cli_config_count(c, "train.batch", 12, 1);
     s->parts = cli_config_count(c, "train.parts", 1, 1);
+    s->memory = cli_config_number(c, "train.memory", 0);
     s->pieces = cli_config_count(c, "train.pieces", 0, 0);
     s->adaptive = cli_config_flag(c, "train.adaptive", false);
     s->seed = (uint64_t)cli_config_integer(c, "train.seed", 1);
@@ -247,6 +251,8 @@ weft_status cli_train_begin(weft_context *context, const cli_train_settings *s, 
     int64_t count = weft_corpus_count(text), split = (int64_t)((double)count * s->share);
     weft_compile_options compile = WEFT_COMPILE_OPTIONS_INIT;
     compile.targets = s->device;
+    if (trains && s->memory > 1) compile.memory_bytes = (int64_t)s->memory;
+    if (trains && s->memory <= 1) compile.memory_share = s->memory;
     o.seed = s->seed;
     if (s->precision != WEFT_F32) o.compute = s->precision;
     WEFT_TRY(weft_graph_create(context, trains ? "train" : "evaluate", &p->graph), "building");

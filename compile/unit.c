@@ -5,6 +5,7 @@
 #include "ir/verify.h"
 #include "passes/pass.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static void report(const weft_compile_options *options, int done, int total, const char *what) {
@@ -52,6 +53,17 @@ static weft_status generate(weft_unit *unit, const weft_lowered *lowered, const 
     return hold_constants(unit, lowered);
 }
 
+static weft_status keep_budget(weft_pass_context *pass, const weft_compile_options *options) {
+    char text[64];
+    if (options->memory_bytes > 0)
+        snprintf(text, sizeof text, "budget{bytes=%lld}", (long long)options->memory_bytes);
+    else if (options->memory_share > 0)
+        snprintf(text, sizeof text, "budget{share=%.9g}", options->memory_share);
+    else
+        return NULL;
+    return weft_pipeline_run(pass, text);
+}
+
 static weft_status compile_copy(weft_unit *unit, weft_graph *copy, const weft_compile_options *options) {
     weft_pass_context pass = {
         .graph = copy, .capability = unit->capability, .options = "", .claims = weft_builder_claims};
@@ -60,6 +72,7 @@ static weft_status compile_copy(weft_unit *unit, weft_graph *copy, const weft_co
     report(options, 1, 4, "passes");
     WEFT_TRY(weft_pipeline_run(&pass, options->pipeline ? options->pipeline : weft_pipeline_standard), "compiling %s",
              copy->name);
+    WEFT_TRY(keep_budget(&pass, options), "compiling %s", copy->name);
     report(options, 2, 4, "kernels");
     int threads = options->thread_count > 0 ? options->thread_count : unit->context->thread_count;
     weft_arena kernels;

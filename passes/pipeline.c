@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "passes/decompose.h"
+#include "passes/fuse/budget.h"
 #include "passes/fuse/fuse.h"
 #include "passes/fuse/recompute.h"
 #include "passes/pass.h"
@@ -27,6 +28,7 @@ static const pass_row passes[] = {
     {"decompose", "write out the derived ops that are left in core ops", weft_pass_decompose, false},
     {"fuse", "cut the graph into groups of one kernel each", weft_pass_fuse, false},
     {"recompute", "compute cheap values again where they are read instead of writing them", weft_pass_recompute, false},
+    {"budget", "run groups again so that a program takes no more memory than it may", weft_pass_budget, false},
 };
 
 static const pass_row *find_pass(const char *name, size_t bytes) {

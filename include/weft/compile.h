@@ -40,8 +40,14 @@ typedef struct weft_compile_options {
        row. Products and decoding of few rows lose speed: they are not cut into pieces to fill a device. Default: the
        fastest schedule of each extent. */
     bool batch_invariant;
+    /* A budget for temporaries, constants and states together, in bytes or as a share of what they take without one;
+       default: none. What is kept long and cheap to make again is made twice until it holds, by the same operations.
+       Only extents that are numbers count. OUT_OF_MEMORY when even that is too much. */
+    int64_t memory_bytes;
+    double memory_share;
 } weft_compile_options;
-#define WEFT_COMPILE_OPTIONS_INIT {sizeof(weft_compile_options), 0, 0, 0, false, 0, 0, WEFT_RELAX_NONE, false, false}
+#define WEFT_COMPILE_OPTIONS_INIT                                                                                      \
+    {sizeof(weft_compile_options), 0, 0, 0, false, 0, 0, WEFT_RELAX_NONE, false, false, 0, 0.0}
 
 /* Compiles for the host and loads. */
 WEFT_API weft_status weft_compile(weft_graph *graph, const weft_compile_options *options,

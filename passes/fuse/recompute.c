@@ -15,11 +15,12 @@
 
 #include "passes/fuse/fuse.h"
 #include "passes/fuse/order.h"
+#include "passes/fuse/region.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHAIN_MAX = 48, LEAVES_MAX = 8, READERS_MAX = 16, RESULTS_MAX = 256, OPERANDS_MAX = 512 };
+enum { CHAIN_MAX = 48, LEAVES_MAX = 8, READERS_MAX = 16 };
 static const double bytes_min = 1 << 18;
 
 /* How a result is made: operations inside the group, in order, and what they start from. */
@@ -38,26 +39,12 @@ typedef struct plan {
     int leaf_total;   /* of all that moves */
     int reader_count, extra_count;
     weft_node *readers[READERS_MAX];
-    bool moved[RESULTS_MAX], pinned[RESULTS_MAX]; /* pinned: another one is computed from it */
-    chain chains[RESULTS_MAX];
+    bool moved[WEFT_FUSE_RESULTS_MAX], pinned[WEFT_FUSE_RESULTS_MAX]; /* pinned: another one is computed from it */
+    chain chains[WEFT_FUSE_RESULTS_MAX];
     weft_value *extra[LEAVES_MAX]; /* inner values that become results */
 } plan;
 
 /* -- sizes */
-
-/* -1: symbolic or too large. */
-static int64_t elements_of(const weft_type *type) {
-    int64_t count = 1;
-    for (int i = 0; i < type->rank; i++)
-        if (!weft_dim_is_number(type->dims[i]) || __builtin_mul_overflow(count, type->dims[i], &count)) return -1;
-    return count;
-}
-
-static double bytes_of(const weft_type *type) {
-    size_t bytes;
-    int64_t count = elements_of(type);
-    return count >= 0 && weft_dtype_bytes(type->dtype, count, &bytes) ? (double)bytes : -1;
-}
 
 static bool same_dims(const weft_type *a, int rank, const weft_dim *dims) {
     if (a->rank != rank) return false;
@@ -68,12 +55,8 @@ static bool same_dims(const weft_type *a, int rank, const weft_dim *dims) {
 
 /* -- groups */
 
-static const char *anchor_of(const weft_node *group) { return weft_node_string(group, WEFT_ATTR_anchor, ""); }
-static weft_block *inside_of(const weft_node *group) { return group->regions[0]->block; }
-static weft_value *result_of(const weft_node *group, int index) { return inside_of(group)->last->operands[index]; }
-
 static const weft_node *anchor_node(const weft_node *group) {
-    for (const weft_node *node = inside_of(group)->first; node; node = node->next) {
+    for (const weft_node *node = weft_fuse_inside(group)->first; node; node = node->next) {
         weft_fuse_role role = weft_fuse_classify(node);
         if (role == WEFT_FUSE_REDUCE || role == WEFT_FUSE_PRODUCT) return node;
     }
@@ -81,7 +64,7 @@ static const weft_node *anchor_node(const weft_node *group) {
 }
 
 static bool writes_plainly(const weft_node *group) {
-    const char *anchor = anchor_of(group);
+    const char *anchor = weft_fuse_anchor_of(group);
     return !strcmp(anchor, "pointwise") || !strcmp(anchor, "reduce") || !strcmp(anchor, "matmul") ||
            !strcmp(anchor, "convolution");
 }
@@ -113,14 +96,14 @@ static bool add_leaf(chain *c, weft_value *value) {
 /* The result of the group that holds the inner value and stays; -1 = none. */
 static int kept_result(const plan *p, const weft_value *inner) {
     for (int i = 0; i < p->group->result_count; i++)
-        if (!p->moved[i] && result_of(p->group, i) == inner) return i;
+        if (!p->moved[i] && weft_fuse_inner(p->group, i) == inner) return i;
     return -1;
 }
 
 /* The same for many elements in a row: made of values that are spread over them. */
 static bool is_spread(const weft_value *value, int64_t whole) {
     const weft_node *node = value->node;
-    int64_t elements = elements_of(&value->type);
+    int64_t elements = weft_fuse_elements(&value->type);
     if (elements >= 0 && elements <= whole / 16) return true;
     if (!node) return false;
     bool point = weft_op_get(node->op)->flags & WEFT_FLAG_ELEMENTWISE;
@@ -135,19 +118,19 @@ static bool is_spread(const weft_value *value, int64_t whole) {
 static double work_of(const weft_node *node, int64_t whole) {
     double each = weft_fuse_is_costly(node) ? 2 : 0.125;
     if (is_spread(&node->results[0], whole)) each /= 8;
-    return each * (double)elements_of(&node->results[0].type);
+    return each * (double)weft_fuse_elements(&node->results[0].type);
 }
 
 /* The chain behind `value`, part of that of `target`. near: it ends at other results that are written anyway, else it
    goes on to where they come from. */
 static bool follow(chain *c, const plan *p, weft_value *value, const weft_value *target, bool near) {
     const weft_node *node = value->node;
-    int64_t whole = elements_of(&target->type);
+    int64_t whole = weft_fuse_elements(&target->type);
     if (!node || (near && value != target && kept_result(p, value) >= 0)) return add_leaf(c, value);
     for (int i = 0; i < c->count; i++)
         if (c->nodes[i] == node) return true;
     weft_fuse_role role = weft_fuse_classify(node);
-    int64_t elements = elements_of(&value->type);
+    int64_t elements = weft_fuse_elements(&value->type);
     bool small = elements >= 0 && elements <= whole / 16 && role != WEFT_FUSE_COPY;
     if (role == WEFT_FUSE_REDUCE || role == WEFT_FUSE_PRODUCT || (small && may_write(p->group, value)))
         return may_write(p->group, value) && add_leaf(c, value);
@@ -177,10 +160,11 @@ static bool read_plainly(const weft_value *value) {
 
 static bool may_compute(const weft_node *group, const weft_use *use) {
     const weft_node *reader = use->user;
-    const char *anchor = reader->op == WEFT_OP_fusion ? anchor_of(reader) : "";
+    const char *anchor = reader->op == WEFT_OP_fusion ? weft_fuse_anchor_of(reader) : "";
     return reader->block == group->block && (!strcmp(anchor, "pointwise") || !strcmp(anchor, "reduce")) &&
-           reader->operand_count <= OPERANDS_MAX - LEAVES_MAX && reader->result_count <= RESULTS_MAX &&
-           read_plainly(inside_of(reader)->arguments[use->index]);
+           reader->operand_count <= WEFT_FUSE_OPERANDS_MAX - LEAVES_MAX &&
+           reader->result_count <= WEFT_FUSE_RESULTS_MAX &&
+           read_plainly(weft_fuse_inside(reader)->arguments[use->index]);
 }
 
 static bool reads(const weft_node *reader, const weft_value *value) {
@@ -205,7 +189,7 @@ static double bytes_read(const plan *p, const chain *c, const weft_node *reader)
             leaf->node ? (kept >= 0 ? &p->group->results[kept] : NULL) : p->group->operands[leaf->index];
         bool known = false; /* planned leaves are read for another result already */
         for (int r = 0; r < p->reader_count; r++) known |= !outer && p->readers[r] == reader && is_planned(p, leaf);
-        if (!known && !(outer && reads(reader, outer))) bytes += bytes_of(&leaf->type);
+        if (!known && !(outer && reads(reader, outer))) bytes += weft_fuse_bytes(&leaf->type);
     }
     return bytes;
 }
@@ -230,10 +214,10 @@ static bool has_room(const plan *p, const weft_node *reader, int leaves) {
 static void consider(plan *p, int index, bool near) {
     const weft_value *result = &p->group->results[index];
     chain *c = &p->chains[index];
-    double own = bytes_of(&result->type), before = own, after = 0;
+    double own = weft_fuse_bytes(&result->type), before = own, after = 0;
     *c = (chain){0};
     if (own < p->bytes_min || !result->uses || p->pinned[index]) return;
-    weft_value *inner = result_of(p->group, index);
+    weft_value *inner = weft_fuse_inner(p->group, index);
     if (!inner->node || !follow(c, p, inner, inner, near) || !c->count) return;
     int readers = p->reader_count;
     for (const weft_use *use = result->uses; use; use = use->next) {
@@ -248,7 +232,7 @@ static void consider(plan *p, int index, bool near) {
     bool fits = true;
     for (int i = 0; i < c->leaf_count && fits; i++) {
         if (!c->leaves[i]->node || kept_result(p, c->leaves[i]) >= 0 || is_planned(p, c->leaves[i])) continue;
-        after += bytes_of(&c->leaves[i]->type);
+        after += weft_fuse_bytes(&c->leaves[i]->type);
         fits = p->extra_count < LEAVES_MAX;
         if (fits) p->extra[p->extra_count++] = c->leaves[i];
     }
@@ -266,85 +250,21 @@ static void consider(plan *p, int index, bool near) {
 
 /* -- rewriting */
 
-typedef struct region_builder {
-    weft_graph *graph;
-    weft_region *region;
-    weft_value_map map; /* inner values of old groups -> those of the new region */
-    int operand_count;
-    weft_value *operands[OPERANDS_MAX];
-    weft_place outside;
-} region_builder;
-
-static bool begin(weft_graph *graph, region_builder *b) {
-    *b = (region_builder){.graph = graph, .region = weft_region_create(graph)};
-    if (!b->region) return false;
-    weft_value_map_init(graph->context->allocator, &b->map);
-    b->outside = weft_graph_place_end(graph, b->region->block);
-    return true;
-}
-
-/* The argument for a value outside. */
-static weft_value *argument(region_builder *b, weft_value *outer) {
-    for (int i = 0; i < b->operand_count; i++)
-        if (b->operands[i] == outer) return b->region->block->arguments[i];
-    if (b->operand_count == OPERANDS_MAX) return NULL;
-    weft_value *made = weft_block_add_argument(b->region->block, &outer->type, outer->name);
-    if (made) b->operands[b->operand_count++] = outer;
-    return made;
-}
-
-static bool copy_node(region_builder *b, const weft_node *node) {
-    b->graph->location = node->location;
-    weft_node *clone = weft_node_clone(b->graph, node, &b->map);
-    for (int i = 0; clone && i < node->result_count; i++)
-        if (!weft_value_map_put(&b->map, &node->results[i], &clone->results[i])) return false;
-    return clone != NULL;
-}
-
-/* Copies what `value` of the group needs, operands of the group as arguments. */
-static bool copy_value(region_builder *b, const weft_node *group, weft_value *value) {
-    if (weft_value_map_find(&b->map, value)) return true;
-    if (!value->node) {
-        weft_value *made = argument(b, group->operands[value->index]);
-        return made && weft_value_map_put(&b->map, value, made);
-    }
-    for (int i = 0; i < value->node->operand_count; i++)
-        if (!copy_value(b, group, value->node->operands[i])) return false;
-    return copy_node(b, value->node);
-}
-
-/* Ends the region with these values and puts the group before `before`. */
-static weft_node *finish(region_builder *b, weft_node *before, int count, weft_value *const *inner) {
-    weft_value *values[RESULTS_MAX + LEAVES_MAX];
-    weft_node *group = NULL;
-    bool found = true;
-    for (int i = 0; i < count; i++) found &= (values[i] = weft_value_map_find(&b->map, inner[i])) != NULL;
-    if (found && weft_node_create(b->graph, WEFT_OP_yield, count, values, 0, NULL, 0, NULL)) {
-        (void)weft_graph_place_before(b->graph, before);
-        b->graph->location = before->location;
-        weft_attribute anchor = weft_attr_string(WEFT_ATTR_anchor, anchor_of(before));
-        group = weft_node_create(b->graph, WEFT_OP_fusion, b->operand_count, b->operands, 1, &anchor, 1, &b->region);
-        if (group && group->result_count != count) group = NULL;
-    }
-    weft_graph_place(b->graph, b->outside);
-    weft_value_map_deinit(&b->map);
-    return group;
-}
-
 /* The group with what is left of its results, then the inner values that its readers need: out_extra, as in `extra`. */
 static weft_node *rebuild_group(plan *p, weft_value **out_extra) {
     weft_node *old = p->group;
-    weft_value *yields[RESULTS_MAX + LEAVES_MAX];
-    region_builder b;
+    weft_value *yields[WEFT_FUSE_YIELDS_MAX];
+    weft_fuse_region b;
     int count = 0, kept = 0;
-    if (!begin(p->graph, &b)) return NULL;
+    if (!weft_fuse_region_begin(p->graph, &b)) return NULL;
     bool memory = true;
     for (int i = 0; i < old->result_count; i++)
-        if (!p->moved[i]) yields[count++] = result_of(old, i);
+        if (!p->moved[i]) yields[count++] = weft_fuse_inner(old, i);
     kept = count;
     for (int i = 0; i < p->extra_count; i++) yields[count++] = p->extra[i];
-    for (int i = 0; memory && i < count; i++) memory = copy_value(&b, old, yields[i]);
-    weft_node *made = finish(&b, old, memory ? count : 0, yields);
+    for (int i = 0; memory && i < count; i++) memory = weft_fuse_region_copy(&b, old, yields[i]);
+    weft_node *made =
+        weft_fuse_region_end(&b, old, weft_fuse_anchor_of(old), old->location, memory ? count : -1, yields);
     if (!made || !memory) return NULL;
     for (int i = 0, at = 0; i < old->result_count; i++) {
         if (p->moved[i]) continue;
@@ -362,21 +282,23 @@ static weft_value *outer_of(const plan *p, const weft_node *made, weft_value *co
         if (p->extra[i] == leaf) return extra[i];
     for (int i = 0, at = 0; i < p->group->result_count; i++) {
         if (p->moved[i]) continue;
-        if (result_of(p->group, i) == leaf) return &made->results[at];
+        if (weft_fuse_inner(p->group, i) == leaf) return &made->results[at];
         at++;
     }
     return NULL;
 }
 
-static bool copy_chain(region_builder *b, const plan *p, const weft_node *made, weft_value *const *extra,
+static bool copy_chain(weft_fuse_region *b, const plan *p, const weft_node *made, weft_value *const *extra,
                        const chain *c) {
     for (int i = 0; i < c->leaf_count; i++) {
         if (weft_value_map_find(&b->map, c->leaves[i])) continue;
-        weft_value *outer = outer_of(p, made, extra, c->leaves[i]), *inner = outer ? argument(b, outer) : NULL;
+        weft_value *outer = outer_of(p, made, extra, c->leaves[i]),
+                   *inner = outer ? weft_fuse_region_argument(b, outer) : NULL;
         if (!inner || !weft_value_map_put(&b->map, c->leaves[i], inner)) return false;
     }
     for (int i = 0; i < c->count; i++)
-        if (!weft_value_map_find(&b->map, &c->nodes[i]->results[0]) && !copy_node(b, c->nodes[i])) return false;
+        if (!weft_value_map_find(&b->map, &c->nodes[i]->results[0]) && !weft_fuse_region_copy_node(b, c->nodes[i]))
+            return false;
     return true;
 }
 
@@ -385,26 +307,27 @@ static int moved_result(const plan *p, const weft_value *value) {
 }
 
 static bool rebuild_reader(const plan *p, const weft_node *made, weft_value *const *extra, weft_node *reader) {
-    weft_block *block = inside_of(reader);
-    weft_value *yields[RESULTS_MAX];
-    region_builder b;
-    if (!begin(p->graph, &b)) return false;
+    weft_block *block = weft_fuse_inside(reader);
+    weft_value *yields[WEFT_FUSE_RESULTS_MAX];
+    weft_fuse_region b;
+    if (!weft_fuse_region_begin(p->graph, &b)) return false;
     bool memory = true;
     for (int i = 0; memory && i < block->argument_count; i++) {
         int moved = moved_result(p, reader->operands[i]);
         weft_value *value;
         if (moved >= 0) {
             memory = copy_chain(&b, p, made, extra, &p->chains[moved]);
-            value = memory ? weft_value_map_find(&b.map, result_of(p->group, moved)) : NULL;
+            value = memory ? weft_value_map_find(&b.map, weft_fuse_inner(p->group, moved)) : NULL;
         } else {
-            value = argument(&b, reader->operands[i]);
+            value = weft_fuse_region_argument(&b, reader->operands[i]);
         }
         memory = value && weft_value_map_put(&b.map, block->arguments[i], value);
     }
     for (const weft_node *node = block->first; memory && node != block->last; node = node->next)
-        memory = copy_node(&b, node);
-    for (int i = 0; i < reader->result_count; i++) yields[i] = result_of(reader, i);
-    weft_node *group = finish(&b, reader, memory ? reader->result_count : 0, yields);
+        memory = weft_fuse_region_copy_node(&b, node);
+    for (int i = 0; i < reader->result_count; i++) yields[i] = weft_fuse_inner(reader, i);
+    weft_node *group = weft_fuse_region_end(&b, reader, weft_fuse_anchor_of(reader), reader->location,
+                                            memory ? reader->result_count : -1, yields);
     if (!group || !memory) return false;
     for (int i = 0; i < reader->result_count; i++) {
         group->results[i].name = reader->results[i].name;
@@ -427,7 +350,8 @@ static weft_status move_results(plan *p) {
 }
 
 static weft_status visit(weft_node *group, plan *p) {
-    if (!writes_plainly(group) || group->result_count > RESULTS_MAX || group->operand_count > OPERANDS_MAX - LEAVES_MAX)
+    if (!writes_plainly(group) || group->result_count > WEFT_FUSE_RESULTS_MAX ||
+        group->operand_count > WEFT_FUSE_OPERANDS_MAX - LEAVES_MAX)
         return NULL;
     p->group = group;
     p->reader_count = p->extra_count = p->leaf_total = 0;
@@ -451,7 +375,7 @@ static weft_status visit_block(weft_block *block, plan *p) {
         next = node->previous;
         for (int r = 0; r < node->region_count && node->op != WEFT_OP_fusion; r++)
             WEFT_TRY(visit_block(node->regions[r]->block, p), "in a region of %s", weft_op_get(node->op)->name);
-        if (node->op == WEFT_OP_fusion) WEFT_TRY(visit(node, p), "at %s", anchor_of(node));
+        if (node->op == WEFT_OP_fusion) WEFT_TRY(visit(node, p), "at %s", weft_fuse_anchor_of(node));
     }
     return NULL;
 }
