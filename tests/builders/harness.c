@@ -268,6 +268,9 @@ void harness_check(harness *h) {
         shape_of(h, type, shape);
         require(weft_tensor_create(h->context, type->dtype, type->rank, shape, &inputs[i]), h, "input");
         fill(inputs[i], (uint64_t)i + 1, h->special);
+        const char *name = g->body->block->arguments[i]->name;
+        for (int64_t e = 0; h->offsets && name && !strcmp(name, "offsets") && e < inputs[i]->element_count; e++)
+            weft_element_set_i64(type->dtype, inputs[i]->data, e, h->offsets[e]);
     }
     require(weft_interpret(g, WEFT_INTERPRET_EXACT, count, inputs, (int)g->output_count, expected), h, "reference");
     weft_node *fusion = wrap(h);

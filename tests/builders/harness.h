@@ -21,6 +21,7 @@ typedef struct harness {
     int threads;
     bool native;             /* run compiled code too, where this build and this CPU can */
     const char *gpu_builder; /* not NULL: schedules on GPUs must name it */
+    const int64_t *offsets;  /* contents of the input of that name; NULL: random, as all others */
     const char *note;        /* printed with a failure */
 } harness;
 
@@ -40,5 +41,6 @@ Suite *reduce_suite(void);
 Suite *convolution_suite(void);
 Suite *chain_suite(void);
 Suite *single_suite(void);
+Suite *ragged_suite(void);
 
 #endif

@@ -10,6 +10,7 @@ int main(void) {
     srunner_add_suite(runner, single_suite());
     srunner_add_suite(runner, convolution_suite());
     srunner_add_suite(runner, chain_suite());
+    srunner_add_suite(runner, ragged_suite());
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);
