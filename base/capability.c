@@ -28,6 +28,12 @@
     .shared_bytes = 32 << 10, .bindings_max = 30, .i64 = true, .i16 = true, .i8 = true, .f16 = true, .bf16 = true,     \
     .subgroups = true, .atomics = true, .simdgroup_matrix = true
 
+/* The first record is what every device has; the others are for those with cooperative matrices: graphics cards, and
+   Mesa's device in software. */
+#define VULKAN                                                                                                         \
+    .target = "vulkan", .index_dtype = WEFT_I32, .vector_bytes = 16, .threads_max = 256, .i64 = true, .i16 = true,     \
+    .i8 = true, .f16 = true, .bf16 = true, .atomics = true
+
 static const weft_capability records[] = {
     {CPU, .arch = "x86-64-v3", .vector_bytes = 32, .vector_registers = 16},
     {CPU, .arch = "x86-64-v4", .vector_bytes = 64, .vector_registers = 32},
@@ -71,20 +77,11 @@ static const weft_capability records[] = {
      .f16 = true,
      .bf16 = true,
      .atomics = true},
-    {.target = "vulkan",
-     .arch = "vulkan1.2",
-     .index_dtype = WEFT_I32,
-     .vector_bytes = 16,
-     .multiprocessors = 1,
-     .warp = 1,
-     .threads_max = 256,
-     .shared_bytes = 16 << 10,
-     .i64 = true,
-     .i16 = true,
-     .i8 = true,
-     .f16 = true,
-     .bf16 = true,
-     .atomics = true},
+    {VULKAN, .arch = "vulkan1.2", .multiprocessors = 1, .warp = 1, .shared_bytes = 16 << 10},
+    {VULKAN, .arch = "vulkan1.2-coop16", .cores = WEFT_CORES_COOPERATIVE16, .multiprocessors = 32, .warp = 32,
+     .shared_bytes = 48 << 10, .subgroups = true},
+    {VULKAN, .arch = "vulkan1.2-coop8", .cores = WEFT_CORES_COOPERATIVE8, .multiprocessors = 1, .warp = 8,
+     .shared_bytes = 32 << 10, .subgroups = true},
 };
 
 const weft_capability *weft_capability_find(const char *target, const char *arch) {

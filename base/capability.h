@@ -7,13 +7,16 @@
 
 #include "weft/dtype.h"
 
-/* Matrix units of whole wavefronts: CDNA 2 and 3, RDNA 3 and 4 (codegen/kernel/matrix.h). */
+/* Matrix units of whole wavefronts: CDNA 2 and 3, RDNA 3 and 4; Vulkan's cooperative matrices of 16 x 16 by subgroups
+   of 32, of 8 x 8 by subgroups of 8 (codegen/kernel/matrix.h). */
 typedef enum weft_cores {
     WEFT_CORES_NONE,
     WEFT_CORES_MFMA2,
     WEFT_CORES_MFMA3,
     WEFT_CORES_WMMA11,
-    WEFT_CORES_WMMA12
+    WEFT_CORES_WMMA12,
+    WEFT_CORES_COOPERATIVE16,
+    WEFT_CORES_COOPERATIVE8
 } weft_cores;
 
 typedef struct weft_capability {
@@ -38,7 +41,7 @@ typedef struct weft_capability {
     bool subgroups, atomics;
     bool masked_memory;                  /* masked vector loads and stores */
     bool mma_sync, ldmatrix, copy_async; /* sm_80 */
-    weft_cores cores;                    /* AMD */
+    weft_cores cores;                    /* AMD, Vulkan */
     bool simdgroup_matrix;               /* Metal: products of 8 x 8 f32 by a simdgroup */
     bool hopper;                         /* wgmma, tensor maps, mbarrier, clusters, setmaxnreg */
 

@@ -6,7 +6,7 @@
 #include "codegen/tile/raster.h"
 #include "codegen/tile/ring.h"
 
-enum { ROW_BYTES = 64, THREADS = 256, STAGES = 2 };
+enum { ROW_BYTES = 64, THREADS = 256, STAGES = 2, APART_BYTES = 16 /* between rows of matrices read whole */ };
 
 typedef enum fetch_kind {
     FETCH_CHUNK,  /* 16 bytes along k at a time */
@@ -36,10 +36,11 @@ typedef struct wave {
     weft_dtype dtype;
     int64_t unit_id;
     const weft_wave_unit *unit;
-    int bytes, lanes_16, wm, wn, mi, ni, stage; /* stage: elements */
+    int bytes, lanes_16, wm, wn, mi, ni, pitch, stage; /* pitch, stage: elements of a row, of a stage */
     wave_side side[2];
     weft_kval shared, lane, wave_m, wave_n, line, group; /* line, group: lane % size, lane / size */
     weft_kval a, b, d;
+    weft_kval sums; /* hidden spreads: a fragment of each wavefront in shared memory */
 } wave;
 
 static weft_kval index_of(const wave *x, int64_t value) { return weft_k_index(x->k, value); }
@@ -51,8 +52,15 @@ static weft_kval shifted(const wave *x, weft_kval a, int bits) {
     return weft_k_binary(x->k, WEFT_K_shr, a, index_of(x, bits));
 }
 
+/* The unit that every tile can be cut into. */
+static int64_t small_unit(const weft_capability *capability, weft_dtype dtype) {
+    int64_t unit = weft_wave_unit_find(capability, dtype, 16);
+    return unit ? unit : weft_hidden_unit_find(capability, dtype);
+}
+static bool is_hidden(const weft_wave_unit *unit) { return unit->spread == WEFT_SPREAD_HIDDEN; }
+
 bool weft_mma_wave_takes(const weft_capability *capability, weft_dtype dtype, weft_dtype sum) {
-    const weft_wave_unit *unit = weft_wave_unit_get(weft_wave_unit_find(capability, dtype, 16));
+    const weft_wave_unit *unit = weft_wave_unit_get(small_unit(capability, dtype));
     return unit && unit->sum == sum && capability->threads_max >= THREADS;
 }
 
@@ -65,6 +73,16 @@ typedef struct tile_choice {
 
 static const tile_choice choices[] = {{128, 128, 1.0}, {128, 64, 0.8}, {64, 64, 0.6}};
 enum { CHOICES = sizeof choices / sizeof *choices };
+
+static bool keeps_sums(const weft_capability *capability) {
+    return capability->cores == WEFT_CORES_COOPERATIVE16 || capability->cores == WEFT_CORES_COOPERATIVE8;
+}
+
+/* Rows of both stages, and where the spread is hidden a fragment of sums for each wavefront: 8 elements a thread. */
+static int shared_bytes(const weft_capability *capability, int bm, int bn) {
+    return keeps_sums(capability) ? STAGES * (bm + bn) * (ROW_BYTES + APART_BYTES) + 8 * THREADS * 4
+                                  : STAGES * (bm + bn) * ROW_BYTES;
+}
 
 static int64_t sample(weft_dim extent, int64_t otherwise) { return weft_dim_is_number(extent) ? extent : otherwise; }
 
@@ -80,6 +98,8 @@ int weft_mma_wave_propose(const weft_build_request *request, const char *name, w
     double cost[CHOICES];
     int order[CHOICES], count = 0;
     for (int i = 0; i < CHOICES; i++) {
+        if (shared_bytes(request->capability, choices[i].bm, choices[i].bn) > request->capability->shared_bytes)
+            continue;
         cost[i] = cost_of(request->capability, &choices[i], sample(m, 1024), sample(n, 1024), sample(batch, 1));
         int at = count++;
         for (; at > 0 && cost[order[at - 1]] > cost[i]; at--) order[at] = order[at - 1];
@@ -102,10 +122,14 @@ int weft_mma_wave_propose(const weft_build_request *request, const char *name, w
 /* Element of a side's part of stage `slot` where chunk `chunk` of row `row` lies. */
 static weft_kval place(const wave *x, int number, weft_kval slot, weft_kval row, weft_kval chunk) {
     weft_kernel *k = x->k;
+    if (is_hidden(x->unit)) {
+        weft_kval start = plus(x, times(x, slot, x->stage), index_of(x, x->side[number].base));
+        return plus(x, start, plus(x, times(x, row, x->pitch), times(x, chunk, x->lanes_16)));
+    }
     weft_kval mixed = weft_k_xor(k, shifted(x, row, 1), shifted(x, row, 3));
     weft_kval column = weft_k_xor(k, chunk, weft_k_and(k, mixed, index_of(x, 3)));
     weft_kval stage = plus(x, times(x, slot, x->stage), index_of(x, x->side[number].base));
-    return plus(x, stage, plus(x, times(x, row, ROW_BYTES / x->bytes), times(x, column, x->lanes_16)));
+    return plus(x, stage, plus(x, times(x, row, x->pitch), times(x, column, x->lanes_16)));
 }
 
 static void store_aligned(const wave *x, weft_kval at, weft_kval value, int align_bytes) {
@@ -266,8 +290,36 @@ static void load_fragments(const wave *x, int number, weft_kval slot, int q) {
         }
 }
 
+static void load_whole(const wave *x, int number, weft_kval slot, int q) {
+    const weft_wave_unit *u = x->unit;
+    weft_kval first = number ? times(x, x->wave_n, x->wn) : times(x, x->wave_m, x->wm);
+    for (int block = 0; block < (number ? x->ni : x->mi); block++) {
+        weft_kval row = plus(x, first, index_of(x, (int64_t)block * u->size));
+        weft_kval at = place(x, number, slot, row, index_of(x, (int64_t)q * u->depth / x->lanes_16));
+        weft_k_effect(x->k, WEFT_K_matrix_load, 4,
+                      (weft_kval[]){number ? x->b : x->a, index_of(x, block), x->shared, at},
+                      weft_matrix_place(x->unit_id, number ? WEFT_MATRIX_B : WEFT_MATRIX_A, x->pitch), 0);
+    }
+}
+
+static void multiply_whole(const wave *x, weft_kval slot) {
+    for (int q = 0; q < ROW_BYTES / x->bytes / x->unit->depth; q++) {
+        for (int number = 0; number < 2; number++) load_whole(x, number, slot, q);
+        for (int i = 0; i < x->mi; i++)
+            for (int j = 0; j < x->ni; j++)
+                weft_k_effect(x->k, WEFT_K_mma, 6,
+                              (weft_kval[]){x->d, index_of(x, (int64_t)i * x->ni + j), x->a, index_of(x, i), x->b,
+                                            index_of(x, j)},
+                              x->unit_id, 0);
+    }
+}
+
 static void multiply(const wave *x, weft_kval slot) {
     const weft_wave_unit *u = x->unit;
+    if (is_hidden(u)) {
+        multiply_whole(x, slot);
+        return;
+    }
     for (int q = 0; q < ROW_BYTES / x->bytes / u->depth; q++) {
         for (int number = 0; number < 2; number++) load_fragments(x, number, slot, q);
         for (int i = 0; i < x->mi; i++)
@@ -352,6 +404,38 @@ static void store_fragment(const wave *x, int i, int j) {
     }
 }
 
+/* A hidden fragment through shared memory: each wavefront has room for one, of which a lane takes fours of neighbours.
+ */
+static void store_whole(const wave *x, int i, int j) {
+    weft_simt *s = x->s;
+    weft_kernel *k = x->k;
+    const weft_wave_unit *u = x->unit;
+    int quads = u->size / 4, turns = u->size * quads / u->lanes;
+    weft_kval m = weft_k_extent(k, s->m), n = weft_k_extent(k, s->n);
+    weft_kval own = times(x, over(x, s->thread, u->lanes), u->size * u->size);
+    weft_k_effect(k, WEFT_K_warp_sync, 0, NULL, 0, 0);
+    weft_k_effect(k, WEFT_K_matrix_store, 4, (weft_kval[]){x->d, index_of(x, (int64_t)i * x->ni + j), x->sums, own},
+                  weft_matrix_place(x->unit_id, WEFT_MATRIX_D, u->size), 0);
+    weft_k_effect(k, WEFT_K_warp_sync, 0, NULL, 0, 0);
+    for (int turn = 0; turn < turns; turn++) {
+        size_t mark = weft_index_mark(s->index);
+        weft_kval four = plus(x, x->lane, index_of(x, (int64_t)turn * u->lanes));
+        weft_kval line = over(x, four, quads), quad = times(x, modulo(x, four, quads), 4);
+        weft_kval row = plus(x, plus(x, s->m0, times(x, x->wave_m, x->wm)), plus(x, line, index_of(x, i * u->size)));
+        weft_kval column = plus(x, plus(x, s->n0, times(x, x->wave_n, x->wn)), plus(x, quad, index_of(x, j * u->size)));
+        weft_k_if(k, weft_k_and(k, weft_k_lt(k, row, m), weft_k_lt(k, column, n)));
+        weft_lane_index range = weft_lane_range(column, 4);
+        weft_kval mask =
+            weft_dim_divisor(k->dims, s->n) % 4 == 0 ? WEFT_KNONE : weft_index_below(s->index, range, 4, n);
+        weft_kval at = plus(x, own, plus(x, times(x, line, u->size), quad));
+        weft_kval sums = weft_k_load(k, x->sums, at, 4, WEFT_KNONE, WEFT_KNONE);
+        if (!k->failed) k->instrs[sums].align_bytes = 16;
+        s->store(s, row, range, mask, sums);
+        weft_k_end(k);
+        weft_index_release(s->index, mark);
+    }
+}
+
 /* -- the kernel */
 
 static void prepare_side(wave *x, int number, const weft_mma_side *from) {
@@ -361,7 +445,7 @@ static void prepare_side(wave *x, int number, const weft_mma_side *from) {
     int bk = ROW_BYTES / x->bytes;
     *side = (wave_side){.kind = FETCH_EACH,
                         .tile = number ? s->bn : s->bm,
-                        .base = number ? s->bm * bk : 0,
+                        .base = number ? s->bm * x->pitch : 0,
                         .across = !s->along_k[number],
                         .buffer = WEFT_KNONE,
                         .pitch = from->pitch,
@@ -409,22 +493,24 @@ static weft_status take_schedule(wave *x, const weft_schedule *schedule) {
     weft_simt *s = x->s;
     const weft_capability *capability = s->request->capability;
     s->bm = schedule->tile_m, s->bn = schedule->tile_n, s->bk = ROW_BYTES / x->bytes;
-    int waves_m = capability->warp == 64 ? 2 : 4, waves_n = 2;
+    int waves_m = capability->warp == 64 ? 2 : capability->warp == 32 ? 4 : 8, waves_n = capability->warp < 32 ? 4 : 2;
     bool good = (s->bm == 64 || s->bm == 128) && (s->bn == 64 || s->bn == 128) && schedule->threads == THREADS &&
-                STAGES * (s->bm + s->bn) * ROW_BYTES <= capability->shared_bytes;
+                shared_bytes(capability, s->bm, s->bn) <= capability->shared_bytes;
     if (!good)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%s: schedule %dx%d, %d threads", s->request->name, s->bm, s->bn,
                            schedule->threads);
     x->wm = s->bm / waves_m, x->wn = s->bn / waves_n;
     x->unit_id = s->bm == 128 && x->wn % 32 == 0 && x->wm % 32 == 0 ? weft_wave_unit_find(capability, x->dtype, 32) : 0;
-    if (!x->unit_id) x->unit_id = weft_wave_unit_find(capability, x->dtype, 16);
+    if (!x->unit_id) x->unit_id = small_unit(capability, x->dtype);
     x->unit = weft_wave_unit_get(x->unit_id);
     if (!x->unit) return WEFT_STATUS(WEFT_INTERNAL, "%s: the target has no such unit", s->request->name);
     x->mi = x->wm / x->unit->size, x->ni = x->wn / x->unit->size;
-    x->stage = (s->bm + s->bn) * s->bk;
+    x->pitch = s->bk + (is_hidden(x->unit) ? APART_BYTES / x->bytes : 0);
+    x->stage = (s->bm + s->bn) * x->pitch;
     x->k->threads = THREADS;
     x->k->grid = weft_raster_count(x->k->dims, s->m, s->n, s->batch, s->bm, s->bn);
     x->shared = weft_k_shared(x->k, x->dtype, (weft_dim)STAGES * x->stage);
+    if (is_hidden(x->unit)) x->sums = weft_k_shared(x->k, x->unit->sum, 8 * THREADS);
     return NULL;
 }
 
@@ -434,7 +520,8 @@ static void place_lanes(wave *x) {
     const weft_wave_unit *u = x->unit;
     weft_kval number = over(x, s->thread, u->lanes);
     x->lane = modulo(x, s->thread, u->lanes);
-    x->wave_m = over(x, number, 2), x->wave_n = modulo(x, number, 2);
+    int across = s->bn / x->wn;
+    x->wave_m = over(x, number, across), x->wave_n = modulo(x, number, across);
     x->line = modulo(x, x->lane, u->size), x->group = over(x, x->lane, u->size);
     x->a = weft_k_regs(k, u->dtype, u->part_lanes, x->mi * u->parts);
     x->b = weft_k_regs(k, u->dtype, u->part_lanes, x->ni * u->parts);
@@ -459,7 +546,7 @@ static weft_status emit(weft_simt *s, weft_dtype dtype, const weft_mma_side side
     for (int number = 0; number < 2; number++) place_side(&x, number);
     emit_loop(&x);
     for (int i = 0; i < x.mi; i++)
-        for (int j = 0; j < x.ni; j++) store_fragment(&x, i, j);
+        for (int j = 0; j < x.ni; j++) is_hidden(x.unit) ? store_whole(&x, i, j) : store_fragment(&x, i, j);
     return NULL;
 }
 

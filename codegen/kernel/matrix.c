@@ -1,5 +1,6 @@
 /* The table of wave units: see matrix.h. Sources: AMD, "Instinct MI200" and "CDNA 3" instruction set architectures,
-   chapter "Matrix Arithmetic Instructions"; "RDNA 3" and "RDNA 4" instruction set architectures, WMMA. */
+   chapter "Matrix Arithmetic Instructions"; "RDNA 3" and "RDNA 4" instruction set architectures, WMMA; Khronos,
+   VK_KHR_cooperative_matrix, whose sizes are what drivers list. */
 #include "codegen/kernel/matrix.h"
 
 #include <stddef.h>
@@ -27,6 +28,18 @@
                           .sums = 8,                                                                                   \
                           .spread = (kind)}
 
+#define COOPERATIVE(edge, since, count)                                                                                \
+    [WEFT_COOPERATIVE_##edge##_F16] = {.dtype = WEFT_F16,                                                              \
+                                       .sum = WEFT_F32,                                                                \
+                                       .cores = (since),                                                               \
+                                       .size = (edge),                                                                 \
+                                       .depth = (edge),                                                                \
+                                       .lanes = (count),                                                               \
+                                       .parts = 1,                                                                     \
+                                       .part_lanes = 8,                                                                \
+                                       .sums = 8,                                                                      \
+                                       .spread = WEFT_SPREAD_HIDDEN}
+
 static const weft_wave_unit units[] = {
     MFMA(32_BF16, WEFT_CORES_MFMA2, WEFT_BF16, WEFT_F32, 32, 16, 8),
     MFMA(32_F16, WEFT_CORES_MFMA2, WEFT_F16, WEFT_F32, 32, 16, 8),
@@ -48,6 +61,8 @@ static const weft_wave_unit units[] = {
     WMMA(12_I8, WEFT_CORES_WMMA12, WEFT_I8, WEFT_I32, 32, 1, 16, WEFT_SPREAD_EIGHTS),
     WMMA(12_E4M3, WEFT_CORES_WMMA12, WEFT_F8E4M3FN, WEFT_F32, 32, 1, 16, WEFT_SPREAD_EIGHTS),
     WMMA(12_E5M2, WEFT_CORES_WMMA12, WEFT_F8E5M2, WEFT_F32, 32, 1, 16, WEFT_SPREAD_EIGHTS),
+    COOPERATIVE(16, WEFT_CORES_COOPERATIVE16, 32),
+    COOPERATIVE(8, WEFT_CORES_COOPERATIVE8, 8),
 };
 
 const weft_wave_unit *weft_wave_unit_get(int64_t unit) {
@@ -62,7 +77,16 @@ static bool has_unit(weft_cores cores, const weft_wave_unit *unit) {
 int64_t weft_wave_unit_find(const weft_capability *capability, weft_dtype dtype, int size) {
     for (int64_t unit = WEFT_MFMA_32_BF16; weft_wave_unit_get(unit); unit++) {
         const weft_wave_unit *u = weft_wave_unit_get(unit);
-        if (has_unit(capability->cores, u) && u->dtype == dtype && u->size == size) return unit;
+        if (has_unit(capability->cores, u) && u->dtype == dtype && u->size == size && u->spread != WEFT_SPREAD_HIDDEN)
+            return unit;
+    }
+    return 0;
+}
+
+int64_t weft_hidden_unit_find(const weft_capability *capability, weft_dtype dtype) {
+    for (int64_t unit = WEFT_MFMA_32_BF16; weft_wave_unit_get(unit); unit++) {
+        const weft_wave_unit *u = weft_wave_unit_get(unit);
+        if (has_unit(capability->cores, u) && u->dtype == dtype && u->spread == WEFT_SPREAD_HIDDEN) return unit;
     }
     return 0;
 }
@@ -77,7 +101,8 @@ int weft_wave_row(const weft_wave_unit *unit, int lane, int sum) {
     switch (unit->spread) {
     case WEFT_SPREAD_FOURS: return sum / 4 * 4 * groups + 4 * group + sum % 4;
     case WEFT_SPREAD_TURNS: return 2 * sum + group;
-    case WEFT_SPREAD_EIGHTS: return 8 * group + sum;
+    case WEFT_SPREAD_EIGHTS:
+    case WEFT_SPREAD_HIDDEN: return 8 * group + sum;
     }
     return 0;
 }

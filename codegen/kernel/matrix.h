@@ -35,6 +35,8 @@ typedef enum weft_matrix_unit {
     WEFT_MFMA_16_E5M2,
     WEFT_WMMA_12_E4M3, /* gfx12: the OCP formats */
     WEFT_WMMA_12_E5M2,
+    WEFT_COOPERATIVE_16_F16, /* Vulkan */
+    WEFT_COOPERATIVE_8_F16,
     WEFT_SIMDGROUP_F32 = 64 /* Metal */
 } weft_matrix_unit;
 
@@ -44,8 +46,15 @@ typedef enum weft_matrix_unit {
 static inline int weft_simdgroup_row(int lane) { return (lane >> 4 & 1) * 4 + (lane >> 1 & 3); }
 static inline int weft_simdgroup_column(int lane) { return (lane >> 3 & 1) * 4 + (lane & 1) * 2; }
 
-/* Which D rows a lane holds: groups of four and every 4 n-th; every other; eight neighbours. */
-typedef enum weft_wave_spread { WEFT_SPREAD_FOURS, WEFT_SPREAD_TURNS, WEFT_SPREAD_EIGHTS } weft_wave_spread;
+/* Which D rows a lane holds: groups of four and every 4 n-th; every other; eight neighbours; nobody knows: such
+   matrices only come from and go to shared memory whole (matrix_load, matrix_store), and the simulator spreads them as
+   EIGHTS. */
+typedef enum weft_wave_spread {
+    WEFT_SPREAD_FOURS,
+    WEFT_SPREAD_TURNS,
+    WEFT_SPREAD_EIGHTS,
+    WEFT_SPREAD_HIDDEN
+} weft_wave_spread;
 
 /* mma by a whole wavefront (AMD): size x size += size x depth . depth x size. Operands are `parts` registers of 16
    bytes a lane, vec<dtype, part_lanes>; sums one register vec<sum, sums>. Lane l holds row (a) or column (b) l % size,
@@ -59,10 +68,22 @@ typedef struct weft_wave_unit {
 } weft_wave_unit;
 
 const weft_wave_unit *weft_wave_unit_get(int64_t unit); /* NULL: no wave unit */
-/* The unit of this size that the target has for such operands; 0: none. */
+/* The unit of this size that the target has for such operands; 0: none. Units that hide their spread: only by the
+   second one. */
 int64_t weft_wave_unit_find(const weft_capability *capability, weft_dtype dtype, int size);
+int64_t weft_hidden_unit_find(const weft_capability *capability, weft_dtype dtype);
 int weft_wave_k(const weft_wave_unit *unit, int lane, int element);
 int weft_wave_row(const weft_wave_unit *unit, int lane, int sum);
+
+/* matrix_load, matrix_store of a unit whose spread is hidden: a line is a row of a or d, a column of b, and lies as
+   neighbours; from one to the next it is `pitch` elements. Lines start at multiples of 16 bytes. */
+typedef enum weft_matrix_use { WEFT_MATRIX_A, WEFT_MATRIX_B, WEFT_MATRIX_D } weft_matrix_use;
+static inline int64_t weft_matrix_place(int64_t unit, weft_matrix_use use, int pitch) {
+    return unit | (int64_t)use << 8 | (int64_t)pitch << 16;
+}
+static inline int64_t weft_matrix_unit_of(int64_t place) { return place & 255; }
+static inline weft_matrix_use weft_matrix_use_of(int64_t place) { return (weft_matrix_use)(place >> 8 & 3); }
+static inline int weft_matrix_pitch(int64_t place) { return (int)(place >> 16); }
 
 /* frag_load, frag_store: 8 x 8 tiles of 16-bit elements; lane l gives the address of row l % 8 of tile l / 8 and gets
    elements 2 (l % 4), 2 (l % 4) + 1 of row l / 4 of every tile (TRANSPOSED: of column l / 4). */

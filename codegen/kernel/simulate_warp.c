@@ -10,7 +10,7 @@ enum { WAVE_SIZE_MAX = 32, WAVE_DEPTH_MAX = 64 };
 
 bool weft_sim_is_collective(weft_kop op) {
     return weft_sim_is_matrix(op) || op == WEFT_K_shuffle_xor || op == WEFT_K_warp_sync || op == WEFT_K_frag_load ||
-           op == WEFT_K_frag_store || op == WEFT_K_mma;
+           op == WEFT_K_frag_store || op == WEFT_K_mma || op == WEFT_K_matrix_load || op == WEFT_K_matrix_store;
 }
 
 static bool shuffle(weft_sim *sim, weft_sim_thread *const *lanes, int count, const weft_kinstr *instr) {
@@ -172,6 +172,51 @@ static bool simdgroup_mma(weft_sim *sim, weft_sim_thread *const *lanes, int coun
     return true;
 }
 
+/* One lane's share of a whole matrix, element by element. */
+static bool move_share(weft_sim *sim, weft_sim_thread *lane, int number, const weft_kinstr *instr, int64_t start) {
+    const weft_wave_unit *unit = weft_wave_unit_get(weft_matrix_unit_of(instr->i));
+    bool loads = instr->op == WEFT_K_matrix_load, sums = weft_matrix_use_of(instr->i) == WEFT_MATRIX_D;
+    size_t bytes = (size_t)weft_dtype_bits(sums ? unit->sum : unit->dtype) / 8;
+    weft_sim_memory *memory = weft_sim_memory_of(sim, lane, weft_koperand(sim->kernel, instr, 2));
+    weft_sim_actor actor = weft_sim_self(lane, weft_kop_name((weft_kop)instr->op));
+    uint64_t *registers = fragment(sim, lane, instr, 0, 1, !loads, loads);
+    for (int e = 0; registers && e < (sums ? unit->sums : unit->part_lanes); e++) {
+        int line = sums ? weft_wave_row(unit, number, e) : number % unit->size,
+            on = sums ? number % unit->size : weft_wave_k(unit, number, e);
+        size_t at = (size_t)(start + (int64_t)line * weft_matrix_pitch(instr->i) + on) * bytes;
+        bool good = loads ? weft_sim_read(sim, lane, memory, at, bytes, &actor)
+                          : weft_sim_write(sim, lane, memory, at, bytes, &actor);
+        if (!good) return false;
+        if (loads) registers[e] = 0;
+        memcpy(loads ? (void *)&registers[e] : memory->data + at, loads ? memory->data + at : (void *)&registers[e],
+               bytes);
+    }
+    return registers != NULL;
+}
+
+static bool whole_matrix(weft_sim *sim, weft_sim_thread *const *lanes, int count, const weft_kinstr *instr) {
+    const weft_wave_unit *unit = weft_wave_unit_get(weft_matrix_unit_of(instr->i));
+    if (count != unit->lanes) return weft_sim_fault(sim, lanes[0], "a matrix needs a whole subgroup");
+    int64_t start = (int64_t)*weft_sim_value(sim, lanes[0], weft_koperand(sim->kernel, instr, 3));
+    int bytes = weft_dtype_bits(weft_matrix_use_of(instr->i) == WEFT_MATRIX_D ? unit->sum : unit->dtype) / 8;
+    if (start < 0 || start * bytes % 16)
+        return weft_sim_fault(sim, lanes[0], "misaligned: a matrix at element %lld", (long long)start);
+    for (int l = 0; l < count; l++) {
+        if ((int64_t)*weft_sim_value(sim, lanes[l], weft_koperand(sim->kernel, instr, 3)) != start)
+            return weft_sim_fault(sim, lanes[l], "lanes that mean different matrices");
+        if (!move_share(sim, lanes[l], l, instr, start)) return false;
+    }
+    for (int first = 0; first < unit->size && weft_sim_counts_on(sim); first += 8)
+        for (int column = 0; column < unit->size * bytes; column += 16) {
+            size_t offsets[8];
+            for (int i = 0; i < 8; i++)
+                offsets[i] = (size_t)(start + (int64_t)(first + i) * weft_matrix_pitch(instr->i)) * (size_t)bytes +
+                             (size_t)column;
+            weft_sim_count_rows(sim, offsets);
+        }
+    return true;
+}
+
 static bool mma(weft_sim *sim, weft_sim_thread *const *lanes, int count, const weft_kinstr *instr) {
     const weft_wave_unit *wave = weft_wave_unit_get(instr->i);
     if (wave) return wave_mma(sim, lanes, count, instr, wave);
@@ -201,6 +246,8 @@ bool weft_sim_collective(weft_sim *sim, weft_sim_thread *const *lanes, int count
     case WEFT_K_shuffle_xor: return shuffle(sim, lanes, count, instr);
     case WEFT_K_warp_sync: return warp_sync(sim, lanes, count);
     case WEFT_K_mma: return mma(sim, lanes, count, instr);
+    case WEFT_K_matrix_load:
+    case WEFT_K_matrix_store: return whole_matrix(sim, lanes, count, instr);
     case WEFT_K_mma_fence:
     case WEFT_K_mma_async:
     case WEFT_K_mma_commit:

@@ -322,6 +322,12 @@ static bool is_vectors(weft_ktype type, weft_dtype elem, int lanes) {
     return type.kind == WEFT_KIND_REGS && type.elem == elem && type.lanes == lanes;
 }
 
+static bool on_target(const weft_kverify *v, int64_t id, const weft_wave_unit *unit) {
+    const weft_capability *capability = v->kernel->capability;
+    return id == (unit->spread == WEFT_SPREAD_HIDDEN ? weft_hidden_unit_find(capability, unit->dtype)
+                                                     : weft_wave_unit_find(capability, unit->dtype, unit->size));
+}
+
 /* mma on a wave unit. */
 static void check_wave_unit(weft_kverify *v, weft_kval at, const weft_kinstr *instr, const weft_wave_unit *unit) {
     expect(v, at,
@@ -329,8 +335,27 @@ static void check_wave_unit(weft_kverify *v, weft_kval at, const weft_kinstr *in
                is_vectors(type_of(v, instr, 2), unit->dtype, unit->part_lanes) &&
                is_vectors(type_of(v, instr, 4), unit->dtype, unit->part_lanes),
            "registers of the unit's vectors");
-    expect(v, at, weft_wave_unit_find(v->kernel->capability, unit->dtype, unit->size) == instr->i,
-           "the target has no such matrix unit");
+    expect(v, at, on_target(v, instr->i, unit), "the target has no such matrix unit");
+}
+
+/* matrix_load, matrix_store. */
+static void check_whole_matrix(weft_kverify *v, weft_kval at, const weft_kinstr *instr) {
+    const weft_wave_unit *unit = weft_wave_unit_get(weft_matrix_unit_of(instr->i));
+    bool known = unit && unit->spread == WEFT_SPREAD_HIDDEN && on_target(v, weft_matrix_unit_of(instr->i), unit);
+    expect(v, at, known, "the target has no such matrix unit");
+    if (!known) return;
+    bool sums = weft_matrix_use_of(instr->i) == WEFT_MATRIX_D;
+    weft_dtype elem = sums ? unit->sum : unit->dtype;
+    weft_ktype memory = type_of(v, instr, 2);
+    expect(v, at, is_vectors(type_of(v, instr, 0), elem, sums ? unit->sums : unit->part_lanes),
+           "registers of the unit's vectors");
+    expect(v, at, memory.kind == WEFT_KIND_SHARED && memory.elem == elem && is_index(type_of(v, instr, 3)),
+           "shared memory of the unit's elements, and an element");
+    expect(v, at,
+           weft_matrix_pitch(instr->i) >= unit->size &&
+               weft_matrix_pitch(instr->i) * weft_dtype_bits(elem) / 8 % 16 == 0,
+           "lines must not overlap, and start at multiples of 16 bytes");
+    expect(v, at, v->constant[weft_koperand(v->kernel, instr, 1)], "first registers must be constant or unrolled");
 }
 
 static void check_matrix(weft_kverify *v, weft_kval at, const weft_kinstr *instr) {
@@ -400,6 +425,8 @@ void weft_kverify_types(weft_kverify *v, weft_kval at) {
     case WEFT_K_frag_load:
     case WEFT_K_frag_store:
     case WEFT_K_mma: check_matrix(v, at, instr); break;
+    case WEFT_K_matrix_load:
+    case WEFT_K_matrix_store: check_whole_matrix(v, at, instr); break;
     case WEFT_K_scalar_argument:
     case WEFT_K_buffer:
     case WEFT_K_tensor_map:

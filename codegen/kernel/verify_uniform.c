@@ -104,6 +104,8 @@ static uint8_t needed(weft_kop op) {
     case WEFT_K_frag_load:
     case WEFT_K_frag_store:
     case WEFT_K_mma:
+    case WEFT_K_matrix_load:
+    case WEFT_K_matrix_store:
     case WEFT_K_warp_sync: return WEFT_UNIFORM_WARP;
     default: return WEFT_UNIFORM_NOT;
     }

@@ -17,6 +17,7 @@ typedef struct span {
     weft_kval memory, index, mask, other, value;
     weft_dtype elem;
     int lanes, align_bytes;
+    int word;                /* bytes of a word of a shared array that matrices come from; 0: any other memory */
     bool buffer, neighbours; /* neighbours: lanes lie side by side */
 } span;
 
@@ -31,6 +32,7 @@ static span span_of(const weft_spirv *p, const weft_kinstr *instr) {
     a.lanes = load ? instr->type.lanes : weft_ktype_of(p->kernel, a.value).lanes;
     a.elem = (weft_dtype)weft_ktype_of(p->kernel, a.memory).elem;
     a.buffer = weft_kernel_get(p->kernel, a.memory)->op == WEFT_K_buffer;
+    a.word = a.buffer ? 0 : p->whole[a.memory];
     a.neighbours = weft_ktype_of(p->kernel, a.index).lanes == 1;
     return a;
 }
@@ -39,6 +41,7 @@ static int bytes_of(weft_dtype elem) { return elem == WEFT_BOOL ? 1 : weft_dtype
 
 /* How memory holds an element: unsigned integers of its width. */
 static weft_spirv_type stored_type(const span *a) {
+    if (a->word) return weft_spirv_word(a->word);
     if (!a->buffer) return bytes_of(a->elem) == 8 ? WEFT_SPIRV_U64 : WEFT_SPIRV_U32;
     switch (bytes_of(a->elem)) {
     case 1: return WEFT_SPIRV_U8;
@@ -92,19 +95,27 @@ static id shared_pointer(weft_spirv *p, const span *a, int lane) {
 }
 
 /* Volatile: what other threads of the block wrote is read again. */
-static const char *access(const weft_spirv *p) { return p->shares_buffers ? "Volatile|Aligned" : "Aligned"; }
+static const char *access(const weft_spirv *p) {
+    return !p->shares_buffers ? "Aligned" : p->matrices ? "Volatile|Aligned|NonPrivatePointer" : "Volatile|Aligned";
+}
+static const char *shared_access(const weft_spirv *p) { return p->matrices ? "NonPrivatePointer" : ""; }
 
-static id load_word(weft_spirv *p, id pointer, weft_spirv_type type, int align) {
+static id load_word(weft_spirv *p, const span *a, id pointer, weft_spirv_type type, int align) {
+    if (!a->buffer) return weft_spirv_emit(p, type, "OpLoad", "$ @", pointer, shared_access(p));
     return weft_spirv_emit(p, type, "OpLoad", "$ @ #", pointer, access(p), (int64_t)align);
 }
 
-static void store_word(weft_spirv *p, id pointer, id value, int align) {
-    weft_spirv_do(p, &p->code, "OpStore $ $ @ #", pointer, value, access(p), (int64_t)align);
+static void store_word(weft_spirv *p, const span *a, id pointer, id value, int align) {
+    if (a->buffer)
+        weft_spirv_do(p, &p->code, "OpStore $ $ @ #", pointer, value, access(p), (int64_t)align);
+    else
+        weft_spirv_do(p, &p->code, "OpStore $ $ @", pointer, value, shared_access(p));
 }
 
 /* Whole words cover the lanes, and start on one. */
 static bool in_words(const span *a) {
     int bytes = bytes_of(a->elem), align = a->align_bytes > bytes ? a->align_bytes : bytes;
+    if (a->word) return true;
     return a->buffer && a->neighbours && a->lanes > 1 && align >= 4 && a->lanes * bytes % 4 == 0;
 }
 
@@ -112,21 +123,40 @@ enum { LANES_MAX = 256 };
 
 /* 32-bit words at a: as few accesses as the alignment allows. */
 static int width_of(const span *a, int words_left, int at) {
+    if (a->word) return a->word / 4;
     int align = a->align_bytes > bytes_of(a->elem) ? a->align_bytes : bytes_of(a->elem);
     if (align >= 16 && at % 4 == 0 && words_left >= 4) return 4;
     return align >= 8 && at % 2 == 0 && words_left >= 2 ? 2 : 1;
 }
 
-static weft_spirv_type vector_type(int width) {
-    return width == 4 ? WEFT_SPIRV_U32X4 : width == 2 ? WEFT_SPIRV_U32X2 : WEFT_SPIRV_U32;
+weft_spirv_type weft_spirv_word(int bytes) {
+    return bytes == 16 ? WEFT_SPIRV_U32X4 : bytes == 8 ? WEFT_SPIRV_U32X2 : WEFT_SPIRV_U32;
+}
+
+/* Where the first lane is: an address, or the number of a word of a shared array. */
+static id first_word(weft_spirv *p, const span *a) {
+    if (!a->word) return address(p, a, 0);
+    return two(p, WEFT_SPIRV_U32, "OpUDiv", index_of(p, a, 0, WEFT_U32),
+               weft_spirv_u32(p, (uint32_t)(a->word / bytes_of(a->elem))));
+}
+
+/* `at` words of 32 bits behind it. */
+static id word_place(weft_spirv *p, const span *a, id first, int at, int width) {
+    if (!a->word) return physical(p, first, at * 4, weft_spirv_word(width * 4));
+    if (at) first = two(p, WEFT_SPIRV_U32, "OpIAdd", first, weft_spirv_u32(p, (uint32_t)(at * 4 / a->word)));
+    id pointer = weft_spirv_new(p);
+    weft_spirv_do(p, &p->code, "$ = OpAccessChain $ $ $", pointer,
+                  weft_spirv_pointer_name(p, WEFT_SPIRV_WORKGROUP, stored_type(a)), p->lanes[p->first[a->memory]],
+                  first);
+    return pointer;
 }
 
 static void load_words(weft_spirv *p, const span *a, id *out) {
     int bytes = bytes_of(a->elem), count = a->lanes * bytes / 4;
-    id base = address(p, a, 0), words[2 * LANES_MAX];
+    id base = first_word(p, a), words[2 * LANES_MAX];
     for (int at = 0, width; at < count; at += width) {
         width = width_of(a, count - at, at);
-        id value = load_word(p, physical(p, base, at * 4, vector_type(width)), vector_type(width), width * 4);
+        id value = load_word(p, a, word_place(p, a, base, at, width), weft_spirv_word(width * 4), width * 4);
         for (int i = 0; i < width; i++)
             words[at + i] =
                 width == 1 ? value : weft_spirv_emit(p, WEFT_SPIRV_U32, "OpCompositeExtract", "$ #", value, (int64_t)i);
@@ -148,7 +178,7 @@ static void load_words(weft_spirv *p, const span *a, id *out) {
 
 static void store_words(weft_spirv *p, const span *a) {
     int bytes = bytes_of(a->elem), count = a->lanes * bytes / 4;
-    id base = address(p, a, 0), words[2 * LANES_MAX] = {0};
+    id base = first_word(p, a), words[2 * LANES_MAX] = {0};
     for (int lane = 0; lane < a->lanes; lane++) {
         id value = stored(p, a->elem, weft_spirv_lane(p, a->value, lane));
         if (bytes == 8) {
@@ -171,7 +201,7 @@ static void store_words(weft_spirv *p, const span *a) {
         if (width == 4)
             value = weft_spirv_emit(p, WEFT_SPIRV_U32X4, "OpCompositeConstruct", "$ $ $ $", words[at], words[at + 1],
                                     words[at + 2], words[at + 3]);
-        store_word(p, physical(p, base, at * 4, vector_type(width)), value, width * 4);
+        store_word(p, a, word_place(p, a, base, at, width), value, width * 4);
     }
 }
 
@@ -180,9 +210,9 @@ static id load_lane(weft_spirv *p, const span *a, int lane) {
     int bytes = bytes_of(a->elem);
     id word;
     if (a->buffer)
-        word = load_word(p, physical(p, address(p, a, lane), a->neighbours ? lane * bytes : 0, type), type, bytes);
+        word = load_word(p, a, physical(p, address(p, a, lane), a->neighbours ? lane * bytes : 0, type), type, bytes);
     else
-        word = one(p, type, "OpLoad", shared_pointer(p, a, lane));
+        word = load_word(p, a, shared_pointer(p, a, lane), type, bytes);
     if (type == WEFT_SPIRV_U64) return word;
     if (type != WEFT_SPIRV_U32) word = one(p, WEFT_SPIRV_U32, "OpUConvert", word);
     return a->buffer                                     ? carried(p, a->elem, word)
@@ -196,11 +226,11 @@ static void store_lane(weft_spirv *p, const span *a, int lane) {
     id value = weft_spirv_lane(p, a->value, lane);
     value = stored(p, a->elem, value);
     if (!a->buffer) {
-        weft_spirv_do(p, &p->code, "OpStore $ $", shared_pointer(p, a, lane), value);
+        store_word(p, a, shared_pointer(p, a, lane), value, bytes);
         return;
     }
     if (type != WEFT_SPIRV_U32 && type != WEFT_SPIRV_U64) value = one(p, type, "OpUConvert", value);
-    store_word(p, physical(p, address(p, a, lane), a->neighbours ? lane * bytes : 0, type), value, bytes);
+    store_word(p, a, physical(p, address(p, a, lane), a->neighbours ? lane * bytes : 0, type), value, bytes);
 }
 
 /* -- masks: a branch around the access, one for all lanes where they share the mask */
@@ -394,13 +424,15 @@ static void move_registers(weft_spirv *p, weft_kval value, const weft_kinstr *in
 }
 
 static void declare_shared(weft_spirv *p, weft_kval value, const weft_kinstr *instr) {
-    span a = {.elem = (weft_dtype)instr->type.elem};
+    span a = {.elem = (weft_dtype)instr->type.elem, .word = p->whole[value]};
     if (!weft_dim_is_number(instr->extent) || instr->extent > UINT32_MAX) {
         weft_spirv_fail(p, WEFT_UNSUPPORTED, "shared memory of a symbolic extent");
         return;
     }
     id array = weft_spirv_new(p), pointer = weft_spirv_new(p), variable = weft_spirv_new(p);
-    id length = weft_spirv_u32(p, (uint32_t)(instr->extent > 0 ? instr->extent : 1));
+    int64_t count = instr->extent > 0 ? instr->extent : 1;
+    if (a.word) count = (count * bytes_of(a.elem) + a.word - 1) / a.word;
+    id length = weft_spirv_u32(p, (uint32_t)count);
     weft_spirv_do(p, &p->globals, "$ = OpTypeArray $ $", array, weft_spirv_type_name(p, stored_type(&a)), length);
     weft_spirv_do(p, &p->globals, "$ = OpTypePointer Workgroup $", pointer, array);
     weft_spirv_do(p, &p->globals, "$ = OpVariable $ Workgroup", variable, pointer);
@@ -408,12 +440,14 @@ static void declare_shared(weft_spirv *p, weft_kval value, const weft_kinstr *in
     weft_spirv_define(p, value, 0, variable);
 }
 
-/* Scope workgroup; AcquireRelease of workgroup memory, and of buffers where the kernel passes values through them. */
-static void print_barrier(weft_spirv *p) {
-    enum { WORKGROUP = 2, ACQUIRE_RELEASE = 0x8, BUFFERS = 0x40, SHARED = 0x100 };
-    id scope = weft_spirv_u32(p, WORKGROUP);
+/* Of the workgroup, or the subgroup; AcquireRelease of shared memory, and of buffers where the kernel passes values
+   through them. */
+static void print_barrier(weft_spirv *p, uint32_t scope_number) {
+    enum { ACQUIRE_RELEASE = 0x8, BUFFERS = 0x40, SHARED = 0x100, MAKE_AVAILABLE = 0x2000, MAKE_VISIBLE = 0x4000 };
+    id scope = weft_spirv_u32(p, scope_number);
     weft_spirv_do(p, &p->code, "OpControlBarrier $ $ $", scope, scope,
-                  weft_spirv_u32(p, ACQUIRE_RELEASE | SHARED | (p->shares_buffers ? BUFFERS : 0)));
+                  weft_spirv_u32(p, ACQUIRE_RELEASE | SHARED | (p->shares_buffers ? BUFFERS : 0) |
+                                        (p->matrices ? MAKE_AVAILABLE | MAKE_VISIBLE : 0)));
 }
 
 bool weft_spirv_memory(weft_spirv *p, weft_kval value) {
@@ -429,7 +463,8 @@ bool weft_spirv_memory(weft_spirv *p, weft_kval value) {
     case WEFT_K_regs: declare_registers(p, value, instr); return true;
     case WEFT_K_get:
     case WEFT_K_set: move_registers(p, value, instr); return true;
-    case WEFT_K_barrier: print_barrier(p); return true;
+    case WEFT_K_barrier: print_barrier(p, 2); return true;
+    case WEFT_K_warp_sync: print_barrier(p, 3); return true;
     default: return false;
     }
 }

@@ -54,6 +54,7 @@ static void append_id(weft_text *text, weft_spirv_id id) {
 
 static void append_list(weft_text *text, const char *format, va_list list) {
     for (const char *c = format; *c; c++) {
+        if (*c == '~' && !c[1]) return;
         if (*c == '$')
             append_id(text, va_arg(list, weft_spirv_id));
         else if (*c == '#')
@@ -226,7 +227,9 @@ static bool prepare(weft_spirv *p) {
     size_t total = 0, count = kernel->instr_count;
     p->first = weft_arena_allocate_array(kernel->arena, count + 1, sizeof *p->first);
     p->arguments = weft_arena_allocate_array(kernel->arena, kernel->argument_count + 1, sizeof *p->arguments);
-    if (!p->first || !p->arguments) return false;
+    p->whole = weft_arena_allocate_array(kernel->arena, count + 1, sizeof *p->whole);
+    if (!p->first || !p->arguments || !p->whole) return false;
+    memset(p->whole, 0, count + 1);
     for (size_t i = 0; i < count; i++) {
         p->first[i] = (weft_spirv_id)total;
         total += kernel->instrs[i].type.lanes ? kernel->instrs[i].type.lanes : 1;
@@ -286,7 +289,8 @@ static void print_entry(weft_spirv *p) {
 }
 
 void weft_spirv_instruction(weft_spirv *p, weft_kval id) {
-    if (weft_spirv_structure(p, id) || weft_spirv_value(p, id) || weft_spirv_memory(p, id)) return;
+    if (weft_spirv_structure(p, id) || weft_spirv_value(p, id) || weft_spirv_matrix(p, id) || weft_spirv_memory(p, id))
+        return;
     weft_spirv_fail(p, WEFT_UNSUPPORTED, weft_kop_name((weft_kop)weft_kernel_get(p->kernel, id)->op));
 }
 
@@ -340,13 +344,16 @@ static void print_head(const weft_spirv *p, weft_text *text) {
     if (uses(p, WEFT_SPIRV_U16)) weft_text_append(text, "OpCapability StorageBuffer16BitAccess\nOpCapability Int16\n");
     if (uses(p, WEFT_SPIRV_F16)) weft_text_append(text, "OpCapability Float16\nOpCapability RoundingModeRTE\n");
     if (uses(p, WEFT_SPIRV_F64)) weft_text_append(text, "OpCapability Float64\n");
+    if (p->shuffles) weft_text_append(text, "OpCapability GroupNonUniform\nOpCapability GroupNonUniformShuffle\n");
+    if (p->matrices) weft_spirv_matrix_capability(p, text);
     weft_text_append(text,
-                     "OpCapability SignedZeroInfNanPreserve\n%%glsl = OpExtInstImport \"GLSL.std.450\"\n"
-                     "OpMemoryModel PhysicalStorageBuffer64 GLSL450\n"
+                     "OpCapability SignedZeroInfNanPreserve\n%s%%glsl = OpExtInstImport \"GLSL.std.450\"\n"
+                     "OpMemoryModel PhysicalStorageBuffer64 %s\n"
                      "OpEntryPoint GLCompute %%main \"main\" %%workgroup %%groups %%local %%push%s\n"
                      "OpExecutionMode %%main LocalSize %d 1 1\n"
                      "OpExecutionMode %%main SignedZeroInfNanPreserve 32\n",
-                     weft_text_string(&p->interfaces), p->kernel->threads);
+                     p->matrices ? "OpExtension \"SPV_KHR_cooperative_matrix\"\n" : "",
+                     p->matrices ? "Vulkan" : "GLSL450", weft_text_string(&p->interfaces), p->kernel->threads);
     if (uses(p, WEFT_SPIRV_F16)) weft_text_append(text, "OpExecutionMode %%main RoundingModeRTE 16\n");
     weft_text_append(text, "OpDecorate %%workgroup BuiltIn WorkgroupId\nOpDecorate %%groups BuiltIn NumWorkgroups\n"
                            "OpDecorate %%local BuiltIn LocalInvocationIndex\nOpDecorate %%arguments Block\n"
@@ -377,6 +384,7 @@ static weft_status print_kernel(weft_spirv *p) {
     if (!prepare(p)) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "printing kernel %s", p->kernel->name);
     p->shares_buffers = shares_buffers(p->kernel);
     check_types(p);
+    weft_spirv_find_matrices(p);
     print_globals(p);
     if (p->failure == WEFT_OK) weft_spirv_functions(p);
     if (p->failure == WEFT_OK) print_main(p);
@@ -386,10 +394,14 @@ static weft_status print_kernel(weft_spirv *p) {
 }
 
 weft_status weft_spirv_print(const weft_kernel *kernel, weft_text *text) {
+    return weft_spirv_print_as(kernel, false, text);
+}
+
+weft_status weft_spirv_print_as(const weft_kernel *kernel, bool numbers, weft_text *text) {
     WEFT_TRY(weft_kernel_without_f8(kernel, &kernel), "printing SPIR-V");
     weft_spirv *p = weft_allocate(text->allocator, sizeof *p);
     if (!p) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "printing kernel %s", kernel->name);
-    *p = (weft_spirv){.kernel = kernel, .next_id = NUMBERS};
+    *p = (weft_spirv){.kernel = kernel, .next_id = NUMBERS, .numbers = numbers};
     weft_text *sections[] = {&p->interfaces, &p->decorations, &p->globals, &p->functions, &p->variables, &p->code};
     enum { SECTIONS = sizeof sections / sizeof *sections };
     for (int i = 0; i < SECTIONS; i++) weft_text_init(text->allocator, sections[i]);

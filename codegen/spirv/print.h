@@ -6,8 +6,9 @@
    %u32, narrow ones normalised (sign- or zero-extended), floats of 16 bits as their bits in %u32, 64-bit integers in
    %u64, F32 in %f32, BOOL in %bool. Exact fused multiply-add goes through %f64. F64 has no carrier; 8-bit floats are
    integers by then (kernel/narrow.h). Memory. Neighbouring lanes move in words of up to 16 bytes where the alignment is
-   known. Shared arrays hold one carrier an element. Read next: module.c (sections, names, constants), structure.c,
-   values.c, convert.c, memory.c, target.c. Source: Khronos, SPIR-V 1.5; Vulkan 1.2, appendix A. Thread-compatible. */
+   known. Shared arrays hold one carrier an element, or words where matrices come from them. Read next: module.c
+   (sections, names, constants), structure.c, values.c, convert.c, memory.c, matrix.c, target.c. Source: Khronos,
+   SPIR-V 1.5; Vulkan 1.2, appendix A. Thread-compatible. */
 #ifndef WEFT_CODEGEN_SPIRV_PRINT_H
 #define WEFT_CODEGEN_SPIRV_PRINT_H
 
@@ -62,9 +63,14 @@ typedef struct weft_spirv {
     weft_spirv_id label; /* of the block being written */
     weft_spirv_nest nests[WEFT_SPIRV_DEPTH];
     int depth;
-    bool scalar_body;    /* inside a func: lanes collapse to one */
-    bool shares_buffers; /* some buffer is both read and written */
-    weft_code failure;   /* the first problem */
+    /* matrices: matrix.c */
+    bool matrices, shuffles, numbers; /* numbers: the assembler does not know the names of matrix instructions */
+    int64_t unit;
+    uint8_t *whole; /* by instruction: regs of whole matrices: use + 1; shared arrays for them: bytes of a word */
+    weft_spirv_id matrix_types[3], matrix_pointers[3]; /* by use */
+    bool scalar_body;                                  /* inside a func: lanes collapse to one */
+    bool shares_buffers;                               /* some buffer is both read and written */
+    weft_code failure;                                 /* the first problem */
     const char *problem;
 } weft_spirv;
 
@@ -73,7 +79,11 @@ typedef enum weft_spirv_storage { WEFT_SPIRV_PHYSICAL, WEFT_SPIRV_WORKGROUP, WEF
 /* The assembly of a kernel's module. UNSUPPORTED names what the target cannot express. */
 weft_status weft_spirv_print(const weft_kernel *kernel, weft_text *text) WEFT_MUST_USE;
 
-/* -- module.c: shared by the printer's files. Formats: $ an id, # an int64_t, @ a string; all else is copied */
+/* The same; numbers: for an assembler that does not know cooperative matrices (matrix.c). */
+weft_status weft_spirv_print_as(const weft_kernel *kernel, bool numbers, weft_text *text) WEFT_MUST_USE;
+
+/* -- module.c: shared by the printer's files. Formats: $ an id, # an int64_t, @ a string; all else is copied, and a
+   line ends but where ~ comes last */
 weft_spirv_id weft_spirv_new(weft_spirv *p);
 weft_spirv_id weft_spirv_emit(weft_spirv *p, weft_spirv_type type, const char *op, const char *format, ...);
 void weft_spirv_do(weft_spirv *p, weft_text *section, const char *format, ...);
@@ -101,6 +111,11 @@ void weft_spirv_instruction(weft_spirv *p, weft_kval id);
 bool weft_spirv_structure(weft_spirv *p, weft_kval id);
 bool weft_spirv_value(weft_spirv *p, weft_kval id);
 bool weft_spirv_memory(weft_spirv *p, weft_kval id);
+bool weft_spirv_matrix(weft_spirv *p, weft_kval id);
+void weft_spirv_find_matrices(weft_spirv *p);
+void weft_spirv_matrix_capability(const weft_spirv *p, weft_text *text);
+/* Words of 4, 8 or 16 bytes. */
+weft_spirv_type weft_spirv_word(int bytes);
 void weft_spirv_functions(weft_spirv *p); /* the funcs of the kernel */
 
 weft_spirv_id weft_spirv_convert(weft_spirv *p, weft_dtype from, weft_dtype to, weft_spirv_id x);

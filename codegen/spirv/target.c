@@ -19,13 +19,40 @@ static weft_status refusal(const weft_kernel *kernel, const char *what, spv_diag
     return status;
 }
 
-/* out_binary belongs to SPIRV-Tools: spvBinaryDestroy. */
-static weft_status assemble(spv_const_context tools, const weft_kernel *kernel, const weft_text *text,
+/* Versions from 2023.4 on. */
+static bool knows_matrices(spv_const_context tools) {
+    static const char line[] = "OpCapability CooperativeMatrixKHR";
+    spv_binary binary = NULL;
+    bool known = spvTextToBinary(tools, line, sizeof line - 1, &binary, NULL) == SPV_SUCCESS;
+    spvBinaryDestroy(binary);
+    return known;
+}
+
+/* What matrix.c put before instructions that are numbers. */
+static void drop_nops(spv_binary binary) {
+    enum { HEADER_WORDS = 5, NOP = 1 << 16 };
+    size_t kept = HEADER_WORDS;
+    for (size_t at = HEADER_WORDS, words; at < binary->wordCount; at += words) {
+        words = binary->code[at] >> 16;
+        if (words == 0 || words > binary->wordCount - at) return; /* nothing of ours */
+        if (binary->code[at] == NOP) continue;
+        memmove(binary->code + kept, binary->code + at, words * sizeof *binary->code);
+        kept += words;
+    }
+    binary->wordCount = kept;
+}
+
+/* out_binary belongs to SPIRV-Tools: spvBinaryDestroy. numbers: what it does not know it cannot validate. */
+static weft_status assemble(spv_const_context tools, const weft_kernel *kernel, bool numbers, const weft_text *text,
                             spv_binary *out_binary) {
     spv_diagnostic diagnostic = NULL;
     *out_binary = NULL;
     if (spvTextToBinary(tools, weft_text_string(text), text->length, out_binary, &diagnostic) != SPV_SUCCESS)
         return refusal(kernel, "assemble", diagnostic);
+    if (numbers) {
+        drop_nops(*out_binary);
+        if (strstr(weft_text_string(text), "SPV_KHR_cooperative_matrix")) return NULL;
+    }
     if (spvValidateBinary(tools, (*out_binary)->code, (*out_binary)->wordCount, &diagnostic) != SPV_SUCCESS) {
         spvBinaryDestroy(*out_binary);
         *out_binary = NULL;
@@ -39,10 +66,11 @@ static weft_status assemble_all(weft_context *context, spv_const_context tools, 
     weft_text text;
     weft_text_init(context->allocator, &text);
     weft_status status = NULL;
+    bool numbers = !knows_matrices(tools);
     for (int i = 0; i < count && !status; i++) {
         text.length = 0;
-        status = weft_spirv_print(kernels[i], &text);
-        if (!status) status = assemble(tools, kernels[i], &text, &binaries[i]);
+        status = weft_spirv_print_as(kernels[i], numbers, &text);
+        if (!status) status = assemble(tools, kernels[i], numbers, &text, &binaries[i]);
     }
     weft_text_deinit(&text);
     return status;

@@ -122,10 +122,14 @@ static weft_status create_device(vulkan_device *device) {
     if (!new12.bufferDeviceAddress || !has.features.shaderInt64)
         return WEFT_STATUS(WEFT_UNSUPPORTED, "%s lacks %s", device->name,
                            new12.bufferDeviceAddress ? "64-bit integers" : "buffer device addresses");
+    weft_vulkan_find_matrices(device, new12.vulkanMemoryModel, new12.shaderFloat16 && has.features.shaderInt16);
+    vulkan_matrices *matrices = &device->matrices;
     VkPhysicalDeviceVulkan12Features want12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
                                                .storageBuffer8BitAccess = new12.storageBuffer8BitAccess,
                                                .shaderBufferInt64Atomics = new12.shaderBufferInt64Atomics,
+                                               .pNext = matrices->extension_count ? &matrices->features : NULL,
                                                .shaderFloat16 = new12.shaderFloat16,
+                                               .vulkanMemoryModel = new12.vulkanMemoryModel,
                                                .bufferDeviceAddress = VK_TRUE};
     VkPhysicalDeviceVulkan11Features want11 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
                                                .pNext = &want12,
@@ -143,7 +147,9 @@ static weft_status create_device(vulkan_device *device) {
     const VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                      .pNext = &want,
                                      .queueCreateInfoCount = 1,
-                                     .pQueueCreateInfos = &queue};
+                                     .pQueueCreateInfos = &queue,
+                                     .enabledExtensionCount = matrices->extension_count,
+                                     .ppEnabledExtensionNames = matrices->extensions};
     WEFT_TRY(weft_vulkan_status(NULL, device->api.CreateDevice(device->physical, &info, NULL, &device->device),
                                 "vkCreateDevice"),
              "opening %s", device->name);
@@ -226,14 +232,16 @@ static weft_status vulkan_open(weft_context *context, int ordinal, weft_device *
 
 static void vulkan_info(const weft_device *base, weft_device_info *out_info) {
     const vulkan_device *device = (const vulkan_device *)base;
-    *out_info = (weft_device_info){
-        .driver = "vulkan", .arch = "vulkan1.2", .memory_bytes = device->memory_bytes, .ordinal = base->ordinal};
+    *out_info = (weft_device_info){.driver = "vulkan", .memory_bytes = device->memory_bytes, .ordinal = base->ordinal};
+    (void)snprintf(out_info->arch, sizeof out_info->arch, "%s", weft_vulkan_archs[device->matrices.arch].name);
     (void)snprintf(out_info->name, sizeof out_info->name, "%s", device->name);
 }
 
+/* The device's own, or what every device has. */
 static int vulkan_match(const weft_device *base, const char *arch) {
-    (void)base;
-    return strcmp(arch, "vulkan1.2") == 0 ? 1000 : 0;
+    const vulkan_device *device = (const vulkan_device *)base;
+    if (strcmp(arch, weft_vulkan_archs[device->matrices.arch].name) == 0) return 2000;
+    return strcmp(arch, weft_vulkan_archs[VULKAN_ARCHS - 1].name) == 0 ? 1000 : 0;
 }
 
 const weft_driver weft_driver_vulkan = {.name = "vulkan",

@@ -19,6 +19,7 @@ struct weft_module {
     uint32_t *image;
     size_t image_bytes;
     int kernel_count;
+    uint32_t subgroup; /* threads of a subgroup that pipelines ask for; 0: any */
     kernel_code *kernels;
 };
 
@@ -59,6 +60,11 @@ weft_status weft_vulkan_load(weft_device *base, const weft_program_data *program
     if (!module) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for a module");
     module->kernel_count = program->kernel_count;
     module->image_bytes = code->bytes;
+    module->subgroup = 0;
+    const vulkan_matrices *matrices = &((vulkan_device *)base)->matrices;
+    for (int i = 0; i < VULKAN_ARCHS; i++)
+        if (matrices->asks && strcmp(code->arch, weft_vulkan_archs[i].name) == 0)
+            module->subgroup = weft_vulkan_archs[i].subgroup;
     module->image = weft_allocate(allocator, code->bytes ? code->bytes : 1);
     module->kernels =
         weft_allocate(allocator, (size_t)(program->kernel_count ? program->kernel_count : 1) * sizeof *module->kernels);
@@ -76,7 +82,7 @@ weft_status weft_vulkan_load(weft_device *base, const weft_program_data *program
     return status;
 }
 
-static weft_status make_pipeline(vulkan_device *device, kernel_code *kernel) {
+static weft_status make_pipeline(vulkan_device *device, uint32_t subgroup, kernel_code *kernel) {
     vulkan_api *api = &device->api;
     const VkShaderModuleCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
                                            .codeSize = kernel->count * sizeof *kernel->words,
@@ -85,9 +91,13 @@ static weft_status make_pipeline(vulkan_device *device, kernel_code *kernel) {
     WEFT_TRY(weft_vulkan_status(device, api->CreateShaderModule(device->device, &info, NULL, &shader),
                                 "vkCreateShaderModule"),
              "kernel %s", kernel->name);
+    const VkPipelineShaderStageRequiredSubgroupSizeCreateInfoEXT size = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO_EXT,
+        .requiredSubgroupSize = subgroup};
     const VkComputePipelineCreateInfo pipeline = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                  .pNext = subgroup ? &size : NULL,
                   .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                   .module = shader,
                   .pName = "main"},
@@ -115,7 +125,7 @@ static weft_status check(const vulkan_device *device, const weft_module *module,
 
 static weft_status launch_locked(vulkan_device *device, weft_module *module, const weft_launch *launch) {
     kernel_code *kernel = &module->kernels[launch->kernel];
-    if (!kernel->pipeline) WEFT_TRY(make_pipeline(device, kernel), "compiling for %s", device->name);
+    if (!kernel->pipeline) WEFT_TRY(make_pipeline(device, module->subgroup, kernel), "compiling for %s", device->name);
     size_t at = 0, words = 1 + (size_t)launch->buffer_count + (size_t)launch->extent_count;
     uint64_t block[WORDS_MAX];
     block[0] = (uint64_t)launch->grid;

@@ -4,7 +4,7 @@
    kernels take it as it is; a table of blocks finds the buffer for copies. Commands are written into one command buffer
    and submitted when somebody waits or it is long; between commands stands a full memory barrier: work is ordered.
    Arguments of launches and data on its way lie in one ring that is mapped by the host.
-   Read next: device.c, memory.c, commands.c, module.c. */
+   Read next: device.c, matrices.c, memory.c, commands.c, module.c. */
 #ifndef WEFT_RUNTIME_DRIVERS_VULKAN_VULKAN_H
 #define WEFT_RUNTIME_DRIVERS_VULKAN_VULKAN_H
 
@@ -22,6 +22,7 @@
     X(GetPhysicalDeviceProperties2)                                                                                    \
     X(GetPhysicalDeviceFeatures2)                                                                                      \
     X(GetPhysicalDeviceMemoryProperties)                                                                               \
+    X(EnumerateDeviceExtensionProperties)                                                                              \
     X(GetPhysicalDeviceQueueFamilyProperties)                                                                          \
     X(CreateDevice)                                                                                                    \
     X(GetDeviceProcAddr)
@@ -66,6 +67,29 @@ typedef struct vulkan_api {
 #undef X
 } vulkan_api;
 
+/* Architectures, the most able one first; the last is what every device has. Zero: no matrices, any subgroup. */
+typedef struct vulkan_arch {
+    const char *name;
+    uint32_t subgroup, size, shared_bytes; /* threads of a subgroup; rows of a matrix */
+} vulkan_arch;
+enum { VULKAN_ARCHS = 3 };
+extern const vulkan_arch weft_vulkan_archs[VULKAN_ARCHS];
+
+typedef struct vulkan_matrix_features { /* VkPhysicalDeviceCooperativeMatrixFeaturesKHR */
+    VkStructureType type;
+    void *next;
+    VkBool32 matrices, robust;
+} vulkan_matrix_features;
+
+typedef struct vulkan_matrices {
+    int arch;                 /* of weft_vulkan_archs */
+    bool controls_size, asks; /* a pipeline may, must ask for the subgroups of its arch */
+    vulkan_matrix_features features;
+    VkPhysicalDeviceSubgroupSizeControlFeaturesEXT control;
+    const char *extensions[2];
+    uint32_t extension_count;
+} vulkan_matrices;
+
 enum { VULKAN_RING_BYTES = 8 << 20, VULKAN_COMMANDS_MAX = 512 };
 
 typedef struct vulkan_device {
@@ -80,6 +104,7 @@ typedef struct vulkan_device {
     int64_t memory_bytes;
     VkPhysicalDeviceMemoryProperties memory;
     VkPhysicalDeviceLimits limits;
+    vulkan_matrices matrices;
     VkPipelineLayout layout; /* one push constant: the address of the arguments */
     VkCommandPool pool;
     VkCommandBuffer commands;
@@ -93,6 +118,9 @@ typedef struct vulkan_device {
 
 /* "what: VK_ERROR_...". NULL for VK_SUCCESS. */
 weft_status weft_vulkan_status(vulkan_device *device, VkResult result, const char *what) WEFT_MUST_USE;
+
+/* matrices.c: fills device->matrices. The device has the Vulkan memory model; f16 arithmetic. */
+void weft_vulkan_find_matrices(vulkan_device *device, bool memory_model, bool f16);
 
 /* memory.c, under the lock */
 /* A buffer with memory of its own; host: that the host must see. */
