@@ -2,7 +2,7 @@
 #include "codegen/kernel/matrix.h"
 #include "tests/kernel/kernels.h"
 
-enum { FIRST = WEFT_MFMA_32_BF16, LAST = WEFT_WMMA_12_E5M2 };
+enum { FIRST = WEFT_MFMA_32_BF16, LAST = WEFT_COOPERATIVE_8_F16 };
 
 START_TEST(places) {
     const weft_wave_unit *u = weft_wave_unit_get(_i);
@@ -48,6 +48,11 @@ START_TEST(targets) {
     ck_assert_int_eq(weft_wave_unit_find(c, WEFT_F8E5M2, 16), WEFT_WMMA_12_E5M2);
     ck_assert_int_eq(weft_wave_unit_find(weft_capability_find("amdgcn", "gfx1030"), WEFT_F16, 16), 0);
     ck_assert_int_eq(weft_wave_unit_find(weft_capability_find("cuda", "sm_90a"), WEFT_F16, 16), 0);
+    ck_assert_int_eq(weft_hidden_unit_find(c, WEFT_F16), 0);
+    c = weft_capability_find("vulkan", "vulkan1.2-coop16"); /* whose lanes nobody may ask for */
+    ck_assert_int_eq(weft_wave_unit_find(c, WEFT_F16, 16), 0);
+    ck_assert_int_eq(weft_hidden_unit_find(c, WEFT_F16), WEFT_COOPERATIVE_16_F16);
+    ck_assert_int_eq(weft_hidden_unit_find(c, WEFT_BF16), 0);
     ck_assert(!weft_wave_unit_get(0) && !weft_wave_unit_get(FIRST - 1) && !weft_wave_unit_get(LAST + 1));
 }
 END_TEST
