@@ -97,29 +97,40 @@ void weft_wave_store(const weft_wave_tile *t, weft_kval sums, weft_kval factor, 
 
 /* -- tiles of the other side */
 
-void weft_wave_block_init(const weft_wave_tile *t, weft_wave_block *block, int rows, bool plain, bool turned) {
-    block->rows = rows;
-    block->deep = t->width * rows / (4 * THREADS);
-    block->words = weft_k_regs(t->k, t->dtype, 4, block->deep);
-    block->plain = plain ? weft_k_shared(t->k, t->dtype, (weft_dim)rows * (t->width + PAD)) : WEFT_KNONE;
-    block->turned = turned ? weft_k_shared(t->k, t->dtype, (weft_dim)t->width * (rows + PAD)) : WEFT_KNONE;
+static int lanes_of(const weft_wave_tile *t, const weft_wave_block *block) {
+    bool chunks = block->turned == WEFT_KNONE && t->width * block->rows >= LANES_16 * THREADS;
+    return chunks ? LANES_16 : 4;
 }
 
-/* First row and column of this thread. */
-static void place(const weft_wave_tile *t, const weft_wave_block *block, weft_kval *out_row, weft_kval *out_column) {
-    int across = t->width / 4;
-    *out_column = weft_k_times(t->k, weft_k_rem(t->k, t->thread, constant(t, across)), 4);
-    *out_row = weft_k_times(t->k, weft_k_div(t->k, t->thread, constant(t, across)), block->deep);
+void weft_wave_block_init(const weft_wave_tile *t, weft_wave_block *block, int rows, bool plain, bool turned) {
+    block->rows = rows;
+    block->plain = plain ? weft_k_shared(t->k, t->dtype, (weft_dim)rows * (t->width + PAD)) : WEFT_KNONE;
+    block->turned = turned ? weft_k_shared(t->k, t->dtype, (weft_dim)t->width * (rows + PAD)) : WEFT_KNONE;
+    block->deep = t->width * rows / (lanes_of(t, block) * THREADS);
+    block->words = weft_k_regs(t->k, t->dtype, lanes_of(t, block), block->deep);
+}
+
+/* Row and column of this thread's piece i: neighbouring rows where they are turned. */
+static void place(const weft_wave_tile *t, const weft_wave_block *block, int i, weft_kval *out_row,
+                  weft_kval *out_column) {
+    weft_kernel *k = t->k;
+    int lanes = lanes_of(t, block), across = t->width / lanes;
+    *out_column = weft_k_times(k, weft_k_rem(k, t->thread, constant(t, across)), lanes);
+    *out_row = weft_k_div(k, t->thread, constant(t, across));
+    if (block->turned == WEFT_KNONE)
+        *out_row = weft_k_plus(k, *out_row, (int64_t)i * (THREADS / across));
+    else
+        *out_row = weft_k_plus(k, weft_k_times(k, *out_row, block->deep), i);
 }
 
 void weft_wave_block_fetch(const weft_wave_tile *t, const weft_wave_block *block, weft_kval head, weft_kval first) {
     weft_kernel *k = t->k;
     weft_kval own, column, last = weft_k_plus(k, weft_k_extent(k, block->side.rows), -1);
-    place(t, block, &own, &column);
     for (int i = 0; i < block->deep; i++) {
-        weft_kval row = weft_k_min(k, weft_k_add(k, first, weft_k_plus(k, own, i)), last);
+        place(t, block, i, &own, &column);
+        weft_kval row = weft_k_min(k, weft_k_add(k, first, own), last);
         weft_kval start = weft_wave_line(t, &block->side, head, row);
-        weft_k_set_reg(k, block->words, i, weft_wave_load(t, block->buffer, start, column, 4));
+        weft_k_set_reg(k, block->words, i, weft_wave_load(t, block->buffer, start, column, lanes_of(t, block)));
     }
 }
 
@@ -137,11 +148,12 @@ static weft_kval column_of(const weft_wave_tile *t, const weft_wave_block *block
 void weft_wave_block_keep(const weft_wave_tile *t, const weft_wave_block *block) {
     weft_kernel *k = t->k;
     weft_kval row, column;
-    place(t, block, &row, &column);
     for (int i = 0; i < block->deep && block->plain != WEFT_KNONE; i++) {
-        weft_kval at = weft_k_add(k, weft_k_times(k, weft_k_plus(k, row, i), t->width + PAD), column);
-        weft_wave_shared_store(t, block->plain, at, weft_k_reg(k, block->words, i), 4);
+        place(t, block, i, &row, &column);
+        weft_kval at = weft_k_add(k, weft_k_times(k, row, t->width + PAD), column);
+        weft_wave_shared_store(t, block->plain, at, weft_k_reg(k, block->words, i), lanes_of(t, block));
     }
+    place(t, block, 0, &row, &column);
     for (int d = 0; d < 4 && block->turned != WEFT_KNONE; d++) {
         weft_kval at = weft_k_add(k, weft_k_times(k, weft_k_plus(k, column, d), block->rows + PAD), row);
         weft_wave_shared_store(t, block->turned, at, column_of(t, block, d), block->deep);

@@ -51,7 +51,8 @@ weft_kval weft_wave_line(const weft_wave_tile *t, const weft_attention_side *sid
 void weft_wave_store(const weft_wave_tile *t, weft_kval sums, weft_kval factor, weft_kval buffer, weft_kval start,
                      weft_kval exists);
 
-/* -- tiles of the other side, each thread with `deep` rows of four columns */
+/* -- tiles of the other side: each thread has `deep` rows of four columns, or, where nobody reads the tile turned and
+   it has that many, `deep` chunks of eight columns */
 typedef struct weft_wave_block {
     weft_attention_side side;
     weft_kval buffer;
