@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { NARROW = 8, TOGETHER_MAX = 8, FLIGHT_MAX = 24, UNROLL = 4 };
+enum { NARROW = 8, TOGETHER_MAX = 8, FLIGHT_MAX = 40, UNROLL = 4 };
 
 /* A value on its way into shared memory. */
 typedef struct flight {
@@ -51,8 +51,10 @@ static bool find(const weft_graph *graph, const weft_node *fusion, weft_arena *a
         if (takes) nodes[count++] = node;
     }
     weft_status status = weft_rows_init(graph, count, nodes, rows, arena, net);
-    *out_reason = status ? "no memory" : "a value that is not read where it stands";
+    *out_reason = status ? "no memory" : "a weight that the network makes";
     bool fits = !status;
+    for (int w = 0; w < net->weight_count && fits; w++) fits = !weft_rows_is_inside(net, net->weights[w].value);
+    if (fits) *out_reason = "a value that is not read where it stands";
     weft_status_release(status);
     for (int i = 0; i < net->node_count && fits; i++)
         for (int o = 0; o < nodes[i]->operand_count && fits; o++) {

@@ -5,6 +5,7 @@
 #include "ir/emit.h"
 #include "ir/ops/attention.h"
 #include "passes/fuse/heads.h"
+#include "passes/fuse/rows.h"
 
 #include <string.h>
 
@@ -101,8 +102,9 @@ static bool needs_memory(const weft_fuse *fuse, const weft_value *value) {
         case WEFT_FUSE_LEAVE:
         case WEFT_FUSE_PRODUCT: return true;
         case WEFT_FUSE_POINT:
-            if (use->user->op == WEFT_OP_concat || use->user->op == WEFT_OP_pad || use->user->op == WEFT_OP_rng_bits)
-                return true;
+            if ((use->user->op == WEFT_OP_concat || use->user->op == WEFT_OP_pad) && !weft_rows_is_constant(value))
+                return true; /* a constant is as near as memory */
+            if (use->user->op == WEFT_OP_rng_bits) return true;
             if ((use->user->op == WEFT_OP_gather || use->user->op == WEFT_OP_dynamic_slice) && use->index == 0)
                 return true;
             break;

@@ -290,7 +290,8 @@ static bool pays(const weft_rows_net *net, const weft_graph *graph, const weft_c
     return launch + (waves > 1 ? waves : 1) * whole < apart;
 }
 
-/* Layers one after another, of which others see the last only, are chain.c's. */
+/* Layers one after another, of which others see the last only: chain.c's, unless rows are so few that a block has one
+   or two of them, where chain.c's tiles of rows leave most threads idle. */
 static bool is_chain(const weft_rows_net *net, int results) { return net->product_count < net->stages && results == 1; }
 
 static weft_status take(search *s, weft_arena *arena) {
@@ -304,7 +305,8 @@ static weft_status take(search *s, weft_arena *arena) {
     if (s->count < 2 || s->count > WEFT_ROWS_NODES_MAX || count_buffers(s, &results) > WEFT_ROWS_BUFFERS_MAX)
         return NULL;
     weft_status status = weft_rows_init(fuse->graph, s->count, s->nodes, s->rows, arena, &net);
-    bool found = !status && net.stages > 2 && !is_chain(&net, results) && pays(&net, fuse->graph, fuse->capability);
+    bool found = !status && net.stages > 2 && pays(&net, fuse->graph, fuse->capability) &&
+                 (!is_chain(&net, results) || weft_rows_each(&net, fuse->graph, fuse->capability) <= 2);
     weft_rows_deinit(&net);
     int root = -1;
     for (int i = 0; i < fuse->count && found; i++) {

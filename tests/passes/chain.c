@@ -9,22 +9,24 @@
 typedef struct row {
     const char *target, *arch;
     weft_dtype dtype;
-    int layers, width, read; /* read: the layer whose features are an output too, -1 = none */
-    int64_t rows;            /* 0: symbolic */
-    int chains, products;    /* groups expected; of layers whose features others read: networks over rows */
+    int layers, width, read;        /* read: the layer whose features are an output too, -1 = none */
+    int64_t rows;                   /* 0: symbolic */
+    int chains, networks, products; /* groups expected: chain.c, rows.c, single products */
 } row;
 
 static const row cases[] = {
-    {"cuda", "sm_90a", WEFT_F32, 4, 64, -1, 200, 1, 0},
-    {"cuda", "sm_80", WEFT_F32, 4, 64, -1, 0, 1, 0},
-    {"cpu", "x86-64-v4", WEFT_F32, 4, 64, -1, 200, 0, 4},
-    {"cuda", "sm_90a", WEFT_F32, 4, 64, 1, 200, 1, 0},
-    {"cuda", "sm_90a", WEFT_F32, 3, 64, 0, 200, 1, 0},
-    {"cuda", "sm_90a", WEFT_F32, 3, 320, -1, 200, 0, 3},
-    {"cuda", "sm_90a", WEFT_BF16, 3, 64, -1, 200, 0, 3},
-    {"cuda", "sm_90a", WEFT_F32, 1, 64, -1, 200, 0, 1},
+    {"cuda", "sm_90a", WEFT_F32, 4, 64, -1, 2000, 1, 0, 0},
+    {"cuda", "sm_90a", WEFT_F32, 4, 64, -1, 200, 0, 1, 0}, /* a row or two for each processor */
+    {"cuda", "sm_80", WEFT_F32, 4, 64, -1, 0, 1, 0, 0},
+    {"cpu", "x86-64-v4", WEFT_F32, 4, 64, -1, 200, 0, 0, 4},
+    {"cuda", "sm_90a", WEFT_F32, 4, 64, 1, 2000, 0, 1, 0},
+    {"cuda", "sm_90a", WEFT_F32, 4, 64, 1, 200000, 2, 0, 0},
+    {"cuda", "sm_90a", WEFT_F32, 3, 64, 0, 200, 0, 1, 0},
+    {"cuda", "sm_90a", WEFT_F32, 3, 320, -1, 200, 0, 0, 3},
+    {"cuda", "sm_90a", WEFT_BF16, 3, 64, -1, 200, 0, 0, 3},
+    {"cuda", "sm_90a", WEFT_F32, 1, 64, -1, 200, 0, 0, 1},
     /* of four layers of 256 KB two never fit */
-    {"cuda", "sm_90a", WEFT_F32, 4, 256, -1, 200, 0, 4},
+    {"cuda", "sm_90a", WEFT_F32, 4, 256, -1, 200, 0, 0, 4},
 };
 
 static void ok(weft_status status) {
@@ -54,13 +56,14 @@ START_TEST(groups) {
     pass.capability = weft_capability_find(r->target, r->arch);
     ok(weft_graph_verify(g));
     ok(weft_pipeline_run(&pass, weft_pipeline_standard));
-    int chains = 0, products = 0;
+    int chains = 0, networks = 0, products = 0;
     for (const weft_node *node = g->body->block->first; node; node = node->next) {
         if (node->op != WEFT_OP_fusion) continue;
         const char *anchor = weft_node_string(node, WEFT_ATTR_anchor, "");
-        chains += !strcmp(anchor, r->read < 0 ? "chain" : "rows"), products += !strcmp(anchor, "matmul");
+        chains += !strcmp(anchor, "chain"), networks += !strcmp(anchor, "rows"), products += !strcmp(anchor, "matmul");
     }
     ck_assert_int_eq(chains, r->chains);
+    ck_assert_int_eq(networks, r->networks);
     ck_assert_int_eq(products, r->products);
     weft_graph_release(g);
     weft_context_release(context);
