@@ -59,8 +59,9 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
     weft_attention_forms forms;
     weft_attention_forms_init(&forms, request, find_node(request->fusion));
     bool plain = weft_attention_plain(&forms);
-    int two = narrow ? 128 : 80; /* queries of a step of the kernel of keys: as registers permit */
-    if (!plain) two = narrow ? 64 : 48;
+    bool draws = weft_attention_draws(&forms);
+    int two = narrow ? 128 : draws ? 48 : 80; /* queries of a step of the kernel of keys: as registers permit */
+    if (!plain) two = narrow ? 64 : forms.cap > 0 && (forms.mask || draws) ? 32 : 48;
     const int rows[] = {[TWO_KERNELS] = two, [UNORDERED_SUMS] = 8192 / width, [OWNED_SUMS] = 8192 / width};
     bool fill = narrow && heads_fill(request), relaxed = request->capability->relax_order;
     /* what a compile takes without and with the permission, then the others */
@@ -269,7 +270,7 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
                        .way = request->schedule->way,
                        .sums = request->schedule->split != TWO_KERNELS,
                        .owned = request->schedule->split == OWNED_SUMS};
-    if ((b.bm != 8192 / b.width && (b.sums || b.bm % 16 || b.bm < 48 || b.bm > 80)) ||
+    if ((b.bm != 8192 / b.width && (b.sums || b.bm % 16 || b.bm < 32 || b.bm > 80)) ||
         request->schedule->tile_n != WEFT_BACKWARD_KEYS || request->schedule->stages != 2)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-backward-hopper: schedule %dx%d",
                            request->schedule->tile_m, request->schedule->tile_n);

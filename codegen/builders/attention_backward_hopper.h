@@ -8,6 +8,7 @@
 #define WEFT_CODEGEN_BUILDERS_ATTENTION_BACKWARD_HOPPER_H
 
 #include "codegen/builders/attention_blocks.h"
+#include "codegen/builders/attention_draw.h"
 #include "codegen/builders/attention_side.h"
 #include "codegen/builders/plan.h"
 #include "codegen/kernel/matrix.h"
@@ -110,8 +111,9 @@ weft_kval weft_backward_together(weft_backward *b, weft_dim heads, weft_dim byte
 
 /* Queries of a tile and keys of a block of the kernel of queries. */
 enum { WEFT_BACKWARD_QUERY_TILE = 128 };
-static inline int weft_backward_query_block(const weft_backward *b) { /* fewer where masks need registers */
-    return weft_attention_plain(&b->forms) ? WEFT_BACKWARD_KEYS : WEFT_BACKWARD_KEYS / 2;
+static inline int weft_backward_query_block(const weft_backward *b) { /* fewer where masks or draws need registers */
+    bool forms = !weft_attention_plain(&b->forms), draws = weft_attention_draws(&b->forms) && b->width > 64;
+    return forms && draws ? WEFT_BACKWARD_KEYS / 4 : forms || draws ? WEFT_BACKWARD_KEYS / 2 : WEFT_BACKWARD_KEYS;
 }
 
 #endif

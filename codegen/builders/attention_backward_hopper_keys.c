@@ -101,7 +101,7 @@ static void produce_step(const weft_key_kernel *e, const key_tile *tile, weft_kv
         weft_keys_set_word(e, e->steps, record, WEFT_KEYS_STEP_LINE, weft_attention_line(k, &e->dq, q0, head));
     }
     weft_keys_set_word(e, e->steps, record, WEFT_KEYS_STEP_FLAGS, flags);
-    if (b->forms.mask) weft_keys_set_word(e, e->steps, record, WEFT_KEYS_STEP_HEAD, head);
+    if (e->words > 4) weft_keys_set_word(e, e->steps, record, WEFT_KEYS_STEP_HEAD, head);
     load_rows(e, e->q_memory, &e->q, e->lse_memory, e->map_lse, e->q_full, slot, q0, head);
     weft_mbarrier_wait(k, e->do_empty, slot, parity);
     load_rows(e, e->do_memory, &e->g, e->delta_memory, e->map_delta, e->do_full, slot, q0, head);
@@ -239,7 +239,7 @@ void weft_backward_keys(weft_backward *b) {
     e.kv_box = WEFT_BACKWARD_KEYS * 128, e.kv_bytes = halves * e.kv_box;
     e.q_box = b->bm * 128, e.q_bytes = halves * e.q_box;
     e.kv_buffers = b->way & WEFT_BACKWARD_TWO_KEYS ? 2 : 1;
-    e.words = b->forms.mask ? 8 : 4;
+    e.words = b->forms.mask || weft_attention_draws(&b->forms) ? 8 : 4;
     e.statistics = (b->bm + 31) / 32 * 32;
     e.ds_bytes = b->bm / 64 * WEFT_BACKWARD_KEYS * 128;
     e.out_bytes = WEFT_BACKWARD_CONSUMERS * halves * WEFT_BACKWARD_ROWS * 128;

@@ -25,7 +25,7 @@ typedef struct weft_key_kernel {
     weft_kval last_block;                                /* of keys; the producer's */
     int kv_bytes, kv_box, kv_buffers, q_bytes, q_box, ds_bytes, out_bytes;
     weft_dim list_heads; /* key heads of a batch */
-    int words;           /* of a step or tile record: 4, or 8 where masks need the head */
+    int words;           /* of a step or tile record: 4, or 8 where masks or dropout need the head */
     int statistics;      /* f32 of a stage: bm, and what keeps stages at multiples of 128 bytes */
 } weft_key_kernel;
 

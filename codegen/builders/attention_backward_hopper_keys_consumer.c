@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "codegen/builders/attention_backward_hopper_keys.h"
+#include "ir/ops/attention.h"
 
 enum { DS_WRITTEN = 1, DS_READ = 5, OWN_THREADS = 9, TURN = 11 };
 
@@ -21,6 +22,7 @@ typedef struct consumer {
     weft_kval phase;                     /* of tiles; a value */
     weft_kval k_rows, v_rows, k_columns; /* of the tile */
     weft_kval ds_row, ds_part, out_at;
+    weft_attention_draw draw;
 } consumer;
 
 /* Barrier first + 2 slot + which. */
@@ -98,13 +100,35 @@ static void mask(const consumer *c, weft_kval s, weft_kval record) {
     weft_k_end(k);
 }
 
+/* Number of the draw of register 0 of a step: query 2 (lane % 4), key lane / 4 of its warp. */
+static weft_kval draw_number(const consumer *c, weft_kval record) {
+    const weft_key_kernel *e = c->e;
+    weft_kernel *k = c->k;
+    weft_kval lane = e->b->owned ? c->at.lane : late_lane(c), /* as registers permit */
+        row = weft_k_add(k, weft_k_times(k, c->at.warp, 16), weft_k_div(k, lane, weft_k_index(k, 4)));
+    row = weft_k_add(k, row, weft_k_times(k, c->at.number, WEFT_BACKWARD_ROWS));
+    weft_kval key = weft_k_add(k, weft_keys_word(e, e->tiles, c->phase, WEFT_KEYS_TILE_KEY), row),
+              query = weft_k_add(k, weft_keys_word(e, e->steps, record, WEFT_KEYS_STEP_QUERY),
+                                 weft_k_times(k, weft_k_bits(k, lane, 3), 2));
+    return weft_attention_draw_number(&c->draw, weft_keys_word(e, e->steps, record, WEFT_KEYS_STEP_HEAD), query, key);
+}
+
+/* Words of the draws of 16 queries: those of queries e and e + 8, e = 0, 1; number: moved on to the next 16. Step by
+   step, since a compiler would keep all multiples of a row in registers over the steps. */
+static void draw_words(const consumer *c, weft_kval *number, weft_kval words[2][2]) {
+    for (int e = 0; e < 2; e++)
+        weft_attention_draw_bits(&c->draw, weft_attention_draw_moved(&c->draw, *number, e, 0), words[e]);
+    *number = weft_attention_draw_moved(&c->draw, *number, 8, 0);
+}
+
 /* Weights from scores, packed: into p, or, with a cap, P and P times the slope of the cap in turn into the registers of
    the scores: beside dP there is no room for both. */
 static void make_weights(const consumer *c, weft_kval s, weft_kval p, weft_kval slot, weft_kval record) {
     weft_backward *b = c->e->b;
     weft_kernel *k = c->k;
     weft_kval scale = weft_k_f32(k, weft_attention_factor(&b->forms));
-    bool plain = weft_attention_plain(&b->forms);
+    bool plain = weft_attention_plain(&b->forms), draws = weft_attention_draws(&b->forms);
+    weft_kval number = draws ? draw_number(c, record) : WEFT_KNONE, words[2][2];
     size_t mark = weft_index_mark(&b->forms.index);
     places at = {.head = WEFT_KNONE};
     if (plain)
@@ -113,6 +137,7 @@ static void make_weights(const consumer *c, weft_kval s, weft_kval p, weft_kval 
         at = places_of(c, record);
     for (int j = 0; j < b->bm / 8; j++) {
         weft_kval l = statistics(c, c->e->lse_memory, slot, j), weight[4], slope[4];
+        if (draws && j % 2 == 0) draw_words(c, &number, words);
         for (int i = 0; i < 4; i++) {
             int r = 4 * j + i;
             weft_kval shift = weft_k_unary(k, WEFT_K_neg, weft_k_extract(k, l, i % 2)), x = weft_k_reg(k, s, r);
@@ -123,6 +148,7 @@ static void make_weights(const consumer *c, weft_kval s, weft_kval p, weft_kval 
                 x = hide(c, &at, r, x);
             }
             weight[i] = weft_k_unary(k, WEFT_K_exp2_fast, weft_k_fma(k, x, scale, shift));
+            if (draws) weight[i] = weft_attention_mark(&c->draw, weight[i], words[i % 2][j % 2], i / 2);
             weft_k_set_reg(k, s, r, weight[i]);
         }
         if (slope[0] == WEFT_KNONE) continue;
@@ -149,7 +175,7 @@ static weft_kval half_of(const consumer *c, weft_kval packed, int half) {
 static void make_slopes(const consumer *c, weft_kval s, weft_kval p, weft_kval dp, weft_kval ds, weft_kval slot) {
     const weft_backward *b = c->e->b;
     weft_kernel *k = c->k;
-    bool capped = b->forms.cap > 0;
+    bool capped = b->forms.cap > 0, draws = weft_attention_draws(&b->forms);
     for (int j = 0; j < b->bm / 8; j++) {
         weft_kval delta = statistics(c, c->e->delta_memory, slot, j);
         for (int h = 0; h < 2; h++) {
@@ -158,14 +184,17 @@ static void make_slopes(const consumer *c, weft_kval s, weft_kval p, weft_kval d
                           capped ? weft_k_bitcast(k, weft_k_reg(k, s, 2 * at + 1), WEFT_U32) : weft_k_reg(k, p, at),
                       x[2];
             for (int i = 0; i < 2; i++) {
-                weft_kval slope = weft_k_sub(k, weft_k_reg(c->k, dp, 4 * j + 2 * h + i), weft_k_extract(k, delta, i));
-                x[i] = weft_k_mul(k, half_of(c, weight, i), slope);
+                weft_kval slope = weft_k_reg(k, dp, 4 * j + 2 * h + i), own = weft_k_extract(k, delta, i);
+                x[i] = draws ? weft_attention_marked_slope(&c->draw, half_of(c, weight, i), slope, own)
+                             : weft_k_mul(k, half_of(c, weight, i), weft_k_sub(k, slope, own));
             }
             weft_k_set_reg(c->k, ds, at, weft_wgmma_pack(k, x[0], x[1], b->dtype));
         }
     }
     for (int i = 0; capped && i < b->bm / 4; i++)
         weft_k_set_reg(k, p, i, weft_k_bitcast(k, weft_k_reg(k, s, 2 * i), WEFT_U32));
+    for (int i = 0; draws && i < b->bm / 4; i++) /* dV takes those that are left */
+        weft_k_set_reg(k, p, i, weft_attention_unmarked(k, weft_k_reg(k, p, i)));
 }
 
 /* dS^T as [keys, queries] for both consumers to read. */
@@ -394,6 +423,7 @@ static consumer make_consumer(const weft_key_kernel *e, weft_kval thread) {
     weft_kval row = weft_k_add(k, weft_k_times(e->k, c.at.warp, 16), weft_k_rem(k, c.at.lane, weft_k_index(e->k, 16)));
     c.ds_row = weft_k_add(k, rows, weft_k_times(e->k, row, 128));
     c.out_at = weft_k_times(e->k, c.at.number, (int64_t)e->out_bytes / WEFT_BACKWARD_CONSUMERS);
+    c.draw = weft_attention_draw_begin(&e->b->forms);
     c.dk = weft_k_regs(k, WEFT_F32, 1, e->b->width / 2);
     c.dv = weft_k_regs(k, WEFT_F32, 1, e->b->width / 2);
     return c;
@@ -444,7 +474,7 @@ void weft_keys_consumer(const weft_key_kernel *e, weft_kval thread) {
     weft_kval key = weft_k_add(k, weft_keys_word(e, e->tiles, c.phase, WEFT_KEYS_TILE_KEY),
                                weft_k_times(e->k, c.at.number, WEFT_BACKWARD_ROWS)),
               head = weft_keys_word(e, e->tiles, c.phase, WEFT_KEYS_TILE_HEAD);
-    send(&c, c.dv, &e->dv, 1, key, head);
+    send(&c, c.dv, &e->dv, weft_attention_draws(&b->forms) ? weft_dropout_scale(b->forms.dropout) : 1, key, head);
     send(&c, c.dk, &e->dk, b->scale, key, head);
     weft_k_set(k, phase, weft_k_bits(e->k, weft_k_plus(e->k, tile_number, 1), 3));
     weft_k_end(k);

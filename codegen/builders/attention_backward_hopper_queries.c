@@ -120,6 +120,7 @@ typedef struct consumer {
     weft_kval row;  /* the query of row lane / 4; a value */
     weft_kval head; /* of the tile */
     weft_ring k_ring, v_ring;
+    weft_attention_draw draw;
 } consumer;
 
 static void release(const consumer *c, const weft_ring *ring) {
@@ -157,6 +158,22 @@ static void make_weights(const consumer *c, weft_kval s, bool masked, weft_kval 
     weft_index_release(&b->forms.index, mark);
 }
 
+/* Weights that are dropped become negative. Register r of 16 keys: query 8 (r / 2 % 2), key r % 2 + 8 (r / 4). */
+static void mark_dropped(const consumer *c, weft_kval s, weft_kval key) {
+    weft_kernel *k = c->k;
+    weft_kval own = weft_k_add(k, key, weft_k_times(k, weft_k_bits(k, c->at.lane, 3), 2));
+    weft_kval number = weft_attention_draw_number(&c->draw, c->head, c->row, own);
+    for (int i = 0; i < c->e->block / 16; i++)
+        for (int e = 0; e < 2; e++) {
+            weft_kval words[2];
+            weft_attention_draw_bits(&c->draw, weft_attention_draw_moved(&c->draw, number, 0, 8 * i + e), words);
+            for (int q = 0; q < 4; q++) {
+                int r = 8 * i + e + 2 * q;
+                weft_k_set_reg(k, s, r, weft_attention_mark(&c->draw, weft_k_reg(k, s, r), words[q % 2], q / 2));
+            }
+        }
+}
+
 /* Turns at the tensor cores: WEFT_BACKWARD_TURNS_QUERIES. */
 static void take_turn(const consumer *c) {
     weft_kval id = weft_k_plus(c->k, c->at.number, TURN);
@@ -189,6 +206,7 @@ static void emit_step(const consumer *c, bool first, bool masked, weft_kval key)
     pass_turn(c);
     weft_mma_wait_for(k, 1, &s, late ? 0 : 1);
     make_weights(c, s, masked, key);
+    if (weft_attention_draws(&b->forms)) mark_dropped(c, s, key);
     if (late) {
         weft_k_event(k, WEFT_K_mma_fence, 0);
         weft_wgmma_inner(k, weft_backward_unit(b, keys), b->width, dp, c->do_rows, e->q_box, v_tile, e->kv_box);
@@ -197,8 +215,11 @@ static void emit_step(const consumer *c, bool first, bool masked, weft_kval key)
     release(c, &c->v_ring);
     for (int i = 0; i < keys / 4; i++) {
         weft_kval delta = weft_k_get(k, c->delta[i % 2]), x[2];
-        for (int n = 0; n < 2; n++)
-            x[n] = weft_k_mul(k, weft_k_reg(c->k, s, 2 * i + n), weft_k_sub(k, weft_k_reg(c->k, dp, 2 * i + n), delta));
+        for (int n = 0; n < 2; n++) {
+            weft_kval p = weft_k_reg(k, s, 2 * i + n), slope = weft_k_reg(k, dp, 2 * i + n);
+            x[n] = weft_attention_draws(&b->forms) ? weft_attention_marked_slope(&c->draw, p, slope, delta)
+                                                   : weft_k_mul(k, p, weft_k_sub(k, slope, delta));
+        }
         weft_k_set_reg(c->k, ds, i, weft_wgmma_pack(k, x[0], x[1], b->dtype));
     }
     take_turn(c);
@@ -347,6 +368,7 @@ static void emit_consumer(const query_kernel *e, weft_kval thread) {
         c.delta[h] = weft_k_var(k, weft_k_f32(c.k, 0));
     }
     c.k_ring = weft_ring_begin(k, &e->k_ring), c.v_ring = weft_ring_begin(k, &e->v_ring);
+    c.draw = weft_attention_draw_begin(&e->b->forms);
     weft_k_if(k, weft_k_eq(k, c.at.number, weft_k_index(k, 1))); /* consumer 0 has the first turn */
     pass_turn(&c);
     weft_k_end(k);

@@ -25,8 +25,8 @@ bool weft_attention_claims(const weft_graph *graph, const weft_node *node, const
     bool backward = node->op == WEFT_OP_attention_backward;
     const int widest = backward ? 128 : 256;
     const weft_type *q = weft_operand_type(node, 0), *k = weft_operand_type(node, 1), *v = weft_operand_type(node, 2);
-    *out_reason = "dropout of weights";
-    if (weft_attention_key_at(node) >= 0) return false;
+    *out_reason = "dropout with one query, where heads are the rows of a tile";
+    if (weft_attention_key_at(node) >= 0 && q->dims[2] == 1) return false;
     *out_reason = "the gradient of scores";
     if (backward && node->result_count > 3) return false;
     *out_reason = "operands are not bf16 or f16";

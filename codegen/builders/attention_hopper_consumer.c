@@ -7,8 +7,10 @@
 
 #include <math.h>
 
+#include "codegen/builders/attention_draw.h"
 #include "codegen/kernel/matrix.h"
 #include "codegen/tile/wgmma.h"
+#include "ir/ops/attention.h"
 
 typedef struct consumer {
     weft_attention *a;
@@ -22,6 +24,7 @@ typedef struct consumer {
     weft_ring q_ring, k_ring, v_ring;
     weft_kval query; /* of row lane / 4 */
     weft_kval head;  /* of the tile */
+    weft_attention_draw draw;
 } consumer;
 
 /* The larger; scores are no NaN unless the inputs are. */
@@ -129,6 +132,23 @@ static void softmax_row(consumer *c, int h) {
     weft_k_set(k, c->sum[h], weft_k_fma(k, weft_k_get(k, c->sum[h]), factor, part));
 }
 
+/* Weights that are dropped become 0, behind their sum. Register r of 16 columns: row 8 (r / 2 % 2), column r % 2 +
+   8 (r / 4). */
+static void drop(consumer *c, weft_kval first) {
+    weft_kernel *k = c->k;
+    weft_kval number = weft_attention_draw_number(&c->draw, c->head, c->query, weft_k_add(k, first, c->column_lane));
+    for (int i = 0; i < c->a->bn / 16; i++)
+        for (int e = 0; e < 2; e++) {
+            weft_kval words[2];
+            weft_attention_draw_bits(&c->draw, weft_attention_draw_moved(&c->draw, number, 0, 8 * i + e), words);
+            for (int q = 0; q < 4; q++) {
+                int r = 8 * i + e + 2 * q;
+                weft_kval kept = weft_attention_kept(&c->draw, words[q % 2], q / 2);
+                weft_k_set_reg(k, c->s, r, weft_k_select(k, kept, weft_k_reg(k, c->s, r), weft_k_f32(k, 0)));
+            }
+        }
+}
+
 static void softmax(consumer *c, bool masked, weft_kval block) {
     size_t mark = weft_index_mark(&c->a->forms.index);
     weft_kval first = weft_k_mul(c->k, block, weft_k_index(c->k, c->a->bn));
@@ -137,6 +157,7 @@ static void softmax(consumer *c, bool masked, weft_kval block) {
         if (masked) mask_row(c, h, first);
         softmax_row(c, h);
     }
+    if (weft_attention_draws(&c->a->forms)) drop(c, first);
     weft_index_release(&c->a->forms.index, mark);
 }
 
@@ -235,8 +256,10 @@ static void finish_rows(consumer *c, const weft_attention_work *work, weft_kval 
     for (int h = 0; h < 2; h++) {
         weft_kval l = weft_k_get(k, c->sum[h]);
         for (int distance = 1; distance <= 2; distance *= 2) l = weft_k_add(k, l, weft_k_shuffle_xor(k, l, distance));
-        out_factor[h] = weft_k_select(k, weft_k_lt(k, weft_k_f32(c->k, 0), l), weft_k_unary(k, WEFT_K_rcp_fast, l),
-                                      weft_k_f32(c->k, 0));
+        weft_kval factor = weft_k_unary(k, WEFT_K_rcp_fast, l);
+        if (weft_attention_draws(&a->forms))
+            factor = weft_k_mul(k, factor, weft_k_f32(k, weft_dropout_scale(a->forms.dropout)));
+        out_factor[h] = weft_k_select(k, weft_k_lt(k, weft_k_f32(c->k, 0), l), factor, weft_k_f32(c->k, 0));
         if (a->lse != WEFT_KNONE) store_lse(c, work, h, l);
     }
 }
@@ -326,6 +349,7 @@ void weft_attention_consumer(weft_attention *a, weft_kval thread) {
         c.rescale[h] = weft_k_var(k, weft_k_f32(c.k, 0));
     }
     c.accumulate = weft_k_var(k, weft_k_integer(k, WEFT_BOOL, 0));
+    c.draw = weft_attention_draw_begin(&a->forms);
     c.q_ring = weft_ring_begin(k, &a->q_ring);
     c.k_ring = weft_ring_begin(k, &a->k_ring);
     c.v_ring = weft_ring_begin(k, &a->v_ring);

@@ -12,10 +12,12 @@ static const double LOG2_E = 1.4426950408889634;
 void weft_attention_forms_init(weft_attention_forms *f, const weft_build_request *request, const weft_node *node) {
     const weft_type *q = weft_operand_type(node, 0), *k = weft_operand_type(node, 1);
     double scale = weft_node_float(node, WEFT_ATTR_scale, 0);
-    int mask = weft_attention_mask_at(node);
+    int mask = weft_attention_mask_at(node), key = weft_attention_key_at(node);
     *f = (weft_attention_forms){.request = request,
                                 .node = node,
                                 .mask = mask < 0 ? NULL : node->operands[mask],
+                                .key = key < 0 ? NULL : node->operands[key],
+                                .dropout = weft_attention_dropout(node),
                                 .scale = scale == 0 ? 1 / sqrt((double)q->dims[3]) : scale,
                                 .cap = weft_node_float(node, WEFT_ATTR_soft_cap, 0),
                                 .left = weft_node_int(node, WEFT_ATTR_window_left, -1),
@@ -28,10 +30,12 @@ void weft_attention_forms_init(weft_attention_forms *f, const weft_build_request
     if (weft_node_int(node, WEFT_ATTR_causal, 0)) f->right = 0;
 }
 
-/* May the mask read this argument? The node itself reads its other operands through tensor maps. */
+/* May mask or key read this argument? The node itself reads its other operands through tensor maps. */
 static bool reads_argument(const weft_attention_forms *f, const weft_value *argument) {
-    for (const weft_use *use = argument->uses; use; use = use->next)
-        if (use->user != f->node || use->user->operands[use->index] == f->mask) return true;
+    for (const weft_use *use = argument->uses; use; use = use->next) {
+        const weft_value *operand = use->user->operands[use->index];
+        if (use->user != f->node || operand == f->mask || operand == f->key) return true;
+    }
     return false;
 }
 
@@ -43,7 +47,7 @@ weft_status weft_attention_forms_declare(weft_attention_forms *f, weft_kernel *k
                                     .kernel = k,
                                     .arena = f->request->arena,
                                     .fusion = f->request->fusion};
-    if (!f->mask) return NULL;
+    if (!f->mask && !f->key) return NULL;
     f->index.operands =
         weft_arena_allocate_array(f->request->arena, (size_t)block->argument_count + 1, sizeof *f->index.operands);
     if (!f->index.operands) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: mask", k->name);

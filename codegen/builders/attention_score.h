@@ -18,6 +18,8 @@ typedef struct weft_attention_forms {
     const weft_node *node;
     weft_kernel *k;
     const weft_value *mask; /* NULL: none */
+    const weft_value *key;  /* of dropout (attention_draw.h); NULL: none */
+    double dropout;
     weft_index_context index;
     double scale, cap;   /* of the node; cap 0: none */
     int64_t left, right; /* keys seen beside position i + S - T; -1: all */
@@ -28,7 +30,7 @@ typedef struct weft_attention_forms {
     weft_kval s, offset; /* S, S - T (S - 1 where packed) as values: set by the builder before places are made */
 } weft_attention_forms;
 
-/* Attributes and the mask of a node of the fusion. Declares no buffers. */
+/* Attributes, the mask and the key of a node of the fusion. Declares no buffers. */
 void weft_attention_forms_init(weft_attention_forms *f, const weft_build_request *request, const weft_node *node);
 /* Declares the buffers that the mask reads, in the kernel under construction. */
 weft_status weft_attention_forms_declare(weft_attention_forms *f, weft_kernel *k) WEFT_MUST_USE;

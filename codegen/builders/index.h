@@ -98,6 +98,8 @@ void weft_index_bind(weft_index_context *c, const weft_value *value, weft_kval r
 void weft_index_bind_at(weft_index_context *c, const weft_value *value, const weft_lane_index *index, int lanes,
                         weft_kval mask, weft_kval registers);
 size_t weft_index_mark(const weft_index_context *c);
+/* Ten rounds of Philox 4x32 (index_random.c) over u32 words, in place; key: two words. */
+void weft_index_philox(weft_kernel *k, const weft_kval *key, weft_kval *counter);
 void weft_index_release(weft_index_context *c, size_t mark);
 
 /* Stores a carrier as result `result` of the fusion at index. 4- and 2-bit types: lanes must fill whole bytes and the

@@ -18,17 +18,9 @@ static weft_kval key_word(weft_index_context *c, const weft_node *node, const we
     return weft_index_one(c, node->operands[0], &at);
 }
 
-weft_parts weft_index_rng_bits(weft_index_context *c, const weft_node *node, weft_point *point) {
-    weft_kernel *k = c->kernel;
-    weft_point_flat(c, point);
-    weft_kval key0 = key_word(c, node, point, 0), key1 = key_word(c, node, point, 1);
-    bool invariant = weft_lane_invariant(c, point->flat, point->lanes);
-    weft_kval position =
-        weft_k_convert(k, invariant ? point->flat.base : weft_lane_vector(c, point->flat, point->lanes), WEFT_U64);
-    weft_kval counter[4] = {low_word(k, position), high_word(k, position), low_word(k, key1), high_word(k, key1)};
-    weft_kval keys[2] = {low_word(k, key0), high_word(k, key0)};
-    int lanes = weft_ktype_of(k, position).lanes;
-    for (int i = 0; i < 4; i++) counter[i] = weft_k_splat(k, counter[i], lanes);
+void weft_index_philox(weft_kernel *k, const weft_kval *key, weft_kval *counter) {
+    int lanes = weft_ktype_of(k, counter[0]).lanes;
+    weft_kval keys[2] = {key[0], key[1]};
     weft_kval a = weft_k_splat(k, weft_k_integer(k, WEFT_U32, 0xd2511f53), lanes),
               b = weft_k_splat(k, weft_k_integer(k, WEFT_U32, 0xcd9e8d57), lanes);
     for (int round = 0; round < 10; round++) {
@@ -43,6 +35,20 @@ weft_parts weft_index_rng_bits(weft_index_context *c, const weft_node *node, wef
         keys[0] = weft_k_add(k, keys[0], weft_k_integer(k, WEFT_U32, 0x9e3779b9));
         keys[1] = weft_k_add(k, keys[1], weft_k_integer(k, WEFT_U32, 0xbb67ae85));
     }
+}
+
+weft_parts weft_index_rng_bits(weft_index_context *c, const weft_node *node, weft_point *point) {
+    weft_kernel *k = c->kernel;
+    weft_point_flat(c, point);
+    weft_kval key0 = key_word(c, node, point, 0), key1 = key_word(c, node, point, 1);
+    bool invariant = weft_lane_invariant(c, point->flat, point->lanes);
+    weft_kval position =
+        weft_k_convert(k, invariant ? point->flat.base : weft_lane_vector(c, point->flat, point->lanes), WEFT_U64);
+    weft_kval counter[4] = {low_word(k, position), high_word(k, position), low_word(k, key1), high_word(k, key1)};
+    weft_kval keys[2] = {low_word(k, key0), high_word(k, key0)};
+    int lanes = weft_ktype_of(k, position).lanes;
+    for (int i = 0; i < 4; i++) counter[i] = weft_k_splat(k, counter[i], lanes);
+    weft_index_philox(k, keys, counter);
     if (weft_node_dtype(node, WEFT_ATTR_dtype, WEFT_U32) == WEFT_U32) return weft_parts_one(counter[0]);
     weft_kval upper =
         weft_k_binary(k, WEFT_K_shl, weft_k_convert(k, counter[1], WEFT_U64), weft_k_integer(k, WEFT_U64, 32));

@@ -140,7 +140,7 @@ static weft_value *form_mask(weft_graph *g, const weft_dim *q, const weft_dim *k
     weft_dim scores[4] = {q[0], q[1], q[2], kv[2]}, line[4] = {q[0], 1, q[2], kv[2]}, whole[4] = {1, q[1], q[2], kv[2]},
              keys[4] = {q[0], 1, 1, kv[2]}, cell[2] = {q[2], kv[2]};
     int64_t heads[1] = {1}, rows[2] = {0, 2}, columns[2] = {0, 3}, both[2] = {2, 3};
-    switch (kind) {
+    switch (kind % 10) {
     case 1: return weft_graph_input(g, "mask", dtype, 4, whole);
     case 2: return weft_graph_input(g, "mask", WEFT_BOOL, 4, line);
     case 3: { /* slopes times distances: Press et al. 2022 */
@@ -160,6 +160,17 @@ static weft_value *form_mask(weft_graph *g, const weft_dim *q, const weft_dim *k
     }
 }
 
+static const double form_dropout = 0.3;
+
+/* Kinds from 10 on drop weights: the key of a place and a step, as weft_nn_dropout_key makes it. */
+static weft_value *form_key(weft_graph *g, int64_t kind) {
+    if (kind / 10 % 2 == 0) return NULL;
+    weft_value *place = weft_scalar_integer(g, WEFT_U64, (int64_t)5 << 32 | 3);
+    weft_value *first =
+        weft_compare(g, WEFT_EQ, weft_iota(g, WEFT_I64, 1, (weft_dim[]){2}, 0), weft_scalar_integer(g, WEFT_I64, 0));
+    return weft_where(g, first, place, weft_graph_input(g, "step", WEFT_U64, 0, NULL));
+}
+
 static void build_attention_form(weft_graph *g, const int64_t *x) {
     weft_dtype dtype = dtype_of(x[7]);
     weft_dim q[4] = {x[0], x[1], x[3], x[5]}, kv[4] = {x[0], x[2], x[4], x[5]};
@@ -168,27 +179,35 @@ static void build_attention_form(weft_graph *g, const int64_t *x) {
     options.window_left = x[8], options.window_right = x[9];
     weft_value *a = weft_graph_input(g, "q", dtype, 4, q), *b = weft_graph_input(g, "k", dtype, 4, kv),
                *c = weft_graph_input(g, "v", dtype, 4, kv);
-    weft_graph_output(g, "o", weft_attention(g, a, b, c, form_mask(g, q, kv, dtype, x[11]), &options));
+    weft_value *mask = form_mask(g, q, kv, dtype, x[11]);
+    options.dropout_key = form_key(g, x[11]);
+    if (options.dropout_key) options.dropout = form_dropout;
+    weft_graph_output(g, "o", weft_attention(g, a, b, c, mask, &options));
 }
 
 /* x: as of a form, or with `forms` false the first 8 of it. */
 static void build_attention_backward(weft_graph *g, const int64_t *x, bool forms) {
     weft_dtype dtype = dtype_of(x[7]);
     weft_dim q[4] = {x[0], x[1], x[3], x[5]}, kv[4] = {x[0], x[2], x[4], x[5]};
-    weft_value *in[7] = {weft_graph_input(g, "q", dtype, 4, q)};
+    weft_value *in[8] = {weft_graph_input(g, "q", dtype, 4, q)};
+    int count = 6, given = 5;
     in[1] = weft_graph_input(g, "k", dtype, 4, kv);
     in[2] = weft_graph_input(g, "v", dtype, 4, kv);
     in[3] = weft_graph_input(g, "o", dtype, 4, q);
     in[4] = weft_graph_input(g, "lse", WEFT_F32, 3, q);
     in[5] = weft_graph_input(g, "do", dtype, 4, q);
-    in[6] = forms ? form_mask(g, q, kv, dtype, x[11]) : NULL;
-    weft_attribute attributes[5] = {weft_attr_float(WEFT_ATTR_scale, 0), weft_attr_int(WEFT_ATTR_causal, x[6] != 0),
+    weft_value *mask = forms ? form_mask(g, q, kv, dtype, x[11]) : NULL, *key = forms ? form_key(g, x[11]) : NULL;
+    if (mask) in[count++] = mask;
+    if (key) in[count++] = key;
+    weft_attribute attributes[7] = {weft_attr_float(WEFT_ATTR_scale, 0), weft_attr_int(WEFT_ATTR_causal, x[6] != 0),
                                     weft_attr_float(WEFT_ATTR_soft_cap, forms ? (double)x[10] : 0),
                                     weft_attr_int(WEFT_ATTR_window_left, forms ? x[8] : -1),
                                     weft_attr_int(WEFT_ATTR_window_right, forms ? x[9] : -1)};
-    weft_node *node = weft_node_create(g, WEFT_OP_attention_backward, in[6] ? 7 : 6, in, 5, attributes, 0, NULL);
-    static const char *const names[3] = {"dq", "dk", "dv"};
-    for (int i = 0; node && i < 3; i++) weft_graph_output(g, names[i], &node->results[i]);
+    if (key) attributes[given++] = weft_attr_float(WEFT_ATTR_dropout, form_dropout);
+    if (forms && x[11] >= 20) attributes[given++] = weft_attr_int(WEFT_ATTR_scores, 1);
+    weft_node *node = weft_node_create(g, WEFT_OP_attention_backward, count, in, given, attributes, 0, NULL);
+    static const char *const names[4] = {"dq", "dk", "dv", "ds"};
+    for (int i = 0; node && i < node->result_count; i++) weft_graph_output(g, names[i], &node->results[i]);
 }
 
 /* Everything as tokens: q, k, v beside each other in columns, o and do as tokens, gradients as tokens. */

@@ -70,7 +70,8 @@ weft_tensor *cuda_random_tensor(weft_context *context, const weft_value *value, 
         if (tensor->dtype == WEFT_BOOL) x = i / 37 % 3 != 0 && x > -0.8; /* runs with holes */
         if (tensor->dtype == WEFT_I32) x = (double)(i / 45);             /* numbers of sequences side by side */
         if (tensor->dtype == WEFT_I32 && tensor->rank == 1)
-            x = (double)(3 + 61 * (i - i / 3)); /* offsets of groups, some empty */
+            x = (double)(3 + 61 * (i - i / 3));                    /* offsets of groups, some empty */
+        if (tensor->dtype == WEFT_U64) x = (double)(*state >> 40); /* steps */
         weft_element_set_double(tensor->dtype, tensor->data, i, x);
     }
     return tensor;

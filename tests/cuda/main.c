@@ -145,6 +145,12 @@ static const case_row rows[] = {
     {"attention_backward_form", 12, {2, 16, 16, 4096, 4096, 128, 1, 0, 512, -1, 0, 0}},
     {"attention_backward_form", 12, {2, 16, 4, 300, 333, 128, 1, 0, -1, -1, 0, 3}},
     {"attention_backward_form", 12, {2, 16, 4, 300, 333, 128, 0, 1, -1, -1, 30, 4}},
+    {"attention_form", 12, {2, 16, 16, 8192, 8192, 128, 1, 0, -1, -1, 0, 10}},
+    {"attention_form", 12, {64, 6, 6, 256, 256, 64, 1, 0, -1, -1, 0, 10}},
+    {"attention_form", 12, {2, 16, 4, 300, 333, 64, 0, 1, -1, -1, 20, 12}},
+    {"attention_backward_form", 12, {2, 16, 16, 8192, 8192, 128, 1, 0, -1, -1, 0, 10}},
+    {"attention_backward_form", 12, {64, 6, 6, 256, 256, 64, 1, 0, -1, -1, 0, 10}},
+    {"attention_backward_form", 12, {2, 16, 4, 300, 333, 128, 1, 0, -1, -1, 20, 12}},
     {"attention_backward", 8, {2, 16, 16, 8192, 8192, 128, 1, 0}},
     {"attention_backward", 8, {2, 16, 4, 300, 333, 128, 0, 1}},
     {"attention_backward", 8, {4, 16, 16, 4096, 4096, 64, 1, 0}},
@@ -169,11 +175,8 @@ static void compile_kernels(const weft_nvrtc *nvrtc, weft_context *context, cons
     weft_nvrtc_output output;
     cuda_check(weft_nvrtc_compile(nvrtc, weft_text_string(&source), label, capability->arch, &output));
     printf("  %s %s: %d registers, %zu bytes\n", capability->arch, label, output.registers, output.cubin_bytes);
-    /* a cap, a window and a mask at once cost the producer of attention_backward's kernel of keys a word */
-    int allowed = strstr(label, "attention_backward_form") ? 8 : 0;
-    ck_assert_msg(output.spill_bytes <= allowed && output.stack_bytes <= allowed,
-                  "%s %s: %lld bytes spilled, %lld of stack", capability->arch, label, (long long)output.spill_bytes,
-                  (long long)output.stack_bytes);
+    ck_assert_msg(output.spill_bytes == 0 && output.stack_bytes == 0, "%s %s: %lld bytes spilled, %lld of stack",
+                  capability->arch, label, (long long)output.spill_bytes, (long long)output.stack_bytes);
     for (int i = 0; i < c->count; i++) {
         int64_t shared;
         cuda_check(weft_cuda_shared_bytes(c->kernels[i], &shared));
@@ -186,7 +189,10 @@ static void compile_kernels(const weft_nvrtc *nvrtc, weft_context *context, cons
 /* Schedules of a row to compile. Blocks of 80 queries of attention_backward are for measuring: a word an output tile is
    spilled there. */
 static int choices_of(const case_row *row, const weft_capability *capability, bool first) {
-    if (strstr(row->name, "_form")) return capability->hopper ? 1 : 0; /* written out elsewhere: other kernels' cases */
+    if (strstr(row->name, "_form")) { /* written out elsewhere: other kernels' cases */
+        bool plain = row->numbers[11] == 10 && strstr(row->name, "backward");
+        return !capability->hopper ? 0 : plain ? row->numbers[5] == 64 ? 5 : 4 : 1;
+    }
     if (!strcmp(row->name, "attention_backward")) return row->numbers[5] == 64 && capability->hopper ? 5 : 2;
     if (!strcmp(row->name, "attention")) return capability->hopper ? 4 : 1;
     if (!strcmp(row->name, "cross_entropy") || !strcmp(row->name, "layer_norm")) return 6;
@@ -377,6 +383,9 @@ static const small_row form_rows[] = {
     {"sm_90a", {"attention_form", 12, {2, 4, 2, 1, 150, 128, 0, 0, -1, -1, 0, 3}}, 0.02, 2, 1},
     {"sm_90a", {"attention_form", 12, {1, 2, 1, 300, 300, 64, 1, 0, -1, -1, 0, 4}}, 0.02, 2, 2},
     {"sm_90a", {"attention_form", 12, {2, 1, 1, 140, 270, 128, 0, 1, 150, -1, 4, 4}}, 0.02, 1, 1},
+    {"sm_90a", {"attention_form", 12, {2, 2, 1, 70, 133, 64, 1, 0, -1, -1, 0, 10}}, 0.02, 2, 2}, /* dropout */
+    {"sm_90a", {"attention_form", 12, {1, 2, 2, 140, 200, 128, 0, 1, -1, -1, 5, 11}}, 0.03, 1, 2},
+    {"sm_90a", {"attention_form", 12, {1, 1, 1, 70, 90, 256, 0, 0, -1, -1, 0, 10}}, 0.02, 1, 1},
     {"sm_90a", {"attention", 8, {1, 1, 1, 70, 130, 192, 1, 0}}, 0.02, 1, 1},
     {"sm_90a", {"attention", 8, {1, 1, 1, 70, 130, 256, 0, 1}}, 0.02, 1, 1},
     {"sm_90a", {"attention", 8, {1, 2, 1, 1, 130, 256, 0, 0}}, 0.02, 1, 1},
@@ -395,6 +404,11 @@ static const small_row backward_form_rows[] = {
     {"sm_90a", {"attention_backward_form", 12, {2, 1, 1, 70, 140, 64, 0, 1, -1, -1, 0, 4}}, 0.08, 2, 2},
     {"sm_90a", {"attention_backward_form", 12, {1, 2, 1, 300, 300, 64, 1, 0, -1, -1, 0, 4}}, 0.08, 2, 1},
     {"sm_90a", {"attention_backward_form", 12, {2, 1, 1, 65, 128, 96, 0, 0, -1, -1, 3, 5}}, 0.08, 2, 2},
+    /* dropout, in every plan */
+    {"sm_90a", {"attention_backward_form", 12, {2, 2, 1, 70, 133, 64, 1, 0, -1, -1, 0, 10}}, 0.08, 2, 5},
+    {"sm_90a", {"attention_backward_form", 12, {1, 1, 1, 150, 300, 128, 0, 1, -1, -1, 0, 10}}, 0.08, 1, 4},
+    {"sm_90a", {"attention_backward_form", 12, {1, 2, 2, 90, 140, 128, 1, 0, -1, -1, 4, 10}}, 0.08, 1, 1},
+    {"sm_90a", {"attention_backward_form", 12, {2, 2, 2, 70, 90, 64, 0, 0, -1, -1, 0, 11}}, 0.08, 1, 1},
 };
 enum { BACKWARD_FORM_ROWS = sizeof backward_form_rows / sizeof *backward_form_rows };
 enum { FORM_ROWS = sizeof form_rows / sizeof *form_rows };
@@ -477,7 +491,7 @@ static int simulate_row(const small_row *small, int first, int last, schedule_ki
     compiled c = {0};
     cuda_check(weft_bench_graph(context, row->name, row->count, row->numbers, &c.graph));
     weft_arena_init(context->allocator, &c.arena);
-    weft_tensor *tensors[8], *want[3], *got[3];
+    weft_tensor *tensors[10], *want[4], *got[4];
     uint64_t state = 1;
     int inputs = weft_graph_input_count(c.graph), outputs = weft_graph_output_count(c.graph);
     for (int i = 0; i < inputs; i++)
