@@ -22,20 +22,23 @@
    copy          elements                     f32: -a
    attention     b h hkv t s d causal dtype
    attention_backward  the same; inputs q, k, v, o, lse, do -> dq, dk, dv
-   attention_form  b h hkv t s d causal dtype left right cap mask: windows, -1 none; mask 0 none, 1 added [1, h, t, s],
-                 2 bool [b, 1, t, s], 3 slopes of heads times distances, 4 equality of segments, 5 bool [b, 1, 1, s]; +
-   10: with dropout of 0.3; + 20, backward: with the gradient of scores attention_backward_form  the same; inputs and
-   results of attention_backward, then the mask's and the step u64 [] of a key attention_backward_tokens  b h t d causal
-   dtype; q, k, v in columns of [b, t, 3 h d], o, do and gradients as tokens attention_gradient  the same as attention;
-   inputs q, k, v, do -> o, dq, dk, dv: with the forward pass convolution   n c o size kernel stride pad groups   f32,
-   2-d, with bias and relu convolution_half, convolution_tf32                 the same in bf16; in f32 compiled with
-   WEFT_RELAX_F32_PRODUCTS attention_tokens  b h t d causal dtype         q, k, v beside each other in tokens [b, t, 3 h
-   d], result [b, t, h d] scaled_dot    m n k epilogue dtype         f8 a [m, k], b [n, k], f32 scales [m, k / 128], [n
-   / 128, k / 128] -> bf16; epilogue 0 none, 1 bias[n] and GELU; dtype as matmul's ragged_dot    m groups k n contract
-   dtype  x [m, k], i32 offsets [groups + 1]; contract 1: w [groups, k, n], 2: w [groups, n, k], 0: y [m, n] -> [groups,
-   k, n] mlp rows inputs width layers         f32, tanh between layers, one output Returns a status when the name or a
-   number is wrong.
- */
+   attention_form  b h hkv t s d causal dtype left right cap mask   windows, -1 none; mask 0 none, 1 added [1, h, t, s],
+                                              2 bool [b, 1, t, s], 3 slopes of heads times distances, 4 equality of
+                                              segments, 5 bool [b, 1, 1, s]; + 10: with dropout of 0.3; + 20, backward:
+                                              with the gradient of scores
+   attention_backward_form                    the same; inputs and results of attention_backward, then the mask's and
+                                              the step u64 [] of a key
+   attention_backward_tokens  b h t d causal dtype   q, k, v in columns of [b, t, 3 h d], o, do, gradients as tokens
+   attention_gradient                         the same as attention; inputs q, k, v, do -> o, dq, dk, dv
+   convolution   n c o size kernel stride pad groups   f32, 2-d, with bias and relu
+   convolution_half, convolution_tf32         the same in bf16; in f32 compiled with WEFT_RELAX_F32_PRODUCTS
+   attention_tokens  b h t d causal dtype     q, k, v beside each other in tokens [b, t, 3 h d], result [b, t, h d]
+   scaled_dot    m n k epilogue dtype         f8 a [m, k], b [n, k], f32 scales [m, k / 128], [n / 128, k / 128], bf16
+                                              result; epilogue 0 none, 1 bias[n] and GELU; dtype as matmul's
+   ragged_dot    m groups k n contract dtype  x [m, k], i32 offsets [groups + 1]; contract 1: w [groups, k, n], 2: w
+                                              [groups, n, k], 0: y [m, n], result [groups, k, n]
+   mlp           rows inputs width layers     f32, tanh between layers, one output
+   Returns a status when the name or a number is wrong. */
 weft_status weft_bench_graph(weft_context *context, const char *name, int count, const int64_t *numbers,
                              weft_graph **out_graph) WEFT_MUST_USE;
 /* The record that the case is to be compiled for, from the device's. */
