@@ -85,7 +85,7 @@ def record(part, label, unit_of, times, text, extra=None):
 def brief(text):
     """Of a kernel's text: what its schedules differ in."""
     fields = dict(re.findall(r"(\w+)=(\d+)", text.split(";")[0]))
-    return f"{fields.get('tile_m')}x{fields.get('tile_n')}" + "".join(f" {x} {fields[x]}" for x in ("stages", "cluster", "split", "join", "tail", "way") if fields.get(x, "1") != "1") + (" turns" if "turns" in fields else "")
+    return f"{fields.get('tile_m')}x{fields.get('tile_n')}" + "".join(f" {x} {fields[x]}" for x in ("stages", "cluster", "split", "even", "join", "tail", "way") if fields.get(x, "1") != "1") + (" turns" if "turns" in fields else "")
 
 
 def best_choice(name, numbers, inputs, out, limit, clean=False):

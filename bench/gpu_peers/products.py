@@ -170,8 +170,9 @@ def part_ragged():
 
 
 def part_fused():
+    check_products(0, 0, 4e-3, ((768, 768, 8192, 2), (300, 2304, 8192, 1)), 6)  # shares of k: equal parts and uneven ones
     for m, n, k in ((768, 3072, 32768), (768, 768, 32768), (768, 2304, 32768)):  # gradients of weights: grids that fill no round
-        time_matmul("fused", m, n, k, 2, 0, 0, 6)
+        time_matmul("fused", m, n, k, 2, 0, 0, 7)
     for m, n, k in ((32768, 3072, 768), (8192, 8192, 2048)):
         time_epilogue("fused", m, n, k, 3)
     for m, n, k in GEMM[:5]:

@@ -113,13 +113,15 @@ int64_t weft_hopper_shared_bytes(int bm, int bn, int stages, int consumers, int 
 
 /* -- the plan */
 
-/* Every part has a step, and the temporary's positions fit. */
+/* Every part has a step, there is room for all parts of a tile, and the temporary's positions fit. */
 static bool splits(const weft_hopper *h) {
     const weft_product *p = &h->product;
     if (!weft_dim_is_number(p->m) || !weft_dim_is_number(p->n) || !weft_dim_is_number(p->k) ||
         !weft_dim_is_number(p->batch))
         return false;
-    return (p->k + h->bk - 1) / h->bk >= h->split && p->m * p->n * p->batch <= INT32_MAX / h->split;
+    int64_t steps = (p->k + h->bk - 1) / h->bk;
+    if (p->m * p->n * p->batch > INT32_MAX / h->split) return false;
+    return h->even ? h->even > 0 && (steps + h->even - 2) / h->even + 1 <= h->split : steps >= h->split;
 }
 
 /* Boxes of memory along n, and results that are staged, come 64 columns at a time. */
@@ -145,9 +147,9 @@ static weft_status check_schedule(const weft_hopper *h) {
                          : h->bm == 64 * h->consumers;
     if (h->consumers < 1 || h->consumers > 2 || !rows || !columns_fit(h) || h->bn > 256 || !join_fits(h) ||
         h->stages < 2 || h->group < 1 || h->split < 1 || h->split > HOPPER_SPLIT_MAX ||
-        (h->split > 1 && (h->tail || !splits(h))) || (h->cluster != 1 && h->cluster != 2) ||
-        (h->promote && h->bn > HOPPER_PROMOTED_MAX) || (h->product.block && !h->promote) ||
-        (h->tail && h->tail != weft_hopper_tail(h->request, &h->product, h->bn)) ||
+        (h->split > 1 && (h->tail || !splits(h))) || (h->even && h->split == 1) ||
+        (h->cluster != 1 && h->cluster != 2) || (h->promote && h->bn > HOPPER_PROMOTED_MAX) ||
+        (h->product.block && !h->promote) || (h->tail && h->tail != weft_hopper_tail(h->request, &h->product, h->bn)) ||
         (h->request->schedule->promote && h->request->schedule->promote != h->bk))
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "matmul-hopper: schedule %dx%d, %d consumers, cluster %d, %d stages",
                            h->bm, h->bn, h->consumers, h->cluster, h->stages);
@@ -207,6 +209,11 @@ static void choose_store(weft_hopper *h) {
 static weft_dim grid_of(const weft_hopper *h) {
     weft_dim_table *dims = h->k->dims;
     weft_dim tiles = weft_raster_count(dims, h->product.m, h->product.n, h->product.batch, h->bm * h->cluster, h->bn);
+    if (h->even) { /* numbers all of them */
+        weft_dim steps = weft_dim_divide_ceil(dims, h->product.k, h->bk);
+        return weft_dim_multiply(dims, weft_dim_divide_ceil(dims, weft_dim_multiply(dims, tiles, steps), h->even),
+                                 h->cluster);
+    }
     if (weft_hopper_by_rows(h)) tiles = weft_hopper_ragged_tiles(h);
     tiles = weft_dim_multiply(dims, tiles, h->split);
     if (h->join > 1) return weft_dim_multiply(dims, tiles, h->join);
@@ -227,6 +234,7 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
                      .blocks = s->turns ? s->tile_m / 64 : 1,
                      .stages = s->stages,
                      .split = s->split > 0 ? s->split : 1,
+                     .even = s->even,
                      .join = s->join > 1 ? s->join : 1,
                      .group = s->raster > 0 ? s->raster : 8};
     const char *reason;

@@ -55,7 +55,8 @@ typedef struct weft_hopper {
     int a_bytes, b_bytes, stage_bytes;
     weft_hopper_store store;
     int join;         /* parts of k in the blocks of a cluster, which then shares no operand; 1: none */
-    int split, parts; /* parts of k; the temporary that holds their sums, [part, batch, m, n] */
+    int even;         /* steps of k that a cluster has, of any tiles one after another; 0: parts are equal */
+    int split, parts; /* parts of k, at most; the temporary that holds their sums, [part, batch, m, n] */
     weft_kval parts_buffer;
     int companion;          /* operand whose tiles arrive in the output's staging; -1 */
     int packed_a, packed_b; /* temporary with a copy of the operand, rows padded; -1 = the operand itself */

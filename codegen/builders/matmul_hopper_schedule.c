@@ -6,15 +6,16 @@
 typedef struct tile_choice {
     int bm, consumers, bn, cluster, turns, tail, split;
     int join;          /* parts of k in a cluster; 0: none, and the tile is one of the table's */
+    int even;          /* steps that every cluster has; a tile has `split` parts at most then */
     double efficiency; /* of the tensor pipe in a long main loop: operand reads from shared memory bound narrow tiles */
 } tile_choice;
 
 static const tile_choice choices[] = {
-    {128, 2, 256, 2, 0, 0, 1, 0, 0.97}, {128, 2, 256, 1, 0, 0, 1, 0, 0.96}, {128, 2, 192, 2, 0, 0, 1, 0, 0.94},
-    {128, 2, 128, 2, 1, 0, 1, 0, 0.93}, {128, 2, 128, 1, 1, 0, 1, 0, 0.91}, {128, 2, 128, 2, 0, 0, 1, 0, 0.90},
-    {128, 2, 128, 1, 0, 0, 1, 0, 0.88}, {64, 1, 256, 1, 0, 0, 1, 0, 0.80},  {64, 1, 128, 1, 0, 0, 1, 0, 0.70},
-    {128, 2, 64, 2, 0, 0, 1, 0, 0.72},  {64, 1, 64, 1, 0, 0, 1, 0, 0.50}}; /* equal cost: the first */
-enum { CHOICES = sizeof choices / sizeof *choices, FEW = 3, ALL = 2 * CHOICES + FEW };
+    {128, 2, 256, 2, 0, 0, 1, 0, 0, 0.97}, {128, 2, 256, 1, 0, 0, 1, 0, 0, 0.96}, {128, 2, 192, 2, 0, 0, 1, 0, 0, 0.94},
+    {128, 2, 128, 2, 1, 0, 1, 0, 0, 0.93}, {128, 2, 128, 1, 1, 0, 1, 0, 0, 0.91}, {128, 2, 128, 2, 0, 0, 1, 0, 0, 0.90},
+    {128, 2, 128, 1, 0, 0, 1, 0, 0, 0.88}, {64, 1, 256, 1, 0, 0, 1, 0, 0, 0.80},  {64, 1, 128, 1, 0, 0, 1, 0, 0, 0.70},
+    {128, 2, 64, 2, 0, 0, 1, 0, 0, 0.72},  {64, 1, 64, 1, 0, 0, 1, 0, 0, 0.50}}; /* equal cost: the first */
+enum { CHOICES = sizeof choices / sizeof *choices, FEW = 3, ALL = 3 * CHOICES + FEW };
 
 /* What is multiplied, as numbers: symbolic extents by a sample. */
 typedef struct problem {
@@ -151,10 +152,27 @@ static double cost_of(const weft_capability *capability, const tile_choice *choi
         double own = 1.6 * epilogue, beside = (loop + own) / 2;
         return waves * (loop > beside ? loop : beside) + own + 2200;
     }
+    if (choice->even) { /* a tile or two in part for each cluster: as many places of sums as tiles and clusters */
+        double places = (double)(tiles / choice->split + blocks), each = 600 + area * 4 / 40;
+        return choice->even * step + 2 * each + 2200 + 5000 + places * area * 8 / 2400;
+    }
     if (choice->split == 1) return waves * (loop + epilogue) + 2200;
     /* parts of k: a launch, their sums written while no product runs, and read */
     double sums = 5000 + (double)(choice->split * p->m * p->n * p->batch) * 8 / 2400 + waves * (600 + area * 4 / 40);
     return waves * loop + 2200 + sums;
+}
+
+/* An even share of all steps for every cluster: for grids that leave blocks idle, whose k is long. false: not to be
+   had. Whole tiles' sums go through the temporary too, so there are no more tiles than clusters. */
+static bool share_evenly(const weft_capability *capability, const problem *p, tile_choice *choice) {
+    int64_t rows = (p->m + choice->bm * choice->cluster - 1) / (choice->bm * choice->cluster),
+            tiles = rows * ((p->n + choice->bn - 1) / choice->bn) * p->batch, steps = (p->k + p->bk - 1) / p->bk,
+            clusters = capability->multiprocessors / choice->cluster;
+    if (tiles > clusters || tiles == 0) return false;
+    int64_t even = (tiles * steps + clusters - 1) / clusters, parts = (steps + even - 2) / even + 1;
+    if (even < 16 || parts < 2 || parts > HOPPER_SPLIT_MAX || p->m * p->n * p->batch > INT32_MAX / parts) return false;
+    choice->even = (int)even, choice->split = (int)parts;
+    return true;
 }
 
 /* The best number of parts of k, none shorter than 8 steps: for grids that leave blocks idle, in their only round or in
@@ -235,13 +253,15 @@ int weft_hopper_propose(const weft_build_request *request, int capacity, weft_sc
     bool known = !capability.batch_invariant && !ragged.node && weft_dim_is_number(product.m) &&
                  weft_dim_is_number(product.n) && weft_dim_is_number(product.k) && weft_dim_is_number(product.batch);
     bool promote = weft_dtype_bits(product.dtype) == 8 && (product.block || !capability.relax_f8);
-    int few = known && !promote ? find_few(&capability, &p, own + 2 * CHOICES) : 0;
-    for (int i = 0; i < 2 * CHOICES + few; i++) { /* with k whole, and split; then tiles of few rows */
-        bool table = i < 2 * CHOICES;
+    int few = known && !promote ? find_few(&capability, &p, own + 3 * CHOICES) : 0;
+    for (int i = 0; i < 3 * CHOICES + few; i++) { /* with k whole, split, shared evenly; then tiles of few rows */
+        bool table = i < 3 * CHOICES, evenly = table && i >= 2 * CHOICES;
         if (table) own[i] = choices[i % CHOICES];
         if (promote && (own[i].bn > HOPPER_PROMOTED_MAX || own[i].turns)) continue;
         if (ragged.node && own[i].turns && !ragged.by_rows) continue; /* turns know how many steps the other takes */
-        if (table && i >= CHOICES && known && !own[i].turns) own[i].split = split_of(&capability, &own[i], &p);
+        if (table && i >= CHOICES && !evenly && known && !own[i].turns)
+            own[i].split = split_of(&capability, &own[i], &p);
+        if (evenly && (!known || own[i].turns || !share_evenly(&capability, &p, &own[i]))) continue;
         if (table && i >= CHOICES && own[i].split == 1) continue;
         if (i < CHOICES && !ragged.node && !own[i].turns && !(promote && own[i].bn > 128)) /* registers */
             own[i].tail = weft_hopper_tail(request, &product, own[i].bn);
@@ -264,6 +284,7 @@ int weft_hopper_propose(const weft_build_request *request, int capacity, weft_sc
                                            .turns = choice->turns,
                                            .raster = 8,
                                            .split = choice->split,
+                                           .even = choice->even,
                                            .join = choice->join > 1 ? choice->join : 0,
                                            .tail = choice->tail,
                                            .promote = promote ? p.bk : 0};

@@ -2,6 +2,7 @@
    order, of all tiles. With one, n = whole tiles of bn columns and up to 64 more: the narrow tiles at the right edge
    come last, and only to the blocks that the last round of whole tiles leaves idle, so that a few columns more do not
    cost a round of whole tiles. With k split, every tile is one for each part of k, parts of a tile next to each other.
+   Where clusters have an even share of all steps instead, a cluster's first and last tile are its own in part.
    Consumers that take turns have every other tile of the block. With parts of k in a cluster, its blocks have one tile.
    Read next: codegen/tile/raster.h. */
 #include "codegen/builders/matmul_hopper.h"
@@ -36,7 +37,20 @@ static weft_kval stride_of(weft_hopper *h, weft_kval owner) {
     return owner == WEFT_KNONE ? h->stride : weft_k_mul(h->k, h->stride, index_of(h, h->consumers));
 }
 
+/* The first of all steps that this cluster has, and the one behind its last; tiles of h->steps each. */
+static weft_kval share_of(weft_hopper *h, weft_kval *out_end) {
+    weft_kernel *k = h->k;
+    weft_kval begin = weft_k_mul(k, h->first, index_of(h, h->even)), all = weft_k_mul(k, h->raster.tiles, h->steps);
+    *out_end = weft_k_min(k, weft_k_add(k, begin, index_of(h, h->even)), all);
+    return begin;
+}
+
 weft_kval weft_hopper_tiles_for(weft_hopper *h, weft_kval owner) {
+    if (h->even) {
+        weft_kval end, begin = share_of(h, &end), one = index_of(h, 1);
+        end = weft_k_div(h->k, weft_k_add(h->k, end, weft_k_sub(h->k, h->steps, one)), h->steps);
+        return weft_k_for(h->k, weft_k_div(h->k, begin, h->steps), end, one, 0);
+    }
     weft_kval tiles = h->tail ? h->tiles : weft_k_mul(h->k, h->raster.tiles, index_of(h, h->split));
     return weft_k_for(h->k, weft_hopper_tile_first(h, owner), tiles, stride_of(h, owner), 0);
 }
@@ -71,6 +85,12 @@ weft_kval weft_hopper_tile_part(weft_hopper *h, weft_kval tile, weft_tile_place 
         *out_end = weft_k_div(k, weft_k_add(k, rows, index_of(h, h->bk - 1)), depth);
     }
     if (h->split == 1 && h->join == 1) return index_of(h, 0);
+    if (h->even) { /* the number of the part: of the clusters that have some of the tile */
+        weft_kval before = weft_k_mul(k, tile, h->steps), end, begin = share_of(h, &end);
+        *out_first = weft_k_max(k, weft_k_sub(k, begin, before), index_of(h, 0));
+        *out_end = weft_k_min(k, weft_k_sub(k, end, before), h->steps);
+        return weft_k_sub(k, h->first, weft_k_div(k, before, index_of(h, h->even)));
+    }
     weft_kval split = index_of(h, h->join > 1 ? h->join : h->split),
               part = h->join > 1 ? h->part : weft_k_rem(k, tile, split);
     *out_first = weft_k_div(k, weft_k_mul(k, part, h->steps), split);
@@ -81,6 +101,7 @@ weft_kval weft_hopper_tile_part(weft_hopper *h, weft_kval tile, weft_tile_place 
 weft_tile_place weft_hopper_tile_place(weft_hopper *h, weft_kval tile) {
     weft_kernel *k = h->k;
     if (h->ragged.node) return weft_hopper_ragged_place(h, tile);
+    if (h->even) return weft_raster_place(k, &h->raster, tile);
     if (!h->tail) return weft_raster_place(k, &h->raster, weft_k_div(k, tile, index_of(h, h->split)));
     weft_kval narrow = weft_hopper_tile_is_tail(h, tile), row;
     weft_tile_place place = weft_raster_place(k, &h->raster, weft_k_add(k, h->first, weft_k_mul(k, tile, h->stride)));

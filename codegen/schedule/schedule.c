@@ -20,6 +20,7 @@
     X(turns)                                                                                                           \
     X(raster)                                                                                                          \
     X(split)                                                                                                           \
+    X(even)                                                                                                            \
     X(join)                                                                                                            \
     X(block_elements)                                                                                                  \
     X(panels_per_block) X(accumulator_sets) X(pack_a) X(tail) X(box_w) X(box_h) X(promote) X(way) X(numerics)

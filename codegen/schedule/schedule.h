@@ -18,6 +18,7 @@ typedef struct weft_schedule {
     int turns;            /* matmul-hopper: consumers have tiles of their own and take turns at the matrix unit */
     int raster;           /* group size of the tile order */
     int split;            /* K or row splits */
+    int even;             /* matmul-hopper: steps of K that each cluster has; its splits are uneven then */
     int join;             /* matmul-hopper: blocks of a cluster that have a part of K each */
     int block_elements;   /* pointwise, reduction: elements of one block */
     int panels_per_block; /* CPU matmul: NC in panels */

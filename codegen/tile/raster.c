@@ -35,3 +35,14 @@ weft_tile_place weft_raster_place(weft_kernel *k, const weft_raster *raster, wef
     place.n = weft_k_mul(k, weft_k_div(k, rest, rows), weft_k_index(k, raster->tile_n));
     return place;
 }
+
+weft_kval weft_raster_number(weft_kernel *k, const weft_raster *raster, weft_kval batch, weft_kval row,
+                             weft_kval column) {
+    weft_kval group = weft_k_index(k, raster->group), inside = weft_k_rem(k, row, group),
+              first = weft_k_sub(k, row, inside);
+    weft_kval rows = weft_k_min(k, weft_k_sub(k, raster->tiles_m, first), group);
+    weft_kval number =
+        weft_k_add(k, weft_k_mul(k, first, raster->tiles_n), weft_k_add(k, weft_k_mul(k, column, rows), inside));
+    if (!raster->batched) return number;
+    return weft_k_add(k, number, weft_k_mul(k, batch, weft_k_mul(k, raster->tiles_m, raster->tiles_n)));
+}

@@ -20,6 +20,9 @@ typedef struct weft_tile_place {
 weft_raster weft_raster_create(weft_kernel *k, weft_dim m, weft_dim n, weft_dim batch, int tile_m, int tile_n,
                                int group);
 weft_tile_place weft_raster_place(weft_kernel *k, const weft_raster *raster, weft_kval tile);
+/* The number of the tile at these rows and columns of tiles. */
+weft_kval weft_raster_number(weft_kernel *k, const weft_raster *raster, weft_kval batch, weft_kval row,
+                             weft_kval column);
 /* The same number of tiles as an extent, for the grid. */
 weft_dim weft_raster_count(weft_dim_table *dims, weft_dim m, weft_dim n, weft_dim batch, int tile_m, int tile_n);
 

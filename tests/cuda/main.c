@@ -199,7 +199,7 @@ static int choices_of(const case_row *row, const weft_capability *capability, bo
     if (strcmp(row->name, "matmul") != 0) return 1;
     if (row->numbers[5] >= 16) return row->numbers[5] == 16 && row->numbers[4] == 0 ? 7 : 1;
     return capability->hopper && (first || row->numbers[1] == 4104 || row->numbers[4] >= 3 || row->numbers[0] == 16 ||
-                                  row->numbers[4] * row->numbers[0] == 8192)
+                                  row->numbers[2] == 32768 || row->numbers[4] * row->numbers[0] == 8192)
                ? 12
            : row->numbers[5] == 3 ? 3
                                   : 1;
@@ -458,11 +458,19 @@ static const small_row few_rows[] = {
     {"sm_90a", {"matmul", 6, {1, 72, 300, 1, 0, 10}}, 0.02, 8, 0},
     {"sm_90a", {"matmul_batched", 5, {2, 9, 72, 1030, 1}}, 0.02, 16, 0},
 };
+/* Clusters with an even share of all steps: tiles in two or more uneven parts, some whole. */
+static const small_row even_rows[] = {
+    {"sm_90a", {"matmul", 6, {300, 264, 2100, 2, 0, 0}}, 0.03, 10, 0},
+    {"sm_90a", {"matmul", 6, {270, 131, 1700, 1, 3, 1}}, 0.03, 7, 0},
+    {"sm_90a", {"matmul", 6, {140, 200, 1300, 0, 4, 0}}, 0.02, 6, 0},
+    {"sm_90a", {"matmul_batched", 5, {3, 70, 72, 1600, 1}}, 0.03, 8, 0},
+};
 enum {
     SMALL_ROWS = sizeof small_rows / sizeof *small_rows,
     WAY_ROWS = sizeof way_rows / sizeof *way_rows,
     TURN_ROWS = sizeof turn_rows / sizeof *turn_rows,
-    FEW_ROWS = sizeof few_rows / sizeof *few_rows
+    FEW_ROWS = sizeof few_rows / sizeof *few_rows,
+    EVEN_ROWS = sizeof even_rows / sizeof *even_rows
 };
 
 static void compare(const char *name, int choice, int output, const weft_tensor *want, const weft_tensor *got,
@@ -474,10 +482,17 @@ static void compare(const char *name, int choice, int output, const weft_tensor 
     }
 }
 
-typedef enum schedule_kind { ANY, TURNS, FEW } schedule_kind; /* few: tiles for few rows, parts of k in clusters */
+/* few: tiles for few rows, parts of k in clusters; even: an equal share of all steps for each cluster */
+typedef enum schedule_kind { ANY, TURNS, FEW, EVEN } schedule_kind;
 
 static bool is_kind(const weft_schedule *schedule, schedule_kind kind) {
-    return kind == ANY || (kind == TURNS ? schedule->turns : schedule->join > 1 || schedule->tile_n % 64);
+    switch (kind) {
+    case TURNS: return schedule->turns;
+    case FEW: return schedule->join > 1 || schedule->tile_n % 64;
+    case EVEN: return schedule->even;
+    case ANY: break;
+    }
+    return true;
 }
 
 /* Schedules of one kind. How many ran. */
@@ -533,6 +548,11 @@ END_TEST
 
 START_TEST(simulated_few_rows_agree_with_the_interpreter) {
     ck_assert_int_ge(simulate_row(&few_rows[_i], 0, 15, FEW), 2);
+}
+END_TEST
+
+START_TEST(simulated_shares_agree_with_the_interpreter) {
+    ck_assert_int_ge(simulate_row(&even_rows[_i], 0, 15, EVEN), 1);
 }
 END_TEST
 
@@ -610,7 +630,8 @@ START_TEST(a_missing_card_is_a_status) {
 }
 END_TEST
 
-/* test-cuda [compile|simulated|turns|few|ways|forms|backward-forms|tokens FIRST LAST]: only these rows of one table. */
+/* test-cuda [compile|simulated|turns|few|even|ways|forms|backward-forms|tokens FIRST LAST]: only these rows of one
+ * table. */
 static void add_rows(TCase *tcase, const TTest *test, int count, const char *name, int argc, char **argv) {
     bool only = argc == 4;
     if (only && strcmp(argv[1], name) != 0) return;
@@ -633,6 +654,7 @@ int main(int argc, char **argv) {
     add_rows(simulated, simulated_kernels_agree_with_the_interpreter, SMALL_ROWS, "simulated", argc, argv);
     add_rows(simulated, simulated_turns_agree_with_the_interpreter, TURN_ROWS, "turns", argc, argv);
     add_rows(simulated, simulated_few_rows_agree_with_the_interpreter, FEW_ROWS, "few", argc, argv);
+    add_rows(simulated, simulated_shares_agree_with_the_interpreter, EVEN_ROWS, "even", argc, argv);
     add_rows(simulated, simulated_forms_agree_with_the_interpreter, FORM_ROWS, "forms", argc, argv);
     add_rows(simulated, simulated_backward_forms_agree_with_the_interpreter, BACKWARD_FORM_ROWS, "backward-forms", argc,
              argv);
