@@ -2,8 +2,11 @@
    adamw  layers width vocabulary positions    an optimizer's step over the parameters of a GPT, whose gradients are
                                                states too, so that nothing but the update runs
    head   examples features classes pieces     a language model's head in bf16: loss and both gradients; pieces -1:
-   logits as a whole Time is the device's, by events around the steps of one call. Memory is the program's own: values
-   go in and out through its states. Read next: gpu_peers/programs.py. */
+   logits as a whole
+   loop   trips width host                     x = tanh(x w) until the count of trips, a value on the device, is
+   reached; host 1: the host looks after each trip, as with a driver whose graphs have no loops. Time is the device's,
+   by events around the steps of one call. Memory is the program's own: values go in and out through its states. Read
+   next: gpu_peers/programs.py. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +25,8 @@ typedef struct weft_bench_step {
     weft_graph *graph;
     weft_program *program;
     weft_session *session;
-    float output; /* the last call's, when it is an f32 scalar */
+    weft_driver without_loops; /* the device's, for loop with host 1 */
+    float output;              /* the last call's, when it is an f32 scalar */
 } weft_bench_step;
 
 typedef struct tensors {
@@ -108,11 +112,34 @@ static weft_status build_head(weft_graph *g, const int64_t *numbers) {
     return weft_graph_verify(g);
 }
 
+static void below_trips(void *self, weft_graph *g, weft_value *const *a, weft_value **out) {
+    out[0] = weft_compare(g, WEFT_LT, a[0], self);
+}
+
+static void one_trip(void *self, weft_graph *g, weft_value *const *a, weft_value **out) {
+    (void)self;
+    out[0] = weft_add(g, a[0], weft_scalar_integer(g, WEFT_I64, 1));
+    out[1] = weft_tanh(g, weft_matmul(g, a[1], weft_state_read(g, "w")));
+}
+
+static weft_status build_loop(weft_graph *g, const int64_t *numbers) {
+    int64_t shape[2] = {numbers[1], numbers[1]};
+    static const int64_t axes[2] = {0, 1};
+    weft_value *x = state(g, "x", WEFT_F32, 2, shape), *trips = state(g, "trips", WEFT_I64, 0, NULL), *results[2];
+    weft_graph_state_zeros(g, "w", WEFT_F32, 2, shape), weft_graph_state_zeros(g, "y", WEFT_F32, 2, shape);
+    weft_while(g, 2, (weft_value *[]){weft_scalar_integer(g, WEFT_I64, 0), x}, -1, below_trips, one_trip, trips,
+               results);
+    weft_state_update(g, "y", results[1]);
+    weft_graph_output(g, "mean", weft_reduce_mean(g, results[1], 2, axes, false));
+    return weft_graph_verify(g);
+}
+
 static weft_status build(weft_bench_step *s, const char *name, const int64_t *numbers) {
     WEFT_TRY(weft_context_create(NULL, &s->context), "%s", name);
     WEFT_TRY(weft_graph_create(s->context, name, &s->graph), "%s", name);
     if (!strcmp(name, "adamw")) return build_adamw(s->graph, numbers);
     if (!strcmp(name, "head")) return build_head(s->graph, numbers);
+    if (!strcmp(name, "loop")) return build_loop(s->graph, numbers);
     return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "no program is called %s", name);
 }
 
@@ -160,6 +187,11 @@ int weft_bench_step_create(const char *target, const char *name, const int64_t *
     weft_status status = build(s, name, numbers);
     if (!status) status = weft_compile(s->graph, &o, &s->program);
     if (!status) status = weft_session_create(s->program, &s->session);
+    if (!status && !strcmp(name, "loop") && numbers[2]) {
+        s->without_loops = *s->program->device->driver;
+        s->without_loops.records_control = NULL;
+        s->program->device->driver = &s->without_loops;
+    }
     if (status) {
         weft_bench_step_release(s);
         return report(status);

@@ -94,6 +94,7 @@ static void report_driver(weft_context *context, const weft_driver *driver, weft
     weft_device_get_info(device, &info);
     weft_text_append(text, "driver  %-9s %s, %s", driver->name, info.name, info.arch);
     if (info.memory_bytes) weft_text_append(text, ", %lld MiB", (long long)(info.memory_bytes >> 20));
+    if (driver->remark) weft_text_append(text, "; %s", driver->remark(device));
     weft_text_append(text, "\n");
     weft_device_release(device);
 }

@@ -44,16 +44,27 @@ typedef struct weft_launch {
     const weft_launch_map *maps;
 } weft_launch;
 
-/* One of the commands of a recording: a launch, or a copy where launch is NULL. It may begin once the commands in
-   `after` (ascending, all before it) have ended; a driver may do more than that, up to one after the other. */
-typedef struct weft_command {
+typedef struct weft_command weft_command;
+typedef struct weft_command_list {
+    int count;
+    const weft_command *commands;
+} weft_command_list;
+
+/* One of the commands of a recording: a launch; a copy; or, where `predicate` is not NULL, what the byte there decides
+   on the device: a loop runs `body` again and again while the byte is not 0, and body's last commands write it anew;
+   a branch runs `body` if it is not 0 and `other` if it is. A command may begin once those in `after` (ascending, all
+   before it in its list) have ended; a driver may do more than that, up to one after the other. */
+struct weft_command {
     const weft_launch *launch;
     void *to;
     const void *from;
     size_t bytes;
+    const void *predicate;
+    bool loop;
+    weft_command_list body, other;
     int after_count;
     const int *after;
-} weft_command;
+};
 
 typedef struct weft_recording weft_recording;
 
@@ -75,14 +86,18 @@ typedef struct weft_driver {
     weft_status (*launch)(weft_device *device, weft_module *module, const weft_launch *launch);
     weft_status (*synchronise)(weft_device *device);
     void (*trim)(weft_device *device); /* gives cached memory back; may be NULL */
-    /* Launches and copies kept by the device and started at once, with the addresses they had. NULL: has none. */
-    weft_status (*record)(weft_device *device, weft_module *module, int count, const weft_command *commands,
+    /* Commands kept by the device and started at once, with the addresses they had. NULL: has none. */
+    weft_status (*record)(weft_device *device, weft_module *module, weft_command_list list,
                           weft_recording **out_recording);
+    /* Whether recordings may hold loops and branches; NULL: they may not, the host decides after each predicate. */
+    bool (*records_control)(const weft_device *device);
     weft_status (*replay)(weft_device *device, weft_recording *recording);
     void (*forget)(weft_device *device, weft_recording *recording); /* after the last replay has ended; NULL is fine */
     /* What the device took from mark 0 to mark 1; elapsed waits for it. NULL: cannot tell. */
     weft_status (*mark)(weft_device *device, int which);
     weft_status (*elapsed)(weft_device *device, double *out_ns);
+    /* What `weft doctor` says of this device beside its name; NULL: nothing. Borrowed. */
+    const char *(*remark)(const weft_device *device);
     bool host_memory; /* buffers are host pointers: inputs and weights are used in place */
 } weft_driver;
 

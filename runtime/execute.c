@@ -1,9 +1,8 @@
-/* Running the steps of a frame. The loop over launches is the hot path: no evaluation, no allocation. */
+/* Running the steps of a frame. The loop over launches is the hot path: no evaluation, no allocation. Read next:
+ * record.c. */
 #include <string.h>
 
 #include "runtime/frame.h"
-
-enum { STEADY_RUNS = 2 }; /* recording costs some runs: only what stays the same is worth it */
 
 /* A scalar that decides control flow: the device is waited for. */
 static weft_status read_scalar(weft_frame *frame, const void *from, void *to, size_t bytes) {
@@ -97,63 +96,5 @@ weft_status weft_frame_run(weft_frame *frame, int region) {
         }
         if (status) return annotate(frame, resolved, region, i, status);
     }
-    return NULL;
-}
-
-void weft_frame_forget(weft_frame *frame) {
-    if (frame->recording) frame->device->driver->forget(frame->device, frame->recording);
-    frame->recording = NULL;
-    frame->steady = 0;
-}
-
-/* Only launches and copies that shapes alone decide. */
-static bool is_recordable(const weft_resolved_region *region) {
-    for (int i = 0; i < region->count; i++) {
-        const weft_resolved_step *resolved = &region->steps[i];
-        bool plain = resolved->step->kind == WEFT_STEP_LAUNCH || resolved->step->kind == WEFT_STEP_COPY;
-        if (resolved->dynamic || !plain) return false;
-    }
-    return region->count > 1;
-}
-
-static weft_status record(weft_frame *frame) {
-    const weft_resolved_region *region = &frame->regions[WEFT_REGION_MAIN];
-    weft_allocator allocator = frame->device->context->allocator;
-    weft_arena arena;
-    weft_arena_init(allocator, &arena);
-    weft_command *commands = weft_arena_allocate_array(&arena, (size_t)region->count, sizeof *commands);
-    const weft_resolved_step **steps = weft_arena_allocate_array(&arena, (size_t)region->count, sizeof *steps);
-    weft_status status = commands && steps ? NULL : WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory to record a run");
-    int count = 0;
-    for (int i = 0; i < region->count && !status; i++) {
-        const weft_resolved_step *resolved = &region->steps[i];
-        if (resolved->idle) continue;
-        steps[count] = resolved;
-        if (resolved->step->kind == WEFT_STEP_LAUNCH)
-            commands[count++] = (weft_command){.launch = &resolved->launch};
-        else
-            commands[count++] = (weft_command){
-                .from = resolved->buffers[0], .to = resolved->buffers[1], .bytes = (size_t)resolved->count};
-    }
-    if (!status) status = weft_frame_order(frame, steps, count, commands, &arena);
-    if (!status)
-        status = frame->device->driver->record(frame->device, frame->module, count, commands, &frame->recording);
-    weft_arena_deinit(&arena);
-    return status;
-}
-
-weft_status weft_frame_run_main(weft_frame *frame) {
-    const weft_driver *driver = frame->device->driver;
-    if (frame->observe) return weft_frame_run(frame, WEFT_REGION_MAIN);
-    if (driver->record && !frame->recording && frame->steady >= 0 && frame->steady++ == STEADY_RUNS) {
-        weft_status status = is_recordable(&frame->regions[WEFT_REGION_MAIN]) ? record(frame) : NULL;
-        if (status)
-            weft_context_log(frame->device->context, WEFT_LOG_WARNING, "%s is launched step by step: %s",
-                             frame->data->name, weft_status_message(status));
-        weft_status_release(status);
-        if (!frame->recording) frame->steady = -1;
-    }
-    if (!frame->recording) return weft_frame_run(frame, WEFT_REGION_MAIN);
-    WEFT_TRY(driver->replay(frame->device, frame->recording), "running %s", frame->data->name);
     return NULL;
 }

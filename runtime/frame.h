@@ -46,6 +46,7 @@ typedef struct weft_frame {
     int patch_count;
     weft_recording *recording; /* of the main region, for the present addresses */
     int steady;                /* runs of the main region since an address or a shape changed; -1: cannot be recorded */
+    bool was_recorded;         /* before that */
     /* For profiles: called after each step of the main region, once the device has finished it. NULL = off. */
     void (*observe)(void *self, int step);
     void *observe_self;
@@ -63,11 +64,12 @@ weft_status weft_frame_resolve_step(weft_frame *frame, weft_resolved_step *resol
 /* Writes the addresses of inputs and outputs into the static steps. */
 void weft_frame_patch(weft_frame *frame);
 weft_status weft_frame_run(weft_frame *frame, int region) WEFT_MUST_USE;
-/* Runs the main region. Where the driver can record and nothing has changed for some runs, from a recording. */
+/* record.c. Runs the main region. Where the driver can record and nothing has changed for some runs, from a recording.
+ */
 weft_status weft_frame_run_main(weft_frame *frame) WEFT_MUST_USE;
 /* order.c: fills `after` of the commands, whose steps are commands' places in `steps`: those that a command must follow
-   because one writes what the other reads or writes, shortened to those that no other implies. What it allocates lives
-   in the arena. */
+   because one writes what the other reads or writes, shortened to those that no other implies; loops and branches
+   stand alone. What it allocates lives in the arena. */
 weft_status weft_frame_order(const weft_frame *frame, const weft_resolved_step *const *steps, int count,
                              weft_command *commands, weft_arena *arena) WEFT_MUST_USE;
 /* Drops the recording: something it holds changes. */

@@ -15,6 +15,7 @@ typedef struct access {
 
 typedef struct ordering {
     const weft_frame *frame;
+    const weft_resolved_step *const *steps;
     int count;
     access *accesses;
     int *first;      /* of each command; one more at the end */
@@ -34,7 +35,13 @@ static void list_launch(ordering *o, const weft_resolved_step *step, access *out
     for (int i = 0; i < variant->read_count; i++) out[variant->reads[i]].writes = false;
 }
 
+/* Loops and branches: what they hold may touch anything. */
+static bool is_control(const weft_resolved_step *step) {
+    return step->step->kind == WEFT_STEP_WHILE || step->step->kind == WEFT_STEP_COND;
+}
+
 static bool conflict(const ordering *o, int a, int b) {
+    if (is_control(o->steps[a]) || is_control(o->steps[b])) return true;
     for (int i = o->first[a]; i < o->first[a + 1]; i++)
         for (int j = o->first[b]; j < o->first[b + 1]; j++) {
             const access *x = &o->accesses[i], *y = &o->accesses[j];
@@ -71,7 +78,7 @@ static weft_status chain(int count, weft_command *commands, weft_arena *arena) {
 weft_status weft_frame_order(const weft_frame *frame, const weft_resolved_step *const *steps, int count,
                              weft_command *commands, weft_arena *arena) {
     if (count > COMMANDS_MAX) return chain(count, commands, arena);
-    ordering o = {.frame = frame, .count = count, .words = ((size_t)count + 63) / 64};
+    ordering o = {.frame = frame, .steps = steps, .count = count, .words = ((size_t)count + 63) / 64};
     size_t total = 0, bits = (size_t)count * o.words;
     for (int i = 0; i < count; i++)
         total += steps[i]->step->kind == WEFT_STEP_LAUNCH ? (size_t)steps[i]->variant->buffer_count : 2;
@@ -88,7 +95,7 @@ weft_status weft_frame_order(const weft_frame *frame, const weft_resolved_step *
         if (steps[i]->step->kind == WEFT_STEP_LAUNCH) {
             list_launch(&o, steps[i], o.accesses + at);
             at += steps[i]->variant->buffer_count;
-        } else {
+        } else if (!is_control(steps[i])) {
             o.accesses[at++] = access_of(steps[i]->buffers[0], steps[i]->count, false);
             o.accesses[at++] = access_of(steps[i]->buffers[1], steps[i]->count, true);
         }

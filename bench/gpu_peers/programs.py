@@ -1,4 +1,4 @@
-"""Whole programs of bench/gpu_programs.c: an optimizer's step, a language model's head."""
+"""Whole programs of bench/gpu_programs.c: an optimizer's step, a language model's head, a loop."""
 import math
 import torch
 import torch.nn.functional as F
@@ -123,3 +123,48 @@ def part_head():
             notes.append(f"{name}: {(torch.cuda.max_memory_allocated() - before) / 1e6:.0f} MB")
         times.update(rounds(peers, 9, 2))
         record("head", "x".join(map(str, numbers)), lambda t: 6 * n * d * c / t * 1e-12, times, "; ".join(notes), {"unit": "TFLOP/s"})
+
+
+@on_a_stream
+def part_loop():
+    """1000 trips whose condition is a value on the device: in one graph, by a host that looks after each trip, and PyTorch doing the latter."""
+    torch.manual_seed(8)
+    trips = torch.tensor(1000)
+    for width in (64, 512):
+        x, w = torch.randn(width, width), torch.randn(width, width) / math.sqrt(width) * 1.05
+        steps = {"weft graph": Step("loop", (1000, width, 0)), "weft host": Step("loop", (1000, width, 1))}
+        for step in steps.values():
+            for name, tensor in (("x", x), ("w", w), ("trips", trips)):
+                step.write(name, tensor)
+        place, weights, count, limit = x.cuda(), w.cuda(), torch.zeros((), dtype=torch.int64, device="cuda"), trips.cuda()
+        go = torch.ones((), dtype=torch.bool, device="cuda")
+
+        def trip():
+            place.copy_(torch.tanh(place @ weights))
+            count.add_(1)
+            go.copy_(count < limit)
+        trip()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            trip()
+
+        def loop(once):
+            place.copy_(x)
+            count.zero_()
+            once()
+            while go.item():
+                once()
+        times = {}
+        for name, step in steps.items():
+            own = sorted(step() for _ in range(7))
+            times[name] = own[len(own) // 2]
+        loop(trip)
+        for name, step in steps.items():
+            verdict(f"loop {width} {name}", step.read("y", x), place.cpu(), 1e-3)
+        if not torch.equal(steps["weft graph"].read("y", x), steps["weft host"].read("y", x)):
+            failures.append(f"loop {width}: the graph's loop and the host's give different bits")
+        times.update(rounds({"torch": lambda: loop(trip), "torch graph a trip": lambda: loop(graph.replay)}, 3, 1))
+        record("loop", f"1000 trips of {width}x{width}", lambda t: t * 1e3, times, f"{times['weft graph'] * 1e3:.2f} us a trip in the graph, {times['weft host'] * 1e3:.2f} by the host", {"unit": "ms"})
+        for step in steps.values():
+            step.release()

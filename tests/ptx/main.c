@@ -7,6 +7,7 @@ void add_instruction_tests(Suite *suite);
 void add_program_tests(Suite *suite);
 void add_builder_tests(Suite *suite);
 void add_image_tests(Suite *suite);
+void add_loop_tests(Suite *suite);
 
 int main(void) {
     Suite *suite = suite_create("ptx");
@@ -14,6 +15,7 @@ int main(void) {
     add_program_tests(suite);
     add_image_tests(suite);
     add_builder_tests(suite);
+    add_loop_tests(suite);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);

@@ -577,11 +577,13 @@ static struct {
     bool refuses;
 } recorder;
 
-static weft_status test_record(weft_device *device, weft_module *module, int count, const weft_command *commands,
+static weft_status test_record(weft_device *device, weft_module *module, weft_command_list list,
                                weft_recording **out_recording) {
     (void)device;
     *out_recording = NULL;
     if (recorder.refuses) return WEFT_STATUS(WEFT_UNSUPPORTED, "no recordings here");
+    int count = list.count;
+    const weft_command *commands = list.commands;
     ck_assert_int_le(count, RECORDED_MAX);
     weft_recording *recording = calloc(1, sizeof *recording);
     recording->module = module;

@@ -22,7 +22,9 @@ weft_status weft_cuda_api_load(cu_api *out_api) {
 #undef X
 #define X(name, symbol, parameters) *(void **)&out_api->name = dlsym(out_api->library, symbol);
     CU_GRAPH_FUNCTIONS(X)
+    CU_CONDITION_FUNCTIONS(X)
 #undef X
+    if (out_api->cuDriverGetVersion(&out_api->version)) out_api->version = 0;
     *(void **)&out_api->cuTensorMapEncodeTiled = dlsym(out_api->library, "cuTensorMapEncodeTiled");
     return NULL;
 }

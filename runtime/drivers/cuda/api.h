@@ -19,6 +19,7 @@ typedef struct CUevent_st *cu_event;
 typedef struct CUgraph_st *cu_graph;
 typedef struct CUgraphNode_st *cu_graph_node;
 typedef struct CUgraphExec_st *cu_graph_exec;
+typedef uint64_t cu_condition;
 
 /* CUDA_KERNEL_NODE_PARAMS of CUDA 12 */
 typedef struct cu_kernel_node {
@@ -45,6 +46,17 @@ typedef struct cu_copy {
     size_t to_pitch, to_height, width_bytes, height, depth;
 } cu_copy;
 
+/* CUgraphNodeParams of CUDA 12.4 and later, as a conditional node fills it */
+typedef struct cu_conditional_node {
+    int type, reserved[3];
+    cu_condition handle;
+    int kind;
+    unsigned size; /* of bodies, which the driver makes and owns */
+    cu_graph *bodies;
+    cu_context context;
+    int64_t padding[25], reserved_too;
+} cu_conditional_node;
+
 typedef struct cu_tensor_map {
     _Alignas(64) uint64_t words[16];
 } cu_tensor_map;
@@ -64,6 +76,11 @@ enum {
     CU_FUNCTION_REGISTERS = 4,
     CU_FUNCTION_DYNAMIC_SHARED = 8,
     CU_STREAM_NON_BLOCKING = 1,
+    CU_NODE_CONDITIONAL = 13,
+    CU_CONDITION_IF = 0,
+    CU_CONDITION_WHILE = 1,
+    CU_CONDITION_ASSIGN_DEFAULT = 1,
+    CU_VERSION_WITH_CONDITIONS = 12040,
     CU_MEMORY_DEVICE = 2
 };
 
@@ -117,6 +134,13 @@ enum {
     X(cuGraphLaunch, "cuGraphLaunch", (cu_graph_exec, cu_stream))                                                      \
     X(cuGraphExecDestroy, "cuGraphExecDestroy", (cu_graph_exec))
 
+/* Loops and branches in graphs. NULL when missing: the host decides. */
+#define CU_CONDITION_FUNCTIONS(X)                                                                                      \
+    X(cuGraphConditionalHandleCreate, "cuGraphConditionalHandleCreate",                                                \
+      (cu_condition *, cu_graph, cu_context, unsigned, unsigned))                                                      \
+    X(cuGraphAddNode, "cuGraphAddNode_v2",                                                                             \
+      (cu_graph_node *, cu_graph, const cu_graph_node *, const void *, size_t, cu_conditional_node *))
+
 /* Newer than CUDA 11: only Hopper code needs it; NULL when missing. */
 typedef cu_result (*cu_encode_tiled)(cu_tensor_map *, int, uint32_t, void *, const uint64_t *, const uint64_t *,
                                      const uint32_t *, const uint32_t *, int, int, int, int);
@@ -126,7 +150,9 @@ typedef struct cu_api {
 #define X(name, symbol, parameters) cu_result(*name) parameters;
     CU_FUNCTIONS(X)
     CU_GRAPH_FUNCTIONS(X)
+    CU_CONDITION_FUNCTIONS(X)
 #undef X
+    int version; /* of the driver, as cuDriverGetVersion has it */
     cu_encode_tiled cuTensorMapEncodeTiled;
 } cu_api;
 

@@ -46,6 +46,7 @@ static void cuda_close(weft_device *base) {
     cuda_device *device = (cuda_device *)base;
     if (device->context) {
         weft_gpu_stop(&device->gpu);
+        weft_cuda_drop_conditions(device);
         if (device->own_stream) (void)device->api.cuStreamDestroy(device->own_stream);
         (void)device->api.cuDevicePrimaryCtxRelease(device->device);
     }
@@ -115,6 +116,8 @@ const weft_driver weft_driver_cuda = {.name = "cuda",
                                       .launch = weft_cuda_launch,
                                       .synchronise = weft_gpu_synchronise,
                                       .record = weft_cuda_record,
+                                      .records_control = weft_cuda_records_control,
+                                      .remark = weft_cuda_remark,
                                       .replay = weft_cuda_replay,
                                       .forget = weft_cuda_forget,
                                       .mark = weft_gpu_mark,

@@ -38,7 +38,7 @@ static weft_status capture(hip_device *device, weft_module *module, int count, c
     return status;
 }
 
-weft_status weft_hip_record(weft_device *base, weft_module *module, int count, const weft_command *commands,
+weft_status weft_hip_record(weft_device *base, weft_module *module, weft_command_list list,
                             weft_recording **out_recording) {
     hip_device *device = (hip_device *)base;
     *out_recording = NULL;
@@ -50,7 +50,7 @@ weft_status weft_hip_record(weft_device *base, weft_module *module, int count, c
     if (!status)
         status = weft_hip_status(&device->api, device->api.hipStreamCreateWithFlags(&stream, HIP_STREAM_NON_BLOCKING),
                                  "hipStreamCreateWithFlags");
-    if (!status) status = capture(device, module, count, commands, stream, &graph);
+    if (!status) status = capture(device, module, list.count, list.commands, stream, &graph);
     if (!status)
         status = weft_hip_status(&device->api, device->api.hipGraphInstantiate(&recording->exec, graph, NULL, NULL, 0),
                                  "hipGraphInstantiate");

@@ -33,7 +33,7 @@ weft_status weft_hip_launch(weft_device *device, weft_module *module, const weft
 weft_status weft_hip_launch_on(hip_device *device, weft_module *module, const weft_launch *launch,
                                hip_stream stream) WEFT_MUST_USE;
 
-weft_status weft_hip_record(weft_device *device, weft_module *module, int count, const weft_command *commands,
+weft_status weft_hip_record(weft_device *device, weft_module *module, weft_command_list list,
                             weft_recording **out_recording) WEFT_MUST_USE;
 weft_status weft_hip_replay(weft_device *device, weft_recording *recording) WEFT_MUST_USE;
 void weft_hip_forget(weft_device *device, weft_recording *recording);

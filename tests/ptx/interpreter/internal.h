@@ -115,6 +115,8 @@ struct ptx_machine {
     weft_status failure;
     const ptx_launch *launch;
     const ptx_instruction *current;
+    bool (*set_condition)(void *self, uint64_t handle, uint32_t value);
+    void *condition_self;
 };
 
 typedef struct ptx_opcode {

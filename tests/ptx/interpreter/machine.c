@@ -26,6 +26,10 @@ weft_status ptx_machine_map(ptx_machine *machine, void *memory, size_t bytes, bo
 }
 void ptx_machine_unmap(ptx_machine *machine, void *memory) { ranges_remove(&machine->ranges, memory); }
 void ptx_machine_set_limit(ptx_machine *machine, uint64_t steps) { machine->limit = steps; }
+void ptx_machine_on_condition(ptx_machine *machine, bool (*set)(void *self, uint64_t handle, uint32_t value),
+                              void *self) {
+    machine->set_condition = set, machine->condition_self = self;
+}
 uint64_t ptx_machine_steps(const ptx_machine *machine) { return machine->steps; }
 
 void ptx_fail(ptx_warp *w, int lane, const char *format, ...) {

@@ -402,6 +402,16 @@ static void instruction(parser *p) {
     }
     (void)snprintf(i->name, sizeof i->name, "%s", p->word);
     shorten(i->name);
+    if (!strcmp(i->name, "call")) { /* the one function that is known: call NAME, (a, b); */
+        (void)next(p);
+        if (strcmp(p->word, "cudaGraphSetConditional") != 0) problem(p, "a call of a function", p->word);
+        expect(p, ',');
+        expect(p, '(');
+        operand(p, &i->operands[i->count++]);
+        expect(p, ',');
+        operand(p, &i->operands[i->count++]);
+        expect(p, ')');
+    }
     i->jumps = !strcmp(i->name, "bra");
     if (i->jumps) {
         (void)next(p);
@@ -528,7 +538,9 @@ static void top(parser *p) {
             return;
         }
     if (!strcmp(p->word, ".visible") || !strcmp(p->word, ".extern") || !strcmp(p->word, ".weak")) return;
-    if (!strcmp(p->word, ".entry"))
+    if (!strcmp(p->word, ".func")) /* a declaration: instructions say which functions are known */
+        skip_to(p, ';');
+    else if (!strcmp(p->word, ".entry"))
         entry(p);
     else if (!strcmp(p->word, ".shared") || !strcmp(p->word, ".global") || !strcmp(p->word, ".const")) {
         char space[NAME];

@@ -42,6 +42,9 @@ typedef struct ptx_launch {
     void *const *parameters; /* addresses of the arguments, in order */
 } ptx_launch;
 
+/* What a call of cudaGraphSetConditional does; without it such a call ends the launch. */
+void ptx_machine_on_condition(ptx_machine *machine, bool (*set)(void *self, uint64_t handle, uint32_t value),
+                              void *self);
 weft_status ptx_machine_launch(ptx_module *module, const ptx_launch *launch) WEFT_MUST_USE;
 
 #endif

@@ -59,6 +59,18 @@ static void trap(ptx_warp *w, const ptx_instruction *i, uint32_t lanes) {
     ptx_fail(w, -1, "a trap");
 }
 
+/* cudaGraphSetConditional(handle, value) */
+static void call(ptx_warp *w, const ptx_instruction *i, uint32_t lanes) {
+    for (int l = 0; l < LANES; l++) {
+        if (!(lanes >> l & 1)) continue;
+        uint64_t handle = ptx_get(w, &i->operands[0], l);
+        const ptx_machine *machine = w->machine;
+        if (!machine->set_condition ||
+            !machine->set_condition(machine->condition_self, handle, (uint32_t)ptx_get(w, &i->operands[1], l)))
+            ptx_fail(w, l, "condition %#llx, which is none of the running graph", (unsigned long long)handle);
+    }
+}
+
 static void barrier(ptx_warp *w, const ptx_instruction *i, uint32_t lanes) {
     if (lanes != w->alive) {
         ptx_fail(w, -1, "a barrier that not all threads of a warp reach (%#x of %#x)", lanes, w->alive);
@@ -164,6 +176,7 @@ const ptx_opcode ptx_warp_opcodes[] = {{"mov.b16", move, NULL, 16},
                                        {"mov.b32", move, NULL, 32},
                                        {"mov.b64", move, NULL, 64},
                                        {"bra", jump, NULL, 0},
+                                       {"call", call, NULL, 0},
                                        {"ret", end, NULL, 0},
                                        {"exit", end, NULL, 0},
                                        {"trap", trap, NULL, 0},

@@ -25,8 +25,12 @@ int card_leave(int result);
 int card_launch(const card_function *function, unsigned blocks, unsigned threads, unsigned shared_bytes,
                 void **parameters);
 bool card_holds(cu_pointer pointer, size_t bytes);
+/* Of a graph that runs: what a kernel of it sets. */
+bool card_set_condition(void *self, uint64_t handle, uint32_t value);
 
 /* For tests, found with dlsym. */
 EXPORT int card_graph_launches(void);
+/* From now on this driver's version: 12000 has no loops in graphs. */
+EXPORT void card_set_version(int version);
 
 #endif

@@ -42,6 +42,7 @@ static int refuse(weft_status status, int result) {
 EXPORT int cuInit(unsigned flags) {
     (void)card_enter();
     if (!machine && ptx_machine_create(&machine)) return card_leave(CU_ERROR_OUT_OF_MEMORY);
+    ptx_machine_on_condition(machine, card_set_condition, NULL);
     return card_leave(flags ? INVALID_VALUE : CU_SUCCESS);
 }
 /* The run-time compiler asks for it when it finds a driver. */
@@ -50,8 +51,10 @@ EXPORT int cuGetExportTable(const void **table, const void *id) {
     *table = NULL;
     return NOT_FOUND;
 }
+static int version_told = 13000;
+EXPORT void card_set_version(int version) { version_told = version; }
 EXPORT int cuDriverGetVersion(int *version) {
-    *version = 13000;
+    *version = version_told;
     return CU_SUCCESS;
 }
 EXPORT int cuGetErrorName(int error, const char **out) {

@@ -1,12 +1,18 @@
 /* Graphs: nodes that follow others. What may run side by side runs in another order each time, so that a missing edge
-   shows as a wrong number. Source: "CUDA Driver API", Graph Management. */
+   shows as a wrong number. A conditional node has a graph of its own, which runs as often as its condition says;
+   conditions are forgotten between launches, so that one that nobody has set shows too. Source: "CUDA Driver API",
+   Graph Management. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/ptx/library/card.h"
 #include "tests/support/numbers.h"
 
+struct card_graph;
 typedef struct card_node {
+    struct card_graph *body; /* of a conditional node */
+    uint64_t handle;
+    bool loop;
     int number;
     const card_function *function; /* NULL: a copy */
     unsigned blocks, threads, shared_bytes;
@@ -21,10 +27,21 @@ typedef struct card_graph {
     card_node **nodes;
     int count;
     uint64_t random;
+    struct card_graph *body; /* the last one made: what cuGraphAddNode points to */
 } card_graph;
+
+enum { TRIPS_MAX = 1 << 20, CONDITIONS_MAX = 4096 };
+/* Handles count from 1, over all graphs of the process. */
+static struct {
+    const card_graph *graph; /* that it was made for */
+    uint32_t value;
+    bool set, used;
+} conditions[CONDITIONS_MAX];
+static uint64_t condition_count;
 
 static void drop(card_graph *graph) {
     for (int i = 0; graph && i < graph->count; i++) {
+        drop(graph->nodes[i]->body);
         free(graph->nodes[i]->arguments);
         free(graph->nodes[i]->after);
         free(graph->nodes[i]);
@@ -103,8 +120,48 @@ EXPORT int cuGraphAddMemcpyNode(card_node **out, card_graph *graph, card_node *c
     return card_leave(result);
 }
 
-EXPORT int cuGraphInstantiateWithFlags(card_graph **out, const card_graph *graph, unsigned long long flags) {
-    if (flags) return INVALID_VALUE;
+EXPORT int cuGraphConditionalHandleCreate(uint64_t *out, card_graph *graph, void *context, unsigned first,
+                                          unsigned flags) {
+    if (!context || first || flags != CU_CONDITION_ASSIGN_DEFAULT) return INVALID_VALUE;
+    int result = card_enter();
+    if (!result && condition_count + 1 == CONDITIONS_MAX) result = CU_ERROR_OUT_OF_MEMORY;
+    if (!result) {
+        *out = ++condition_count;
+        conditions[*out].graph = graph;
+    }
+    return card_leave(result);
+}
+
+bool card_set_condition(void *self, uint64_t handle, uint32_t value) {
+    (void)self;
+    if (handle < 1 || handle > condition_count || !conditions[handle].used) return false;
+    conditions[handle].value = value, conditions[handle].set = true;
+    return true;
+}
+
+EXPORT int cuGraphAddNode_v2(card_node **out, card_graph *graph, card_node *const *before, const void *edges,
+                             size_t count, cu_conditional_node *params) {
+    card_node node = {.handle = params->handle, .loop = params->kind == CU_CONDITION_WHILE};
+    if (edges || params->type != CU_NODE_CONDITIONAL || params->size != 1 || !params->context ||
+        params->kind > CU_CONDITION_WHILE)
+        return INVALID_VALUE;
+    int result = card_enter();
+    if (!result && (params->handle < 1 || params->handle > condition_count || conditions[params->handle].used ||
+                    conditions[params->handle].graph != graph))
+        result = INVALID_VALUE;
+    if (!result && !(node.body = calloc(1, sizeof *node.body))) result = CU_ERROR_OUT_OF_MEMORY;
+    if (!result) result = add(graph, &node, before, count, out);
+    if (!result) {
+        conditions[params->handle].used = true;
+        graph->body = node.body;
+        params->bodies = (cu_graph *)(void *)&graph->body;
+    } else {
+        free(node.body);
+    }
+    return card_leave(result);
+}
+
+static int copy_graph(card_graph **out, const card_graph *graph) {
     *out = calloc(1, sizeof **out);
     if (!*out) return CU_ERROR_OUT_OF_MEMORY;
     (*out)->random = 1;
@@ -116,7 +173,9 @@ EXPORT int cuGraphInstantiateWithFlags(card_graph **out, const card_graph *graph
         for (int a = 0; node.function && a < node.argument_count; a++) bytes += ((size_t)sizes[a] + 7) / 8 * 8;
         node.arguments = malloc(bytes + 1);
         node.after = malloc(((size_t)node.after_count + 1) * sizeof *node.after);
-        if (!node.arguments || !node.after || !append(*out, &node)) {
+        bool copied = !node.body || !copy_graph(&node.body, node.body);
+        if (!node.arguments || !node.after || !copied || !append(*out, &node)) {
+            if (copied) drop(node.body);
             free(node.arguments);
             free(node.after);
             drop(*out);
@@ -128,9 +187,28 @@ EXPORT int cuGraphInstantiateWithFlags(card_graph **out, const card_graph *graph
     return CU_SUCCESS;
 }
 
+EXPORT int cuGraphInstantiateWithFlags(card_graph **out, const card_graph *graph, unsigned long long flags) {
+    return flags ? INVALID_VALUE : copy_graph(out, graph);
+}
+
+static int run_graph(card_graph *graph);
+
+/* A condition that is read before it was set in this launch is a mistake. */
+static int run_conditional(const card_node *node) {
+    for (int trip = 0; trip < TRIPS_MAX; trip++) {
+        if (!conditions[node->handle].set) return INVALID_VALUE;
+        if (!conditions[node->handle].value) return CU_SUCCESS;
+        conditions[node->handle].set = !node->loop;
+        int result = run_graph(node->body);
+        if (result || !node->loop) return result;
+    }
+    return LAUNCH_FAILED;
+}
+
 static int run_node(const card_node *node) {
     void *parameters[64];
     const int *sizes;
+    if (node->body) return run_conditional(node);
     if (!node->function) {
         memmove((void *)(uintptr_t)node->to, (const void *)(uintptr_t)node->from, node->bytes); /* NOLINT */
         return CU_SUCCESS;
@@ -150,15 +228,10 @@ static bool is_ready(const card_node *node, const bool *done) {
     return !done[node->number];
 }
 
-static int launches;
-EXPORT int card_graph_launches(void) { return launches; }
-
-EXPORT int cuGraphLaunch(card_graph *graph, void *stream) {
-    (void)stream;
-    int result = card_enter();
-    launches++;
+static int run_graph(card_graph *graph) {
+    int result = CU_SUCCESS;
     bool *done = calloc((size_t)graph->count + 1, sizeof *done);
-    if (!done) return card_leave(CU_ERROR_OUT_OF_MEMORY);
+    if (!done) return CU_ERROR_OUT_OF_MEMORY;
     for (int left = graph->count; left > 0 && !result; left--) {
         int ready = 0, pick = -1;
         for (int i = 0; i < graph->count; i++) { /* each of those that are ready with equal chance */
@@ -172,7 +245,18 @@ EXPORT int cuGraphLaunch(card_graph *graph, void *stream) {
         if (pick >= 0) done[pick] = true;
     }
     free(done);
-    return card_leave(result);
+    return result;
+}
+
+static int launches;
+EXPORT int card_graph_launches(void) { return launches; }
+
+EXPORT int cuGraphLaunch(card_graph *graph, void *stream) {
+    (void)stream;
+    int result = card_enter();
+    launches++;
+    for (uint64_t i = 1; i <= condition_count; i++) conditions[i].set = false;
+    return card_leave(result ? result : run_graph(graph));
 }
 
 EXPORT int cuGraphExecDestroy(card_graph *graph) {

@@ -1,0 +1,132 @@
+/* Recordings of the main region: the steps as commands that a device keeps and starts at once, loops and branches with
+   what they hold included where it can decide them itself. Invariant: a recording holds the addresses and extents of
+   its commands; weft_frame_forget drops it before one changes. Read next: order.c, drivers/cuda/graph.c. */
+#include "runtime/frame.h"
+
+enum { STEADY_RUNS = 2 }; /* recording costs some runs: only what stays the same is worth it */
+
+void weft_frame_forget(weft_frame *frame) {
+    if (frame->recording) frame->device->driver->forget(frame->device, frame->recording);
+    frame->recording = NULL;
+    frame->steady = 0;
+}
+
+/* Only steps that shapes alone decide, and predicates that the device reads itself. */
+static bool is_recordable(const weft_frame *frame, int region, bool *out_control) {
+    const weft_driver *driver = frame->device->driver;
+    const weft_resolved_region *steps = &frame->regions[region];
+    for (int i = 0; i < steps->count; i++) {
+        const weft_resolved_step *resolved = &steps->steps[i];
+        const weft_step *step = resolved->step;
+        if (resolved->dynamic) return false;
+        if (step->kind == WEFT_STEP_LAUNCH || step->kind == WEFT_STEP_COPY) continue;
+        if (step->kind != WEFT_STEP_WHILE && step->kind != WEFT_STEP_COND) return false;
+        if (!driver->records_control || !driver->records_control(frame->device)) return false;
+        for (int r = 0; r < 2; r++)
+            if (!is_recordable(frame, step->regions[r], out_control)) return false;
+        *out_control = true;
+    }
+    return true;
+}
+
+/* What becomes a list: the steps of some regions, one after the other. */
+typedef struct listing {
+    const weft_frame *frame;
+    weft_arena *arena;
+    int count, capacity;
+    weft_command *commands;
+    const weft_resolved_step **steps; /* of each command */
+} listing;
+
+static int count_commands(const weft_frame *frame, int region) {
+    const weft_resolved_region *steps = &frame->regions[region];
+    int count = steps->count;
+    for (int i = 0; i < steps->count; i++) /* the predicate stands before the loop, too */
+        if (steps->steps[i].step->kind == WEFT_STEP_WHILE)
+            count += count_commands(frame, steps->steps[i].step->regions[0]);
+    return count;
+}
+
+static weft_status list_regions(const weft_frame *frame, weft_arena *arena, int count, const int *regions,
+                                weft_command_list *out_list) WEFT_MUST_USE;
+
+static weft_status add_region(listing *l, int region) {
+    const weft_resolved_region *steps = &l->frame->regions[region];
+    for (int i = 0; i < steps->count; i++) {
+        const weft_resolved_step *resolved = &steps->steps[i];
+        const int *regions = resolved->step->regions, around[2] = {regions[1], regions[0]};
+        weft_command command = {0};
+        if (resolved->idle) continue;
+        switch (resolved->step->kind) {
+        case WEFT_STEP_LAUNCH: command.launch = &resolved->launch; break;
+        case WEFT_STEP_COPY:
+            command.from = resolved->buffers[0], command.to = resolved->buffers[1];
+            command.bytes = (size_t)resolved->count;
+            break;
+        case WEFT_STEP_WHILE:
+            WEFT_TRY(add_region(l, regions[0]), "recording a loop's predicate");
+            WEFT_TRY(list_regions(l->frame, l->arena, 2, around, &command.body), "recording a loop");
+            command.predicate = resolved->buffers[0], command.loop = true;
+            break;
+        case WEFT_STEP_COND:
+            WEFT_TRY(list_regions(l->frame, l->arena, 1, &regions[0], &command.body), "recording a branch");
+            WEFT_TRY(list_regions(l->frame, l->arena, 1, &regions[1], &command.other), "recording a branch");
+            command.predicate = resolved->buffers[0];
+            break;
+        case WEFT_STEP_READ_DIM:
+        case WEFT_STEP_LOOP: return WEFT_STATUS(WEFT_INTERNAL, "step %d cannot be recorded", i);
+        }
+        l->steps[l->count] = resolved;
+        l->commands[l->count++] = command;
+    }
+    return NULL;
+}
+
+static weft_status list_regions(const weft_frame *frame, weft_arena *arena, int count, const int *regions,
+                                weft_command_list *out_list) {
+    listing l = {.frame = frame, .arena = arena};
+    for (int i = 0; i < count; i++) l.capacity += count_commands(frame, regions[i]);
+    l.commands = weft_arena_allocate_array(arena, (size_t)l.capacity + 1, sizeof *l.commands);
+    l.steps = weft_arena_allocate_array(arena, (size_t)l.capacity + 1, sizeof *l.steps);
+    if (!l.commands || !l.steps) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory to record %d commands", l.capacity);
+    for (int i = 0; i < count; i++) WEFT_TRY(add_region(&l, regions[i]), "recording");
+    *out_list = (weft_command_list){l.count, l.commands};
+    return weft_frame_order(frame, l.steps, l.count, l.commands, arena);
+}
+
+static weft_status record(weft_frame *frame) {
+    static const int region = WEFT_REGION_MAIN;
+    weft_command_list list;
+    weft_arena arena;
+    weft_arena_init(frame->device->context->allocator, &arena);
+    weft_status status = list_regions(frame, &arena, 1, &region, &list);
+    if (!status) status = frame->device->driver->record(frame->device, frame->module, list, &frame->recording);
+    weft_arena_deinit(&arena);
+    return status;
+}
+
+/* Loops are worth a recording at once, if the last one was not in vain. */
+static void try_to_record(weft_frame *frame) {
+    bool control = false, recordable = frame->steady >= 0 && is_recordable(frame, WEFT_REGION_MAIN, &control);
+    if (!recordable || (!control && frame->regions[WEFT_REGION_MAIN].count < 2)) {
+        frame->steady = -1;
+        return;
+    }
+    if (frame->steady++ < STEADY_RUNS && (!control || frame->was_recorded)) return;
+    weft_status status = record(frame);
+    frame->was_recorded = true;
+    if (status)
+        weft_context_log(frame->device->context, WEFT_LOG_WARNING, "%s is launched step by step: %s", frame->data->name,
+                         weft_status_message(status));
+    weft_status_release(status);
+    if (!frame->recording) frame->steady = -1;
+}
+
+weft_status weft_frame_run_main(weft_frame *frame) {
+    const weft_driver *driver = frame->device->driver;
+    if (frame->observe) return weft_frame_run(frame, WEFT_REGION_MAIN);
+    if (driver->record && !frame->recording && frame->steady >= 0) try_to_record(frame);
+    if (!frame->recording) return weft_frame_run(frame, WEFT_REGION_MAIN);
+    WEFT_TRY(driver->replay(frame->device, frame->recording), "running %s", frame->data->name);
+    return NULL;
+}
