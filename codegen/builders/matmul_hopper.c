@@ -72,6 +72,19 @@ static bool groups_fit(const weft_graph *graph, const weft_product *product, con
     return low >= 1;
 }
 
+/* Groups share one operand, or both: elements are those of [m, k], [n, k], [m, n] of one. */
+static bool groups_fit_index(const weft_graph *graph, const weft_ragged *r, const weft_dim *elements,
+                             const char **out_reason) {
+    *out_reason = "positions need more than 31 bits";
+    for (int i = 0; i < 3; i++) {
+        int64_t many = i == (r->by_rows ? 1 : 2) ? r->groups : 1, low, high;
+        weft_dim_bounds(graph->dims, elements[i], &low, &high);
+        if (weft_dim_is_number(elements[i]) && high > INT32_MAX / many) return false;
+    }
+    *out_reason = NULL;
+    return true;
+}
+
 static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability,
                     const char **out_reason) {
     weft_product product;
@@ -97,6 +110,7 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
     weft_dim elements[3] = {weft_dim_multiply(graph->dims, product.m, product.k),
                             weft_dim_multiply(graph->dims, product.n, product.k),
                             weft_dim_multiply(graph->dims, product.m, product.n)};
+    if (ragged.node) return groups_fit_index(graph, &ragged, elements, out_reason);
     *out_reason = "positions need more than 31 bits";
     for (int i = 0; i < 3; i++) {
         weft_dim_bounds(graph->dims, weft_dim_multiply(graph->dims, elements[i], product.batch), &low, &high);

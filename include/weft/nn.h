@@ -74,6 +74,18 @@ WEFT_API void weft_parameters_gradient_scaled(weft_parameters *parameters, weft_
    weight's dtype; a bias of another dtype is added in its own, and the sum is converted to the weight's. */
 WEFT_API weft_value *weft_nn_linear(weft_graph *g, weft_value *x, weft_value *weight, weft_value *bias);
 
+/* x [..., K] in 8 bits with a scale for each block, so that the largest number of a block is the largest of the dtype:
+   *out_scale f32 [..., ceil(K / 128)]; square (a matrix [N, K]): [ceil(N / 128), ceil(K / 128)], blocks of 128 x 128. x
+   = result * scale, up to 1/16 (e5m2: 1/8) of each element. What weft_scaled_dot takes by default. K is a number, and N
+   where blocks are square. */
+typedef enum weft_nn_narrow { WEFT_NN_E4M3, WEFT_NN_E5M2 } weft_nn_narrow;
+WEFT_API weft_value *weft_nn_quantize_blocks(weft_graph *g, weft_value *x, weft_nn_narrow narrow, bool square,
+                                             weft_value **out_scale);
+/* weft_nn_linear through 8-bit floats (f8e4m3fn) with block scales made from x and weight on the way; sums in f32,
+   result in x's dtype. Its gradient takes the rounding for none: dx is such a product of 8 bits again, dweight a
+   product in x's dtype. Extents I and O are numbers. */
+WEFT_API weft_value *weft_nn_linear_f8(weft_graph *g, weft_value *x, weft_value *weight, weft_value *bias);
+
 /* The exact gelu (weft_gelu, approximate false) for training: its derivative is one factor that the forward pass keeps,
    Phi(x) + x phi(x), instead of the pieces that a derivative through its definition needs. 16-bit floats are computed
    in f32, to 1e-4 of the distribution Phi; the factor is rounded to x's dtype. */
@@ -94,6 +106,20 @@ WEFT_API weft_value *weft_nn_convolution(weft_parameters *parameters, const char
    variance as that of a sample); else with these two. Ioffe, Szegedy 2015. */
 WEFT_API weft_value *weft_nn_batch_norm(weft_parameters *parameters, const char *name, weft_value *x, bool train,
                                         double momentum, double epsilon);
+
+/* A mixture of experts on x [..., width]: a router (NAME.router [E, D]) chooses `top` of the experts for each token,
+   each a gated network w2 (silu(w1 x) * (w3 x)) with NAME.w1, NAME.w3 [E, hidden, D] and NAME.w2 [E, D, hidden]; their
+   results are added with the softmax of the chosen logits as weights. No token is dropped: all experts are one product
+   of groups of rows a layer. out_logits [T, E] and out_chosen i64 [T, top] (either may be NULL): what
+   weft_loss_expert_balance and weft_loss_router_z take. Sources: Shazeer et al. 2017, Jiang et al.
+   2024. */
+typedef struct weft_nn_experts_options {
+    size_t struct_bytes;
+    int64_t width, hidden, experts, top;
+} weft_nn_experts_options;
+#define WEFT_NN_EXPERTS_OPTIONS_INIT {sizeof(weft_nn_experts_options), 0, 0, 0, 0}
+WEFT_API weft_value *weft_nn_experts(weft_parameters *parameters, const weft_nn_experts_options *options,
+                                     const char *name, weft_value *x, weft_value **out_logits, weft_value **out_chosen);
 
 /* The key of such bits, u64 [2]: weft_attention_options.dropout_key of a place in a model. */
 WEFT_API weft_value *weft_nn_dropout_key(weft_graph *g, weft_value *step, uint32_t seed, uint32_t site);

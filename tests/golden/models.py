@@ -5,6 +5,8 @@ MODEL/images, MODEL/labels; MODEL/logits in evaluation; MODEL/trained: logits wi
 of two weights; MODEL/after/NAME: running statistics after that one step.
 llama: two layers, grouped heads; llama/tokens, llama/logits, llama/loss (the next token), llama/gradient/NAME of three weights.
 mlp: three layers with GELU; mlp/x, mlp/y.
+experts: five networks, two for each token; experts/x, experts/target; experts/y before training, experts/gradient/NAME of all weights,
+experts/losses: mean square error, balance and z loss together over eight steps of gradient descent.
 """
 import math
 
@@ -143,7 +145,39 @@ def llama():
         out[f"llama/gradient/{name}"] = w[name].grad.numpy()
 
 
+def mixture(x, w, top):
+    """Each token by itself; logits and choices beside the result."""
+    logits = x @ w["moe.router"].T
+    best, chosen = logits.topk(top)
+    gates, rows = best.softmax(-1), []
+    for t in range(len(x)):
+        rows.append(sum(gates[t, i] * (w["moe.w2"][e] @ (F.silu(w["moe.w1"][e] @ x[t]) * (w["moe.w3"][e] @ x[t]))) for i, e in enumerate(chosen[t])))
+    return torch.stack(rows), logits, chosen
+
+
+def experts(count=5, width=6, hidden=10, top=2):
+    shapes = {"moe.router": (count, width), "moe.w1": (count, hidden, width), "moe.w2": (count, width, hidden), "moe.w3": (count, hidden, width)}
+    w = {name: torch.tensor(common.numbers(4000 + i, *shape) / 2, requires_grad=True) for i, (name, shape) in enumerate(shapes.items())}
+    x, target = torch.tensor(common.numbers(11, 3, 9, width)), torch.tensor(common.numbers(12, 3, 9, width))
+    out.update({f"experts/{k}": v.detach().float().numpy() for k, v in {**w, "x": x, "target": target}.items()})
+    losses = []
+    for step in range(8):
+        y, logits, chosen = mixture(x.reshape(-1, width), w, top)
+        share, mean = F.one_hot(chosen, count).double().mean((0, 1)), logits.softmax(-1).mean(0)
+        loss = ((y.reshape(x.shape) - target) ** 2).mean() + 0.1 * count * (share * mean).sum() + 0.01 * (logits.logsumexp(-1) ** 2).mean()
+        gradients = dict(zip(w, torch.autograd.grad(loss, list(w.values()))))
+        if step == 0:
+            out["experts/y"] = y.reshape(x.shape).detach().numpy()
+            out.update({f"experts/gradient/{k}": v.numpy() for k, v in gradients.items()})
+        losses.append(loss.item())
+        with torch.no_grad():
+            for name, value in w.items():
+                value -= 0.5 * gradients[name]
+    out["experts/losses"] = numpy.array(losses)
+
+
 llama()
+experts()
 mlp = nn.Sequential(nn.Linear(5, 8), nn.GELU(), nn.Linear(8, 6), nn.GELU(), nn.Linear(6, 3))
 fill(mlp, 3000)
 x = torch.tensor(common.numbers(9, 4, 5))

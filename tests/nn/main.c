@@ -8,6 +8,7 @@
 #include "weft/nn.h"
 
 TCase *models_case(void);
+TCase *narrow_case(void);
 
 enum { LAYERS = 2, HEADS = 2 };
 
@@ -114,6 +115,7 @@ int main(void) {
     tcase_add_test(tests, a_missing_weight_is_named);
     suite_add_tcase(suite, tests);
     suite_add_tcase(suite, models_case());
+    suite_add_tcase(suite, narrow_case());
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);

@@ -1,5 +1,7 @@
 /* Models with parameters against tests/golden/models.py, compiled, in f64 and f32: residual networks in evaluation and
-   in a training step with its running statistics, a Llama with gradients, a perceptron. */
+   in a training step with its running statistics, a Llama with gradients, a perceptron, a mixture of experts trained
+   for some steps. */
+#include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -211,11 +213,68 @@ START_TEST(test_mlp) {
 }
 END_TEST
 
+/* in: x, target. Square error, balance of experts, sizes of logits; y. */
+static weft_value *experts_loss(fixture *f, weft_tensor **in, weft_value **out_y) {
+    in[0] = tensor_of(f, "x"), in[1] = tensor_of(f, "target");
+    weft_nn_experts_options o = WEFT_NN_EXPERTS_OPTIONS_INIT;
+    o.width = 6, o.hidden = 10, o.experts = 5, o.top = 2;
+    weft_value *logits, *chosen, *x = input(f, "x", in[0]), *target = input(f, "target", in[1]);
+    *out_y = weft_nn_experts(f->p, &o, "moe", x, &logits, &chosen);
+    weft_value *loss = weft_loss_mse(f->g, *out_y, target);
+    loss = weft_add(f->g, loss, weft_mul_number(f->g, weft_loss_expert_balance(f->g, logits, chosen), 0.1));
+    return weft_add(f->g, loss, weft_mul_number(f->g, weft_loss_router_z(f->g, logits), 0.01));
+}
+
+START_TEST(test_experts) {
+    static const char *const gradients[4] = {"moe.router", "moe.w1", "moe.w2", "moe.w3"};
+    fixture f;
+    begin(&f, "experts", _i ? WEFT_F32 : WEFT_F64, false);
+    weft_tensor *in[2];
+    weft_value *y, *loss = experts_loss(&f, in, &y);
+    weft_graph_output(f.g, "y", y);
+    give_gradients(&f, loss, 4, gradients);
+    run(&f, 2, in, 0, NULL);
+    end(&f);
+}
+END_TEST
+
+START_TEST(test_experts_learn) {
+    fixture f;
+    begin(&f, "experts", _i ? WEFT_F32 : WEFT_F64, false);
+    weft_tensor *in[2], *out, *want = golden_tensor(f.context, f.file, "experts/losses", WEFT_F64);
+    weft_value *y, *loss = experts_loss(&f, in, &y);
+    weft_parameters_gradient(f.p, loss);
+    weft_optim_options o = weft_optim_defaults(WEFT_OPTIM_SGD);
+    o.rate = weft_scalar(f.g, f.dtype, 0.5), o.step = weft_optim_step(f.g);
+    weft_optim_update(f.g, &o, weft_parameters_count(f.p), weft_parameters_list(f.p));
+    weft_graph_output(f.g, "loss", loss);
+    weft_program *program;
+    weft_session *session;
+    require(weft_graph_verify(f.g));
+    require(weft_compile(f.g, NULL, &program));
+    require(weft_session_create(program, &session));
+    for (int64_t step = 0; step < weft_tensor_element_count(want); step++) {
+        out = NULL;
+        require(weft_session_call(session, 2, in, 1, &out));
+        double off = fabs(element(out, 0) - element(want, step));
+        ck_assert_msg(off <= f.tolerance, "the loss of step %lld is off by %.3g", (long long)step, off);
+        weft_tensor_release(out);
+    }
+    weft_session_release(session);
+    weft_program_release(program);
+    for (int i = 0; i < 2; i++) weft_tensor_release(in[i]);
+    weft_tensor_release(want);
+    end(&f);
+}
+END_TEST
+
 TCase *models_case(void) {
     TCase *tests = tcase_create("models");
     tcase_set_timeout(tests, 200);
     tcase_add_loop_test(tests, test_resnet, 0, 2 * RESNETS);
     tcase_add_loop_test(tests, test_llama, 0, 2);
     tcase_add_loop_test(tests, test_mlp, 0, 2);
+    tcase_add_loop_test(tests, test_experts, 0, 2);
+    tcase_add_loop_test(tests, test_experts_learn, 0, 2);
     return tests;
 }

@@ -1,0 +1,138 @@
+/* Layers on 8-bit floats: what quantization by blocks keeps of a matrix, a linear layer against the product of what was
+   quantized, its gradients against those of the exact layer. Widths that are no multiples of a block. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "tests/support/golden.h"
+#include "weft/nn.h"
+#include "weft/transform.h"
+
+enum { ROWS = 6, INPUTS = 300, OUTPUTS = 140, IN_BLOCKS = 3, OUT_BLOCKS = 2 };
+
+static weft_tensor *random_matrix(weft_context *context, int64_t rows, int64_t columns, uint64_t state) {
+    weft_tensor *tensor;
+    require(weft_tensor_create(context, WEFT_F32, 2, (int64_t[]){rows, columns}, &tensor));
+    for (int64_t i = 0; i < rows * columns; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        /* blocks of unlike sizes, and one of zeros */
+        double size = i % columns < 128 ? 1 : i / columns == 2 ? 0 : 0.01;
+        ((float *)weft_tensor_data(tensor))[i] = (float)(size * ((double)(state >> 40) / 8388608.0 - 1.0));
+    }
+    return tensor;
+}
+
+static void run(weft_graph *g, int inputs, weft_tensor **in, weft_tensor **out) {
+    weft_program *program;
+    weft_session *session;
+    require(weft_graph_verify(g));
+    require(weft_compile(g, NULL, &program));
+    require(weft_session_create(program, &session));
+    require(weft_session_call(session, inputs, in, weft_graph_output_count(g), out));
+    weft_session_release(session);
+    weft_program_release(program);
+}
+
+/* Element (i, j) of [rows, columns]. */
+static double at(const weft_tensor *t, int64_t i, int64_t j) { return element(t, i * weft_tensor_shape(t)[1] + j); }
+
+START_TEST(test_quantize) {
+    weft_context *context;
+    weft_graph *g;
+    bool square = _i & 1;
+    weft_nn_narrow narrow = _i & 2 ? WEFT_NN_E5M2 : WEFT_NN_E4M3;
+    double fraction = narrow == WEFT_NN_E5M2 ? 1.0 / 8 : 1.0 / 16, largest = narrow == WEFT_NN_E5M2 ? 57344 : 448;
+    require(weft_context_create(NULL, &context));
+    require(weft_graph_create(context, "quantize", &g));
+    weft_tensor *in[1] = {random_matrix(context, OUTPUTS, INPUTS, 5)}, *out[2] = {0};
+    weft_value *scale, *x = weft_graph_input(g, "x", WEFT_F32, 2, (weft_dim[]){OUTPUTS, INPUTS});
+    weft_value *small = weft_nn_quantize_blocks(g, x, narrow, square, &scale);
+    weft_graph_output(g, "small", weft_convert(g, small, WEFT_F32));
+    weft_graph_output(g, "scale", scale);
+    run(g, 1, in, out);
+    ck_assert_int_eq(weft_tensor_shape(out[1])[0], square ? OUT_BLOCKS : OUTPUTS);
+    ck_assert_int_eq(weft_tensor_shape(out[1])[1], IN_BLOCKS);
+    double most = 0;
+    for (int64_t i = 0; i < OUTPUTS; i++)
+        for (int64_t j = 0; j < INPUTS; j++) {
+            double unit = at(out[1], square ? i / 128 : i, j / 128), q = at(out[0], i, j), want = at(in[0], i, j);
+            most = fmax(most, fabs(q));
+            ck_assert_msg(fabs(q * unit - want) <= fraction * fabs(want) + unit * 1e-2,
+                          "(%lld, %lld): %g * %g, wanted %g", (long long)i, (long long)j, q, unit, want);
+        }
+    ck_assert_double_eq(most, largest);
+    weft_tensor_release(in[0]);
+    for (int i = 0; i < 2; i++) weft_tensor_release(out[i]);
+    weft_graph_release(g);
+    weft_context_release(context);
+}
+END_TEST
+
+/* How far a is from b, of b's size. */
+static double off(const weft_tensor *a, const weft_tensor *b) {
+    double difference = 0, size = 0;
+    for (int64_t i = 0; i < weft_tensor_element_count(b); i++) {
+        difference += pow(element(a, i) - element(b, i), 2);
+        size += pow(element(b, i), 2);
+    }
+    return sqrt(difference / size);
+}
+
+START_TEST(test_linear_f8) {
+    weft_context *context;
+    weft_graph *g;
+    require(weft_context_create(NULL, &context));
+    require(weft_graph_create(context, "linear", &g));
+    weft_tensor *in[3] = {random_matrix(context, ROWS, INPUTS, 1), random_matrix(context, OUTPUTS, INPUTS, 2),
+                          random_matrix(context, ROWS, OUTPUTS, 3)},
+                *out[7] = {0};
+    weft_dim rows = _i ? weft_graph_symbol(g, "T", 1, 100, 1) : ROWS, pair[3] = {2, 3, INPUTS};
+    weft_value *x = weft_graph_input(g, "x", WEFT_F32, 2, (weft_dim[]){rows, INPUTS}),
+               *w = weft_graph_input(g, "w", WEFT_F32, 2, (weft_dim[]){OUTPUTS, INPUTS}),
+               *dy = weft_graph_input(g, "dy", WEFT_F32, 2, (weft_dim[]){rows, OUTPUTS});
+    weft_value *y = weft_nn_linear_f8(g, _i ? x : weft_reshape(g, x, 3, pair), w, NULL), *both[2] = {x, w}, *own[2],
+               *exact[2];
+    if (!_i) y = weft_reshape(g, y, 2, (weft_dim[]){ROWS, OUTPUTS});
+    int64_t all[2] = {0, 1}, swap[2] = {1, 0};
+    weft_value *loss = weft_reduce_sum(g, weft_mul(g, y, dy), 2, all, false);
+    weft_gradient(g, loss, NULL, 2, both, own);
+    exact[0] = weft_matmul(g, dy, w), exact[1] = weft_matmul(g, weft_transpose(g, dy, swap), x);
+    /* what was quantized, times its scales, multiplied in f32 */
+    weft_value *scale[2], *wide[2],
+        *small[2] = {weft_nn_quantize_blocks(g, x, WEFT_NN_E4M3, false, &scale[0]),
+                     weft_nn_quantize_blocks(g, w, WEFT_NN_E4M3, true, &scale[1])};
+    for (int i = 0; i < 2; i++) {
+        weft_dim tall = i ? OUTPUTS : rows, wider[2] = {i ? OUT_BLOCKS * 128 : rows, IN_BLOCKS * 128};
+        weft_dim split[4] = {i ? OUT_BLOCKS : rows, i ? 128 : 1, IN_BLOCKS, 128};
+        weft_value *each = weft_reshape(g, weft_broadcast(g, scale[i], 4, split, (int64_t[]){0, 2}), 2, wider);
+        each = weft_slice_axis(g, weft_slice_axis(g, each, 1, 0, INPUTS), 0, 0, tall);
+        wide[i] = weft_mul(g, weft_convert(g, small[i], WEFT_F32), each);
+    }
+    weft_graph_output(g, "y", y);
+    weft_graph_output(g, "same", weft_matmul(g, wide[0], weft_transpose(g, wide[1], swap)));
+    weft_graph_output(g, "exact", weft_matmul(g, x, weft_transpose(g, w, swap)));
+    for (int i = 0; i < 2; i++) {
+        weft_graph_output(g, i ? "dw" : "dx", own[i]);
+        weft_graph_output(g, i ? "exact_dw" : "exact_dx", exact[i]);
+    }
+    run(g, 3, in, out);
+    ck_assert_double_lt(off(out[0], out[1]), 1e-5);
+    ck_assert_double_lt(off(out[0], out[2]), 0.05);
+    ck_assert_double_gt(off(out[0], out[2]), 1e-3); /* it was rounded */
+    ck_assert_double_lt(off(out[3], out[4]), 0.05);
+    ck_assert_double_gt(off(out[3], out[4]), 1e-3);
+    ck_assert_double_lt(off(out[5], out[6]), 1e-5);
+    for (int i = 0; i < 3; i++) weft_tensor_release(in[i]);
+    for (int i = 0; i < 7; i++) weft_tensor_release(out[i]);
+    weft_graph_release(g);
+    weft_context_release(context);
+}
+END_TEST
+
+TCase *narrow_case(void);
+TCase *narrow_case(void) {
+    TCase *tests = tcase_create("narrow");
+    tcase_set_timeout(tests, 120);
+    tcase_add_loop_test(tests, test_quantize, 0, 4);
+    tcase_add_loop_test(tests, test_linear_f8, 0, 2);
+    return tests;
+}
