@@ -386,6 +386,7 @@ static bool parse_number(options *o, const char *key, const char *value) {
         const char *key;
         double *to;
     } reals[] = {{"--dropout", &t->dropout},
+                 {"--attention-dropout", &t->attention_dropout},
                  {"--epsilon", &t->epsilon},
                  {"--rate", &t->rate},
                  {"--tolerance", &o->tolerance},

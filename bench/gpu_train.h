@@ -10,7 +10,7 @@ typedef struct train_options {
     const char *model; /* gpt, vit or pinn */
     int layers, heads;
     int64_t width, vocabulary, context, batch, side, patch, classes;
-    double dropout, epsilon, rate;
+    double dropout, attention_dropout, epsilon, rate;
     int64_t steps; /* of the schedule */
     weft_dtype dtype;
     int pieces;           /* of the last product with its loss; 0 = by size, 1 = whole */

@@ -13,7 +13,7 @@ WEFT, PART, FOLDER = sys.argv[1], sys.argv[2], sys.argv[3]
 TEXT = str(ROOT / "tests/data/tinyshakespeare.txt")
 failed = 0
 
-CHAR = dict(layers=6, heads=6, width=384, context=256, batch=64, vocabulary=72, dropout=0.2)  # 65 symbols, padded as nanoGPT pads 50257
+CHAR = dict(layers=6, heads=6, width=384, context=256, batch=64, vocabulary=72, dropout=0.2, attention_dropout=0.2)  # 65 symbols, padded as nanoGPT pads 50257
 GPT2 = dict(layers=12, heads=12, width=768, context=1024, batch=32, vocabulary=50304, dropout=0.0)
 VIT = dict(layers=12, heads=12, width=768, side=224, patch=16, classes=1000, batch=128)
 VIT_LARGE = {**VIT, "layers": 24, "heads": 16, "width": 1024, "batch": 64}
@@ -54,7 +54,7 @@ def weft_time(name, model, dtype, settings, **more):
 
 # -- PyTorch
 
-def gpt(layers, heads, width, context, vocabulary, dropout, **_):
+def gpt(layers, heads, width, context, vocabulary, dropout, attention_dropout=0.0, **_):
     import torch, torch.nn as nn, torch.nn.functional as F
 
     class Block(nn.Module):
@@ -68,7 +68,7 @@ def gpt(layers, heads, width, context, vocabulary, dropout, **_):
         def forward(self, x):
             b, t, _ = x.shape
             q, k, v = [p.view(b, t, heads, -1).transpose(1, 2) for p in self.attn(self.ln_1(x)).split(width, 2)]
-            mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=attention_dropout if self.training else 0.0)
             x = x + self.drop(self.proj(mixed.transpose(1, 2).reshape(b, t, width)))
             return x + self.drop(self.out(F.gelu(self.fc(self.ln_2(x)))))
 
@@ -197,7 +197,7 @@ def check():
     small = dict(layers=2, heads=2, width=128, context=64, batch=2, **SMOOTH)
     weft("gpt", "check", "f32", {**small, "dropout": 0.2, "bias": 1}, tolerance=1e-4)
     weft("gpt", "check", "bf16", small, tolerance=2e-2)
-    weft("gpt", "check", "bf16", {**small, "dropout": 0.2, "context": 128}, tolerance=2e-2)
+    weft("gpt", "check", "bf16", {**small, "dropout": 0.2, "attention_dropout": 0.2, "context": 128}, tolerance=2e-2)
     weft("gpt", "check", "f16", small, tolerance=4e-3)
     weft("gpt", "check", "bf16", {**small, "pieces": 2, "remat": 2}, tolerance=2e-2)
     images = dict(layers=2, heads=2, width=128, side=64, patch=16, classes=16, batch=4, **SMOOTH)

@@ -24,7 +24,10 @@ static weft_value *gpt_loss(const builder *b) {
     weft_nn_gpt_options model = WEFT_NN_GPT_OPTIONS_INIT;
     model.layers = o->layers, model.heads = o->heads, model.width = o->width;
     model.vocabulary = o->vocabulary, model.context = o->context, model.bias = o->bias;
-    if (!o->evaluates) model.dropout = o->dropout, model.step = b->step, model.seed = 1;
+    if (!o->evaluates) {
+        model.dropout = o->dropout, model.attention_dropout = o->attention_dropout;
+        model.step = b->step, model.seed = 1;
+    }
     weft_remat_options remat = WEFT_REMAT_OPTIONS_INIT;
     remat.save = o->remat == 1 ? WEFT_SAVE_PRODUCTS : WEFT_SAVE_NOTHING;
     if (o->remat && !o->evaluates) model.remat = &remat;

@@ -18,11 +18,44 @@ WINDOWS = [(2, 16, 16, 8192, 8192, 128, 1, 0, 1024, -1, 0, 0)]
 HEADS = [(2, 16, 16, 8192, 8192, d, c, 0) for d, c in ((96, 1), (192, 1), (256, 1))]
 BACKWARD_FORM_TESTS = [(2, 2, 2, 255, 257, 64, 1, 0, -1, -1, 20, 0), (1, 4, 4, 257, 257, 64, 0, 0, -1, -1, 0, 3), (1, 4, 2, 1024, 1024, 64, 1, 0, -1, -1, 0, 4),
                        (2, 4, 2, 384, 384, 128, 1, 0, -1, -1, 0, 4), (2, 2, 1, 200, 200, 96, 1, 0, -1, -1, 0, 2)]
+DROPOUT_TESTS = [(2, 3, 1, 255, 257, 64, 1, 0, -1, -1, 0, 10), (1, 2, 2, 300, 333, 128, 0, 1, -1, -1, 0, 10), (1, 2, 1, 200, 300, 128, 1, 0, -1, -1, 20, 12),
+                 (64, 6, 6, 256, 256, 64, 1, 0, -1, -1, 0, 10)]
+DROPOUT = [(64, 6, 6, 256, 256, 64, 1, 0, -1, -1, 0, 10), (2, 16, 16, 8192, 8192, 128, 1, 0, -1, -1, 0, 10)]
 BACKWARD_WINDOW_TESTS = [(1, 2, 1, 333, 200, 128, 0, 1, 60, 40, 0, 0), (1, 4, 2, 300, 333, 64, 1, 0, 100, -1, 0, 0), (2, 2, 1, 129, 300, 128, 0, 1, 64, -1, 30, 1)]
+
+
+STEP, PLACE, RATE, MASK32 = 7, 5 << 32 | 3, 0.3, 0xffffffff  # of the dropout of kinds from 10 on (tests/cuda/cases.c)
+
+
+def philox(key, low, high):
+    """The low 64 bits of ten rounds of Philox 4x32 over counters {low, high}, as two i64 tensors of 32 bits."""
+    x = [low & MASK32, low >> 32 & MASK32, torch.full_like(low, high & MASK32), torch.full_like(low, high >> 32)]
+    k = [key & MASK32, key >> 32]
+    for _ in range(10):
+        p, q = x[0] * 0xd2511f53, x[2] * 0xcd9e8d57
+        x = [(q >> 32 & MASK32) ^ x[1] ^ k[0], q & MASK32, (p >> 32 & MASK32) ^ x[3] ^ k[1], p & MASK32]
+        k = [k[0] + 0x9e3779b9 & MASK32, k[1] + 0xbb67ae85 & MASK32]
+    return x[:2]
+
+
+def left(numbers, batch, heads):
+    """What dropout multiplies weights with, [heads, t, s]; ir/ops/attention_dropout.c."""
+    b, h, _, t, s = numbers[:5]
+    if numbers[11] // 10 % 2 == 0:
+        return 1.0
+    i, j = (torch.arange(n, device="cuda") for n in (t, s))
+    row, column = i // 16 * 8 + i % 8, j // 16 * 8 + j % 8
+    head = batch * h + torch.arange(h, device="cuda")[heads]
+    line = head[:, None] * ((t + 15) // 16 * 8) + row[None]
+    words = philox(PLACE, line[:, :, None] * ((s + 15) // 16 * 8) + column, STEP)
+    bits = torch.where((i // 8 % 2 == 0)[:, None], words[0], words[1]) >> 16 * (j // 8 % 2) & 0xffff
+    limit = int(RATE * 65536 + 0.5)
+    return torch.where(bits >= limit, 65536 / (65536 - limit), 0.0)
 
 
 def form_tensors(b, h, hkv, t, s, d, causal, dtype, left, right, cap, kind):
     inputs, out = attention_tensors(b, h, hkv, t, s, d, causal, dtype)
+    drops, kind = kind // 10 % 2, kind % 10
     if kind == 1:
         inputs.append(torch.randn(1, h, t, s, device="cuda").to(DTYPES[dtype]))
     if kind == 2:
@@ -33,12 +66,15 @@ def form_tensors(b, h, hkv, t, s, d, causal, dtype, left, right, cap, kind):
         inputs += [torch.sort(torch.randint(0, max(2, n // 512), (b, n), device="cuda", dtype=torch.int32))[0] for n in (t, s)]
     if kind == 5:
         inputs.append(torch.arange(s, device="cuda").expand(b, s).lt(torch.randint(s // 2, s + 1, (b, 1), device="cuda")).reshape(b, 1, 1, s))
+    if drops:
+        inputs.append(torch.tensor(STEP, device="cuda", dtype=torch.int64))
     return inputs, out
 
 
 def form_scores(x, inputs, numbers, batch, heads):
     """Scores [heads, t, s] of one batch: scaled, capped, masked."""
-    b, h, hkv, t, s, d, causal, dtype, left, right, cap, kind = numbers
+    b, h, hkv, t, s, d, causal, dtype, back, right, cap, kind = numbers
+    kind %= 10
     place = torch.arange(t, device="cuda")[:, None] + s - t
     key = torch.arange(s, device="cuda")[None]
     if cap:
@@ -51,8 +87,8 @@ def form_scores(x, inputs, numbers, batch, heads):
     seen = seen().expand(t, s) if seen else torch.ones(t, s, dtype=torch.bool, device="cuda")
     if causal or right >= 0:
         seen = seen & (key <= place + (0 if causal else right))
-    if left >= 0:
-        seen = seen & (key >= place - left)
+    if back >= 0:
+        seen = seen & (key >= place - back)
     return x.masked_fill(~seen, -math.inf)
 
 
@@ -64,15 +100,22 @@ def form_reference(inputs, numbers, places, wide=torch.float64):
         own = head // (q.shape[1] // k.shape[1])
         x = q[batch, head].to(wide) @ k[batch, own].to(wide).T / math.sqrt(q.shape[3])
         x = form_scores(x[None], inputs, numbers, batch, slice(head, head + 1))[0]
-        out.append(torch.nan_to_num(torch.softmax(x, -1)) @ v[batch, own].to(wide))
+        p = torch.nan_to_num(torch.softmax(x, -1)) * left(numbers, batch, slice(head, head + 1))
+        out.append((p[0] if p.dim() == 3 else p) @ v[batch, own].to(wide))
     return torch.stack(out)
 
 
 def form_peers(inputs, numbers):
     """flex_attention, compiled, for what has a name there; scaled_dot_product_attention with a mask in memory."""
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-    b, h, hkv, t, s, d, causal, dtype, left, right, cap, kind = numbers
+    b, h, hkv, t, s, d, causal, dtype, back, right, cap, kind = numbers
     peers = {}
+    if kind == 10:  # the only backend that drops weights; a key of its own
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+        def flash():
+            with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+                return F.scaled_dot_product_attention(*inputs[:3], is_causal=bool(causal), dropout_p=RATE)
+        peers["sdpa flash"] = flash
     if kind in (0, 3, 4):
         def score(x, n, head, i, j):
             if cap:
@@ -80,10 +123,10 @@ def form_peers(inputs, numbers):
             return x + inputs[3][head] * (j - i) if kind == 3 else x
         def seen(n, head, i, j):
             ok = (j <= i + s - t) if causal else (j >= 0)
-            if left >= 0:
-                ok = ok & (j >= i + s - t - left)
+            if back >= 0:
+                ok = ok & (j >= i + s - t - back)
             return ok & (inputs[3][n, i] == inputs[4][n, j]) if kind == 4 else ok
-        masked = causal or left >= 0 or kind == 4
+        masked = causal or back >= 0 or kind == 4
         blocks = create_block_mask(seen, b if kind == 4 else None, None, t, s, device="cuda") if masked else None
         flex = torch.compile(flex_attention)
         change = score if cap or kind == 3 else None
@@ -99,8 +142,8 @@ def form_peers(inputs, numbers):
     return peers
 
 
-def test_backward_form(numbers):
-    """Against PyTorch's autograd in f64."""
+def test_backward_form(numbers, choice=0):
+    """Against PyTorch's autograd in f64. Choices as of attention_backward.py where nothing but weights is dropped."""
     b, h, hkv, t, s, d = numbers[:6]
     inputs, out = form_tensors(*numbers)
     wide = [x.double().requires_grad_() for x in inputs[:3]]
@@ -112,12 +155,13 @@ def test_backward_form(numbers):
             own = head // (h // hkv)
             x = form_scores((wide[0][n, head] @ wide[1][n, own].T / math.sqrt(d))[None], inputs, numbers, n, slice(head, head + 1))[0]
             seen = ~torch.isinf(x).all(-1, keepdim=True)
-            y = torch.where(seen, torch.softmax(torch.where(seen, x, torch.zeros_like(x)), -1), torch.zeros_like(x)) @ wide[2][n, own]
+            p = torch.where(seen, torch.softmax(torch.where(seen, x, torch.zeros_like(x)), -1), torch.zeros_like(x))
+            y = p * left(numbers, n, slice(head, head + 1)) @ wide[2][n, own]
             lse[n, head] = x.detach().logsumexp(-1)
             o[n, head] = y.detach().to(o.dtype)
             total = total + (y * g[n, head].double()).sum()
     want = torch.autograd.grad(total, wide)
-    kernel = Kernel("attention_backward_form", numbers)
+    kernel = Kernel("attention_backward_form", numbers, choice)
     outs = [torch.full_like(x, float("nan")) for x in inputs[:3]]
     given, runs = inputs[:3] + [o, lse, g] + inputs[3:], []
     for _ in range(2):
@@ -127,10 +171,10 @@ def test_backward_form(numbers):
         torch.cuda.synchronize()
         runs.append([x.clone() for x in outs])
     same = all(torch.equal(x.view(torch.uint8), y.view(torch.uint8)) for x, y in zip(*runs))
-    if not same:
-        failures.append(f"attention_backward form {numbers}: two runs differ")
+    if not same and choice not in (1, 3):  # sums of dQ in any order
+        failures.append(f"attention_backward form {numbers} choice {choice}: two runs differ")
     errors = [verdict(f"attention_backward form {numbers} {name}", x, y, 1e-2) for name, x, y in zip(("dq", "dk", "dv"), outs, want)]
-    print(f"  attention_backward form {numbers}: errors {', '.join(f'{x:.1e}' for x in errors)}, bits {'equal' if same else 'DIFFER'} [{kernel.text}]", flush=True)
+    print(f"  attention_backward form {numbers} choice {choice}: errors {', '.join(f'{x:.1e}' for x in errors)}, bits {'equal' if same else 'DIFFER'} [{kernel.text}]", flush=True)
     kernel.release()
 
 
@@ -161,9 +205,52 @@ def time_form(numbers, peers_of):
     error = verdict(f"attention-forms {label}", torch.stack([out[n, head] for n, head in places]),
                     form_reference(inputs, numbers if not plain else numbers + (-1, -1, 0, 0), places, torch.float32), 6e-3)
     pairs = (s if not causal else s / 2) if plain or numbers[8] < 0 else min(numbers[8], s)
-    record("attention-forms", label, lambda x: 4.0 * b * h * t * pairs * d / x * 1e-12, times, kernel.text,
+    record("attention-dropout" if numbers[-1] == 10 and not plain else "attention-forms", label, lambda x: 4.0 * b * h * t * pairs * d / x * 1e-12, times, kernel.text,
            {"unit": "TFLOP/s", "error": error, "compile_s": kernel.compile_seconds})
     kernel.release()
+
+
+def time_backward_form(numbers):
+    """With dropout: both orders of sums beside the one backend that drops weights."""
+    b, h, hkv, t, s, d, causal = numbers[:7]
+    inputs, out = form_tensors(*numbers)
+    label = f"backward {b}x{h}x{s}x{d} {'causal' if causal else 'full'} mask {numbers[11]}"
+    print(f"  {label} ...", flush=True)
+    g, lse = torch.randn_like(out), torch.zeros(b, h, t, device="cuda")
+    given, outs = inputs[:3] + [out, lse, g] + inputs[3:], [torch.empty_like(x) for x in inputs[:3]]
+    form, plain = ({f"weft{name}": Kernel(case, numbers[:count], choice) for name, choice in ((" fixed order", 0), (" any order", 1))}
+                   for case, count in (("attention_backward_form", 12), ("attention_backward", 8)))
+    q, k, v = (x.detach().requires_grad_() for x in inputs[:3])
+    runs = {name: (lambda kernel=kernel: kernel(given, outs)) for name, kernel in form.items()}
+    runs |= {name + " without": (lambda kernel=kernel: kernel(given[:6], outs)) for name, kernel in plain.items()}
+    try:
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=bool(causal), dropout_p=RATE)
+        torch.autograd.grad(y, (q, k, v), g, retain_graph=True)
+        runs["sdpa flash"] = lambda: torch.autograd.grad(y, (q, k, v), g, retain_graph=True)
+    except Exception as problem:
+        print(f"  sdpa flash: {str(problem)[:80]}")
+    times = rounds(runs, 9, 2)
+    print(f"  {label}: " + ", ".join(f"{name} {seconds * 1e6:.1f} us" for name, seconds in times.items()), flush=True)
+    for name in form:
+        record("attention-dropout", f"{label}{name[4:]}", lambda x: 10.0 * b * h * t * s * d * (0.5 if causal else 1) / x * 1e-12,
+               {("weft" if x == name else x): t for x, t in times.items() if x == name or not x.startswith("weft")}, form[name].text,
+               {"unit": "TFLOP/s", "compile_s": form[name].compile_seconds})
+    for kernel in (*form.values(), *plain.values()):
+        kernel.release()
+
+
+def part_attention_dropout():
+    """Weights dropped by a counter: against the same draws in PyTorch, then timed beside the kernels without and the one backend that drops."""
+    torch.manual_seed(6)
+    test_forms(DROPOUT_TESTS, DROPOUT_TESTS)
+    for choice in (1, 2, 4):
+        test_backward_form(DROPOUT_TESTS[0], choice)
+    test_backward_form(DROPOUT_TESTS[1], 1)
+    for numbers in DROPOUT:
+        time_form(numbers, lambda inputs: form_peers(inputs, numbers))
+        time_backward_form(numbers)
 
 
 def part_attention_forms():
