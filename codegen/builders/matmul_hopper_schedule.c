@@ -10,11 +10,12 @@ typedef struct tile_choice {
     double efficiency; /* of the tensor pipe in a long main loop: operand reads from shared memory bound narrow tiles */
 } tile_choice;
 
-static const tile_choice choices[] = {
-    {128, 2, 256, 2, 0, 0, 1, 0, 0, 0.97}, {128, 2, 256, 1, 0, 0, 1, 0, 0, 0.96}, {128, 2, 192, 2, 0, 0, 1, 0, 0, 0.94},
-    {128, 2, 128, 2, 1, 0, 1, 0, 0, 0.93}, {128, 2, 128, 1, 1, 0, 1, 0, 0, 0.91}, {128, 2, 128, 2, 0, 0, 1, 0, 0, 0.90},
-    {128, 2, 128, 1, 0, 0, 1, 0, 0, 0.88}, {64, 1, 256, 1, 0, 0, 1, 0, 0, 0.80},  {64, 1, 128, 1, 0, 0, 1, 0, 0, 0.70},
-    {128, 2, 64, 2, 0, 0, 1, 0, 0, 0.72},  {64, 1, 64, 1, 0, 0, 1, 0, 0, 0.50}}; /* equal cost: the first */
+static const tile_choice choices[] = {{128, 2, 256, 2, 0, 0, 1, 0, 0, 0.97},  {128, 2, 256, 1, 0, 0, 1, 0, 0, 0.96},
+                                      {128, 2, 192, 2, 0, 0, 1, 0, 0, 0.94},  {128, 2, 128, 2, 1, 0, 1, 0, 0, 0.92},
+                                      {128, 2, 128, 1, 1, 0, 1, 0, 0, 0.925}, {128, 2, 128, 2, 0, 0, 1, 0, 0, 0.90},
+                                      {128, 2, 128, 1, 0, 0, 1, 0, 0, 0.88},  {64, 1, 256, 1, 0, 0, 1, 0, 0, 0.80},
+                                      {64, 1, 128, 1, 0, 0, 1, 0, 0, 0.70},   {128, 2, 64, 2, 0, 0, 1, 0, 0, 0.72},
+                                      {64, 1, 64, 1, 0, 0, 1, 0, 0, 0.50}}; /* equal cost: the first */
 enum { CHOICES = sizeof choices / sizeof *choices, FEW = 3, ALL = 3 * CHOICES + FEW };
 
 /* What is multiplied, as numbers: symbolic extents by a sample. */
@@ -138,16 +139,19 @@ static double cost_of(const weft_capability *capability, const tile_choice *choi
     double waves = (double)((tiles + blocks - 1) / blocks) + tail_waves(choice, tiles, blocks, rows * p->batch),
            steps = (double)(((p->k + p->bk - 1) / p->bk + parts - 1) / parts);
     double area = (double)(choice->bm * choice->bn), tensor = area / 64 / choice->efficiency; /* 128 bytes of k */
-    /* a block alone reads its operands at no more than its share of memory: counts when there are few rows */
-    double inlet = (double)((choice->bm < p->m ? choice->bm : p->m) + choice->bn) * (double)HOPPER_ROW_BYTES / 64;
-    /* rows that do not start at lines of the L2 cost it two for each 128 bytes: blocks that share B bear it */
-    if (p->straddles && choice->cluster == 1 && choice->bm < p->m) inlet *= 1.3;
+    /* what no other block reads comes at a block's share of the memory, the rest from the L2 at twice that; rows that
+       do not start at lines of it cost two for each 128 bytes */
+    double a = (double)(choice->bm < p->m ? choice->bm : p->m) * HOPPER_ROW_BYTES,
+           b = (double)(choice->bn / choice->cluster) * HOPPER_ROW_BYTES;
+    double inlet = a / (choice->bn < p->n ? 128 : 64) + b / (high < p->m ? 128 : 64);
+    if (p->straddles && choice->bm < p->m) inlet *= 2;
     double step = tensor > inlet ? tensor : inlet, loop = steps * step, epilogue = area * p->epilogue;
-    /* nor do all blocks together read more than the memory gives; of equal ones the shorter loop */
+    /* nor do all blocks together read more than the memory gives; of equal ones the shorter loop, and once if possible
+     */
     double bytes = (double)((p->m + p->n) * p->k * p->batch) * HOPPER_ROW_BYTES / p->bk, floor = bytes * 0.00021;
-    if (waves * loop < floor) loop = floor / waves + 0.05 * loop;
-    /* sums go through the memory of the cluster's blocks at 32 bytes a cycle */
-    if (choice->join) return waves * (loop + epilogue / join + (join > 1 ? area / 16 + 300 : 0)) + 2200;
+    if (waves * loop < floor) loop = floor / waves * (high < p->m ? 1.05 : 1) + 0.05 * loop;
+    /* sums go through the memory of the cluster's blocks at 16 bytes a cycle */
+    if (choice->join) return waves * (loop + epilogue / join + (join > 1 ? area / 8 + 1000 : 0)) + 2200;
     if (choice->turns) {
         double own = 1.6 * epilogue, beside = (loop + own) / 2;
         return waves * (loop > beside ? loop : beside) + own + 2200;
