@@ -135,14 +135,17 @@ enum { HOPPER_GROUPS_MAX = 512, HOPPER_RAGGED_BYTES = 3 * 4 * (HOPPER_GROUPS_MAX
    and all columns of the tile in runs of `columns` that share a scale of B */
 typedef struct weft_hopper_scales {
     int columns;
-    weft_kval row[2], run[HOPPER_SCALES_MAX]; /* where scales of this tile start in memory */
-    weft_kval of_row[2], of_run[HOPPER_SCALES_MAX], product[HOPPER_SCALES_MAX][2]; /* of the step */
+    weft_kval row[2], run[HOPPER_SCALES_MAX];           /* where scales of this tile start in memory */
+    weft_kval next_row[2], next_run[HOPPER_SCALES_MAX]; /* variables: those of the step to come */
+    weft_kval product[HOPPER_SCALES_MAX][2];            /* of the step */
 } weft_hopper_scales;
-/* row: the upper row of this lane. */
-void weft_hopper_scales_begin(weft_hopper *h, weft_tile_place place, weft_kval row, weft_hopper_scales *out_scales);
-/* Loads those of a step; multiplies them when they are needed, so that nothing waits for them before. */
-void weft_hopper_scales_load(weft_hopper *h, weft_kval step, weft_hopper_scales *scales);
-void weft_hopper_scales_multiply(weft_hopper *h, weft_hopper_scales *scales);
+/* Loads those of step `first`. row: the upper row of this lane. */
+void weft_hopper_scales_begin(weft_hopper *h, weft_tile_place place, weft_kval row, weft_kval first,
+                              weft_hopper_scales *out_scales);
+/* At the start of a step: their products. */
+void weft_hopper_scales_step(weft_hopper *h, weft_hopper_scales *scales);
+/* While the unit works: loads those of step `next`, which need not exist. */
+void weft_hopper_scales_load(weft_hopper *h, weft_kval next, const weft_hopper_scales *scales);
 /* May this scaled_dot stay whole for this target? */
 bool weft_hopper_scales_claims(const weft_graph *graph, const weft_node *node, const weft_capability *capability);
 

@@ -159,17 +159,17 @@ static void emit_promoting_loop(weft_hopper *h, const consumer *c, weft_tile_pla
                                 weft_kval end) {
     weft_kernel *k = h->k;
     weft_hopper_scales scales;
-    if (h->product.block) weft_hopper_scales_begin(h, place, plus(h, m0, c->row_lane), &scales);
+    if (h->product.block) weft_hopper_scales_begin(h, place, plus(h, m0, c->row_lane), begin, &scales);
     for (int r = 0; r < h->bn / 2; r++)
         weft_k_set_at(k, *c->sums, index_of(h, r), weft_k_constant_lanes(k, WEFT_F32, 0, 1));
     weft_kval step = weft_k_for(k, begin, end, index_of(h, 1), 0);
     weft_kval held = weft_k_var(k, weft_ring_slot(k, &c->ring));
-    if (h->product.block) weft_hopper_scales_load(h, step, &scales); /* under way while the unit works */
+    if (h->product.block) weft_hopper_scales_step(h, &scales);
     multiply_stage(h, c, WEFT_KNONE, WEFT_KNONE, WEFT_ASYNC_FIRST);
+    if (h->product.block) weft_hopper_scales_load(h, plus(h, step, index_of(h, 1)), &scales);
     weft_k_effect(k, WEFT_K_mma_wait, 1, c->d, 0, 0);
     release_slot(h, c, held);
     weft_ring_advance(k, &c->ring);
-    if (h->product.block) weft_hopper_scales_multiply(h, &scales);
     for (int r = 0; r < h->bn / 2; r++) {
         weft_kval at = index_of(h, r), sum = weft_k_get_at(k, *c->sums, at), more = weft_k_get_at(k, *c->d, at);
         weft_place_pair here = weft_layout_at(&c->layout, r, 0, 0);

@@ -40,32 +40,41 @@ static weft_kval start_of(weft_hopper *h, int side, weft_kval batch, weft_kval r
     return weft_k_mul(k, weft_k_add(k, weft_k_mul(k, batch, rows), row), weft_k_extent(k, type->dims[type->rank - 1]));
 }
 
-void weft_hopper_scales_begin(weft_hopper *h, weft_tile_place place, weft_kval row, weft_hopper_scales *out_scales) {
-    weft_kernel *k = h->k;
-    /* tiles start at multiples of their width; narrow ones at the right edge lie within one block */
-    out_scales->columns = h->bn <= 64 ? h->bn : (int)divisor_of(h->bn, h->product.block[1]);
-    for (int i = 0; i < 2; i++)
-        out_scales->row[i] = start_of(h, 0, place.batch, weft_k_add(k, row, index_of(h, 8 * i)));
-    for (int run = 0; run < h->bn / out_scales->columns; run++) {
-        weft_kval column = weft_k_add(k, place.n, index_of(h, (int64_t)run * out_scales->columns));
-        out_scales->run[run] = start_of(h, 1, place.batch, weft_k_div(k, column, index_of(h, h->product.block[1])));
-    }
-}
-
 static weft_kval scale_at(weft_hopper *h, int side, weft_kval at) {
     const weft_value *scales = h->product.dot->operands[2 + side];
     return weft_index_load(h->index, h->index->operands[scales->index], scales->type.dtype, weft_lane_scalar(at), 1,
                            WEFT_KNONE);
 }
 
-void weft_hopper_scales_load(weft_hopper *h, weft_kval step, weft_hopper_scales *scales) {
+void weft_hopper_scales_begin(weft_hopper *h, weft_tile_place place, weft_kval row, weft_kval first,
+                              weft_hopper_scales *out_scales) {
     weft_kernel *k = h->k;
-    for (int i = 0; i < 2; i++) scales->of_row[i] = scale_at(h, 0, weft_k_add(k, scales->row[i], step));
-    for (int run = 0; run < h->bn / scales->columns; run++)
-        scales->of_run[run] = scale_at(h, 1, weft_k_add(k, scales->run[run], step));
+    weft_hopper_scales *s = out_scales;
+    /* tiles start at multiples of their width; narrow ones at the right edge lie within one block */
+    s->columns = h->bn <= 64 ? h->bn : (int)divisor_of(h->bn, h->product.block[1]);
+    for (int i = 0; i < 2; i++) {
+        s->row[i] = start_of(h, 0, place.batch, weft_k_add(k, row, index_of(h, 8 * i)));
+        s->next_row[i] = weft_k_var(k, scale_at(h, 0, weft_k_add(k, s->row[i], first)));
+    }
+    for (int run = 0; run < h->bn / s->columns; run++) {
+        weft_kval column = weft_k_add(k, place.n, index_of(h, (int64_t)run * s->columns));
+        s->run[run] = start_of(h, 1, place.batch, weft_k_div(k, column, index_of(h, h->product.block[1])));
+        s->next_run[run] = weft_k_var(k, scale_at(h, 1, weft_k_add(k, s->run[run], first)));
+    }
 }
 
-void weft_hopper_scales_multiply(weft_hopper *h, weft_hopper_scales *scales) {
+void weft_hopper_scales_step(weft_hopper *h, weft_hopper_scales *scales) {
+    weft_kernel *k = h->k;
     for (int run = 0; run < h->bn / scales->columns; run++)
-        for (int i = 0; i < 2; i++) scales->product[run][i] = weft_k_mul(h->k, scales->of_row[i], scales->of_run[run]);
+        for (int i = 0; i < 2; i++)
+            scales->product[run][i] =
+                weft_k_mul(k, weft_k_get(k, scales->next_row[i]), weft_k_get(k, scales->next_run[run]));
+}
+
+void weft_hopper_scales_load(weft_hopper *h, weft_kval next, const weft_hopper_scales *scales) {
+    weft_kernel *k = h->k;
+    next = weft_k_min(k, next, weft_k_sub(k, h->steps, index_of(h, 1)));
+    for (int i = 0; i < 2; i++) weft_k_set(k, scales->next_row[i], scale_at(h, 0, weft_k_add(k, scales->row[i], next)));
+    for (int run = 0; run < h->bn / scales->columns; run++)
+        weft_k_set(k, scales->next_run[run], scale_at(h, 1, weft_k_add(k, scales->run[run], next)));
 }
