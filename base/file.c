@@ -20,10 +20,10 @@ enum { NAME_ATTEMPTS = 100, SUFFIX_BYTES = 48 };
 weft_status weft_file_error(const char *action, const char *path, int error) {
     char buffer[128];
     const char *text = strerror_r(error, buffer, sizeof buffer);
-    weft_code code = error == ENOENT                      ? WEFT_NOT_FOUND
-                     : error == ENOMEM || error == ENOSPC ? WEFT_OUT_OF_MEMORY
-                                                          : WEFT_IO;
-    return WEFT_STATUS(code, "cannot %s %s: %s", action, path, text);
+    weft_code code = error == ENOENT ? WEFT_NOT_FOUND : error == ENOMEM ? WEFT_OUT_OF_MEMORY : WEFT_IO;
+    bool full = error == ENOSPC || error == EDQUOT;
+    return WEFT_STATUS(code, "cannot %s %s: %s%s", action, path, text,
+                       full ? "; the disk is full, or its quota used up" : "");
 }
 
 weft_status weft_file_map(const char *path, weft_file *out_file) {

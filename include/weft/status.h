@@ -35,9 +35,9 @@ typedef enum weft_code {
     WEFT_INVALID_DATA = 2,     /* a file or message is damaged or hostile */
     WEFT_NOT_FOUND = 3,        /* a file, symbol, entry point or device is missing */
     WEFT_UNSUPPORTED = 4,      /* right, but this build or target cannot do it */
-    WEFT_OUT_OF_MEMORY = 5,    /* host or device memory, disk space of a cache */
+    WEFT_OUT_OF_MEMORY = 5,    /* host or device memory */
     WEFT_OUT_OF_RANGE = 6,     /* a symbol out of its bounds, an index out of its shape */
-    WEFT_IO = 7,               /* the operating system refused a read or a write */
+    WEFT_IO = 7,               /* the operating system refused a read or a write; a full disk */
     WEFT_GUARD_FAILED = 8,     /* the program was compiled for other shapes */
     WEFT_UNAVAILABLE = 9,      /* a driver or library is not usable now */
     WEFT_INTERNAL = 10         /* a bug in Weft */

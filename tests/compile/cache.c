@@ -153,12 +153,17 @@ START_TEST(test_full_disk) {
         printf("full disk: not tested, mounting a tmpfs failed: %s\n", strerror(errno));
         return;
     }
-    char text[sizeof(test_log)];
+    char text[sizeof(test_log)], path[600];
+    static const char zeros[8192];
     snprintf(text, sizeof text, "%s", compile_with(folder));
+    snprintf(path, sizeof path, "%s/file", folder);
+    weft_status direct = weft_file_write_all(weft_allocator_system(), path, zeros, sizeof zeros);
     int left = test_folder_count(folder);
     ck_assert_int_eq(umount(folder), 0);
     assert_log(text, "not cached");
+    assert_log(text, "the disk is full");
     ck_assert_int_eq(left, 0);
+    assert_fails(direct, WEFT_IO, "the disk is full");
 }
 END_TEST
 

@@ -1,4 +1,4 @@
-/* A libcuda.so.1 whose card is the interpreter: one device, everything done when its call returns. Code is taken as
+/* A libcuda.so.1 whose cards are the interpreter: two devices, everything done when its call returns. Code is taken as
    PTX; the device says that it is of a generation for which no machine code is made (11.0), so that drivers come with
    that. A launch that fails leaves the device lost, as a card does; its reason is the error's text. No tensor
    maps: their function is missing. Read next: graph.c. Prototypes: runtime/drivers/cuda/api.h, from NVIDIA's "CUDA
@@ -16,16 +16,28 @@ typedef struct card_event {
     struct timespec time;
 } card_event;
 
+typedef struct card {
+    ptx_machine *machine;
+    int lost, launches;
+    char stream; /* its address is the stream */
+} card;
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static ptx_machine *machine;
+static card cards[CARDS]; /* the address of one is its context */
+static _Thread_local card *current;
 static card_function *functions;
-static int lost;
 static char message[600];
 
 int card_enter(void) {
     (void)pthread_mutex_lock(&lock);
-    return lost;
+    return current ? current->lost : INVALID_CONTEXT;
 }
+int card_enter_stream(const void *stream) {
+    int result = card_enter();
+    return result || stream == &current->stream ? result : INVALID_HANDLE;
+}
+int card_current(void) { return (int)(current - cards); }
+EXPORT int card_launches(int number) { return cards[number].launches; }
 int card_leave(int result) {
     (void)pthread_mutex_unlock(&lock);
     return result;
@@ -41,8 +53,10 @@ static int refuse(weft_status status, int result) {
 
 EXPORT int cuInit(unsigned flags) {
     (void)card_enter();
-    if (!machine && ptx_machine_create(&machine)) return card_leave(CU_ERROR_OUT_OF_MEMORY);
-    ptx_machine_on_condition(machine, card_set_condition, NULL);
+    for (int i = 0; i < CARDS; i++) {
+        if (!cards[i].machine && ptx_machine_create(&cards[i].machine)) return card_leave(CU_ERROR_OUT_OF_MEMORY);
+        ptx_machine_on_condition(cards[i].machine, card_set_condition, NULL);
+    }
     return card_leave(flags ? INVALID_VALUE : CU_SUCCESS);
 }
 /* The run-time compiler asks for it when it finds a driver. */
@@ -70,12 +84,12 @@ EXPORT int cuGetErrorString(int error, const char **out) {
     return CU_SUCCESS;
 }
 EXPORT int cuDeviceGetCount(int *count) {
-    *count = 1;
+    *count = CARDS;
     return CU_SUCCESS;
 }
 EXPORT int cuDeviceGet(int *device, int ordinal) {
     *device = ordinal;
-    return ordinal ? INVALID_VALUE : CU_SUCCESS;
+    return ordinal < 0 || ordinal >= CARDS ? INVALID_VALUE : CU_SUCCESS;
 }
 EXPORT int cuDeviceGetName(char *name, int length, int device) {
     (void)device;
@@ -98,16 +112,15 @@ EXPORT int cuDeviceTotalMem_v2(size_t *bytes, int device) {
     return CU_SUCCESS;
 }
 EXPORT int cuDevicePrimaryCtxRetain(void **context, int device) {
-    (void)device;
-    *context = &lock;
-    return CU_SUCCESS;
+    *context = &cards[device];
+    return cards[device].lost;
 }
 EXPORT int cuDevicePrimaryCtxRelease_v2(int device) {
     (void)device;
     return CU_SUCCESS;
 }
 EXPORT int cuCtxSetCurrent(void *context) {
-    (void)context;
+    current = context;
     return CU_SUCCESS;
 }
 
@@ -117,7 +130,7 @@ EXPORT int cuModuleLoadData(ptx_module **out, const void *image) {
     int result = card_enter();
     if (result) return card_leave(result);
     if (!memcmp(image, "\177ELF", 4)) return card_leave(INVALID_IMAGE);
-    return card_leave(refuse(ptx_module_load(machine, image, out), INVALID_IMAGE));
+    return card_leave(refuse(ptx_module_load(current->machine, image, out), INVALID_IMAGE));
 }
 EXPORT int cuModuleUnload(ptx_module *module) {
     (void)card_enter();
@@ -139,7 +152,7 @@ EXPORT int cuModuleGetFunction(card_function **out, ptx_module *module, const ch
     if (!ptx_module_has(module, name) || strlen(name) >= NAME_BYTES) return card_leave(NOT_FOUND);
     card_function *f = calloc(1, sizeof *f);
     if (!f) return card_leave(CU_ERROR_OUT_OF_MEMORY);
-    f->module = module, f->next = functions, functions = f;
+    f->module = module, f->card = card_current(), f->next = functions, functions = f;
     (void)snprintf(f->name, sizeof f->name, "%s", name);
     *out = f;
     return card_leave(CU_SUCCESS);
@@ -159,13 +172,13 @@ int card_launch(const card_function *f, unsigned blocks, unsigned threads, unsig
                          .threads = threads,
                          .shared_bytes = shared_bytes,
                          .parameters = parameters};
-    lost = refuse(ptx_machine_launch(f->module, &launch), LAUNCH_FAILED);
-    return lost;
+    if (f->card != card_current()) return INVALID_HANDLE;
+    current->launches++;
+    return current->lost = refuse(ptx_machine_launch(f->module, &launch), LAUNCH_FAILED);
 }
 EXPORT int cuLaunchKernel(card_function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                           unsigned bz, unsigned shared_bytes, void *stream, void **parameters, void **extra) {
-    (void)stream;
-    int result = card_enter();
+    int result = card_enter_stream(stream);
     if (result) return card_leave(result);
     if (gx == 0 || gy != 1 || gz != 1 || by != 1 || bz != 1 || extra) return card_leave(INVALID_VALUE);
     return card_leave(card_launch(f, gx, bx, shared_bytes, parameters));
@@ -176,6 +189,7 @@ EXPORT int cuLaunchKernel(card_function *f, unsigned gx, unsigned gy, unsigned g
 static struct {
     void *memory;
     size_t bytes;
+    card *owner;
 } blocks[SIZES];
 
 EXPORT int cuMemAlloc_v2(cu_pointer *out, size_t bytes) {
@@ -186,16 +200,16 @@ EXPORT int cuMemAlloc_v2(cu_pointer *out, size_t bytes) {
     if (at == SIZES || !bytes || bytes > (size_t)1 << 32 || posix_memalign(&memory, 256, bytes))
         return card_leave(CU_ERROR_OUT_OF_MEMORY);
     memset(memory, 0xa5, bytes);
-    blocks[at].memory = memory, blocks[at].bytes = bytes;
+    blocks[at].memory = memory, blocks[at].bytes = bytes, blocks[at].owner = current;
     *out = (cu_pointer)(uintptr_t)memory;
-    return card_leave(refuse(ptx_machine_map(machine, memory, bytes, true), CU_ERROR_OUT_OF_MEMORY));
+    return card_leave(refuse(ptx_machine_map(current->machine, memory, bytes, true), CU_ERROR_OUT_OF_MEMORY));
 }
 EXPORT int cuMemFree_v2(cu_pointer pointer) {
     (void)card_enter();
     void *memory = (void *)(uintptr_t)pointer; /* NOLINT: the card's addresses are the host's */
     for (int i = 0; i < SIZES; i++) {
-        if (blocks[i].memory != memory) continue;
-        ptx_machine_unmap(machine, memory);
+        if (blocks[i].memory != memory || !memory) continue;
+        ptx_machine_unmap(blocks[i].owner->machine, memory);
         free(memory);
         blocks[i].memory = NULL;
         return card_leave(CU_SUCCESS);
@@ -215,7 +229,7 @@ EXPORT int cuMemFreeHost(void *memory) {
 bool card_holds(cu_pointer pointer, size_t bytes) {
     for (int i = 0; i < SIZES; i++) {
         uint64_t first = (uint64_t)(uintptr_t)blocks[i].memory;
-        if (blocks[i].memory && pointer >= first && pointer - first <= blocks[i].bytes &&
+        if (blocks[i].memory && blocks[i].owner == current && pointer >= first && pointer - first <= blocks[i].bytes &&
             bytes <= blocks[i].bytes - (pointer - first))
             return true;
     }
@@ -223,29 +237,25 @@ bool card_holds(cu_pointer pointer, size_t bytes) {
 }
 
 EXPORT int cuMemsetD8Async(cu_pointer to, unsigned char value, size_t bytes, void *stream) {
-    (void)stream;
-    int result = card_enter();
+    int result = card_enter_stream(stream);
     if (!result && !card_holds(to, bytes)) result = INVALID_VALUE;
     if (!result) memset((void *)(uintptr_t)to, value, bytes); /* NOLINT */
     return card_leave(result);
 }
 EXPORT int cuMemcpyHtoDAsync_v2(cu_pointer to, const void *from, size_t bytes, void *stream) {
-    (void)stream;
-    int result = card_enter();
+    int result = card_enter_stream(stream);
     if (!result && !card_holds(to, bytes)) result = INVALID_VALUE;
     if (!result) memcpy((void *)(uintptr_t)to, from, bytes); /* NOLINT */
     return card_leave(result);
 }
 EXPORT int cuMemcpyDtoHAsync_v2(void *to, cu_pointer from, size_t bytes, void *stream) {
-    (void)stream;
-    int result = card_enter();
+    int result = card_enter_stream(stream);
     if (!result && !card_holds(from, bytes)) result = INVALID_VALUE;
     if (!result) memcpy(to, (const void *)(uintptr_t)from, bytes); /* NOLINT */
     return card_leave(result);
 }
 EXPORT int cuMemcpyDtoDAsync_v2(cu_pointer to, cu_pointer from, size_t bytes, void *stream) {
-    (void)stream;
-    int result = card_enter();
+    int result = card_enter_stream(stream);
     if (!result && (!card_holds(from, bytes) || !card_holds(to, bytes))) result = INVALID_VALUE;
     if (!result) memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes); /* NOLINT */
     return card_leave(result);
@@ -255,17 +265,15 @@ EXPORT int cuMemcpyDtoDAsync_v2(cu_pointer to, cu_pointer from, size_t bytes, vo
 
 EXPORT int cuStreamCreate(void **out, unsigned flags) {
     (void)flags;
-    *out = &machine;
-    return CU_SUCCESS;
+    int result = card_enter();
+    if (!result) *out = &current->stream;
+    return card_leave(result);
 }
 EXPORT int cuStreamDestroy_v2(void *stream) {
     (void)stream;
     return CU_SUCCESS;
 }
-EXPORT int cuStreamSynchronize(void *stream) {
-    (void)stream;
-    return card_leave(card_enter());
-}
+EXPORT int cuStreamSynchronize(void *stream) { return card_leave(card_enter_stream(stream)); }
 EXPORT int cuEventCreate(card_event **out, unsigned flags) {
     (void)flags;
     *out = calloc(1, sizeof **out);
@@ -276,9 +284,8 @@ EXPORT int cuEventDestroy_v2(card_event *event) {
     return CU_SUCCESS;
 }
 EXPORT int cuEventRecord(card_event *event, void *stream) {
-    (void)stream;
     (void)clock_gettime(CLOCK_MONOTONIC, &event->time);
-    return card_leave(card_enter());
+    return card_leave(card_enter_stream(stream));
 }
 EXPORT int cuEventSynchronize(card_event *event) {
     (void)event;

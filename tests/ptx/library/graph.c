@@ -25,7 +25,7 @@ typedef struct card_node {
 
 typedef struct card_graph {
     card_node **nodes;
-    int count;
+    int count, card;
     uint64_t random;
     struct card_graph *body; /* the last one made: what cuGraphAddNode points to */
 } card_graph;
@@ -164,6 +164,7 @@ EXPORT int cuGraphAddNode_v2(card_node **out, card_graph *graph, card_node *cons
 static int copy_graph(card_graph **out, const card_graph *graph) {
     *out = calloc(1, sizeof **out);
     if (!*out) return CU_ERROR_OUT_OF_MEMORY;
+    (*out)->card = card_current();
     (*out)->random = 1;
     for (int i = 0; i < graph->count; i++) {
         card_node node = *graph->nodes[i];
@@ -252,8 +253,8 @@ static int launches;
 EXPORT int card_graph_launches(void) { return launches; }
 
 EXPORT int cuGraphLaunch(card_graph *graph, void *stream) {
-    (void)stream;
-    int result = card_enter();
+    int result = card_enter_stream(stream);
+    if (!result && graph->card != card_current()) result = INVALID_HANDLE;
     launches++;
     for (uint64_t i = 1; i <= condition_count; i++) conditions[i].set = false;
     return card_leave(result ? result : run_graph(graph));
