@@ -19,6 +19,7 @@
 
 enum {
     PIECES_MAX = 12,
+    SIDE_BY_SIDE = 3,   /* launches that a recording runs beside each other at the price of one */
     BUFFERS_MAX = 88,   /* of a kernel: its arguments take 4 KB on older drivers */
     INSTRS_MAX = 12000, /* of a kernel: what compilers take in a second or two */
     SHARED_OBJECTS_MAX = 64,
@@ -159,6 +160,12 @@ static bool conflict(const joining *j, const item *a, const item *b) {
 
 static bool is_cpu(const joining *j) { return j->l->capability->threads_max == 1; }
 
+/* Pieces from which on a launch is shared. */
+static int pieces_min(const joining *j) {
+    const char *target = j->l->capability->target;
+    return !strcmp(target, "cuda") || !strcmp(target, "amdgcn") ? SIDE_BY_SIDE + 1 : 2;
+}
+
 static bool may_join(const joining *j, item *it) {
     const weft_step *step = it->step;
     if (step->kind != WEFT_STEP_LAUNCH || step->variant_count != 1 || step->variants[0].map_count) return false;
@@ -249,7 +256,8 @@ static void fill_bins(joining *j, const int *order, int count) {
         j->bins[at] = trial;
     }
     for (int at = first; at < j->bin_count; at++)
-        for (int m = 0; m < j->bins[at].count && j->bins[at].count > 1; m++) j->items[j->bins[at].members[m]].bin = at;
+        for (int m = 0; m < j->bins[at].count && j->bins[at].count >= pieces_min(j); m++)
+            j->items[j->bins[at].members[m]].bin = at;
 }
 
 static weft_status choose(joining *j) {

@@ -207,7 +207,7 @@ static int run_conditional(const card_node *node) {
 }
 
 static int run_node(const card_node *node) {
-    void *parameters[64];
+    void *parameters[256]; /* more than kernels have: theirs are at most 4 KB */
     const int *sizes;
     if (node->body) return run_conditional(node);
     if (!node->function) {
