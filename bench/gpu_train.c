@@ -385,12 +385,9 @@ static bool parse_number(options *o, const char *key, const char *value) {
     const struct {
         const char *key;
         double *to;
-    } reals[] = {{"--dropout", &t->dropout},
-                 {"--attention-dropout", &t->attention_dropout},
-                 {"--epsilon", &t->epsilon},
-                 {"--rate", &t->rate},
-                 {"--tolerance", &o->tolerance},
-                 {"--memory", &o->memory}};
+    } reals[] = {{"--dropout", &t->dropout},     {"--attention-dropout", &t->attention_dropout},
+                 {"--epsilon", &t->epsilon},     {"--rate", &t->rate},
+                 {"--tolerance", &o->tolerance}, {"--memory", &o->memory}};
     for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
         if (!strcmp(key, reals[i].key)) return *reals[i].to = atof(value), true;
     return false;

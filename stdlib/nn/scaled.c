@@ -24,17 +24,19 @@ static weft_value *quantize_matrix(weft_graph *g, weft_value *x, weft_nn_narrow 
     *out_scale = x; /* what has not two axes: matmul says so */
     if (!x || weft_value_rank(x) != 2) return weft_matmul(g, x, NULL);
     weft_dim rows = weft_value_dim(x, 0), k = weft_value_dim(x, 1);
-    weft_value *wide = pad_axis(g, weft_nn_as(g, x, WEFT_F32), 1);
-    if (square) wide = pad_axis(g, wide, 0);
-    weft_dim all[2] = {weft_value_dim(wide, 0), weft_value_dim(wide, 1)}, down = square ? all[0] / BLOCK : all[0];
-    weft_dim split[4] = {down, square ? BLOCK : 1, all[1] / BLOCK, BLOCK}, blocks[2] = {down, split[2]};
-    int64_t inner[2] = {1, 3};
-    weft_value *parts = weft_reshape(g, wide, 4, split);
-    weft_value *most = weft_reduce_max(g, weft_abs(g, parts), 2, inner, true);
+    x = pad_axis(g, x, 1);
+    if (square) x = pad_axis(g, x, 0);
+    weft_dim all[2] = {weft_value_dim(x, 0), weft_value_dim(x, 1)}, wide = all[1] / BLOCK;
+    weft_dim by_rows[3] = {all[0], wide, BLOCK}, by_squares[4] = {all[0] / BLOCK, BLOCK, wide, BLOCK};
+    int64_t inner[2] = {1, 3}, last[1] = {2}, kept[2] = {0, square ? 2 : 1};
+    int rank = square ? 4 : 3; /* blocks of rows are one kernel: axes of 1 between would part its reduction */
+    weft_value *parts = weft_nn_as(g, weft_reshape(g, x, rank, square ? by_squares : by_rows), WEFT_F32);
+    weft_value *most = weft_reduce_max(g, weft_abs(g, parts), square ? 2 : 1, square ? inner : last, false);
     /* of a block of zeros any scale is right */
     weft_value *scale = weft_mul_number(g, weft_max(g, most, weft_scalar(g, WEFT_F32, 1e-30)), 1 / largest);
-    weft_value *small = weft_convert_saturate(g, weft_div(g, parts, scale), dtype);
-    *out_scale = weft_reshape(g, scale, 2, blocks);
+    weft_value *each = weft_broadcast(g, scale, rank, square ? by_squares : by_rows, kept);
+    weft_value *small = weft_convert_saturate(g, weft_div(g, parts, each), dtype);
+    *out_scale = scale;
     small = weft_slice_axis(g, weft_reshape(g, small, 2, all), 1, 0, k);
     return square ? weft_slice_axis(g, small, 0, 0, rows) : small;
 }

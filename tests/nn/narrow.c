@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "codegen/builders/builder.h"
+#include "passes/pass.h"
 #include "tests/support/golden.h"
 #include "weft/nn.h"
 #include "weft/transform.h"
@@ -128,11 +130,49 @@ START_TEST(test_linear_f8) {
 }
 END_TEST
 
+/* Anchors of the groups that a graph becomes for a card of this kind, in order. */
+static void expect_groups(weft_graph *g, const char *arch, int count, const char *const *anchors) {
+    weft_pass_context pass = {
+        .graph = g, .capability = weft_capability_find("cuda", arch), .options = "", .claims = weft_builder_claims};
+    require(weft_graph_finish(g));
+    require(weft_pipeline_run(&pass, weft_pipeline_standard));
+    const weft_node *node = g->body->block->first;
+    for (int i = 0; i < count; i++, node = node->next) {
+        ck_assert_int_eq(node->op, WEFT_OP_fusion);
+        ck_assert_str_eq(weft_node_string(node, WEFT_ATTR_anchor, ""), anchors[i]);
+    }
+    for (; node; node = node->next) ck_assert_int_ne(node->op, WEFT_OP_fusion);
+}
+
+/* Quantization reads its matrix once; a linear layer is that for both sides and one product, its bias inside. */
+START_TEST(test_launches) {
+    static const char *const one[1] = {"reduce"}, *const three[3] = {"reduce", "reduce", "scaled_dot"};
+    weft_context *context;
+    weft_graph *g;
+    require(weft_context_create(NULL, &context));
+    require(weft_graph_create(context, "launches", &g));
+    weft_dim out = 2048;
+    weft_value *scale, *x = weft_graph_input(g, "x", WEFT_BF16, 2, (weft_dim[]){4096, 2048}),
+                       *w = weft_graph_input(g, "w", WEFT_BF16, 2, (weft_dim[]){out, 2048});
+    if (_i < 2) {
+        weft_graph_output(g, "small", weft_nn_quantize_blocks(g, x, WEFT_NN_E4M3, _i == 1, &scale));
+        weft_graph_output(g, "scale", scale);
+        expect_groups(g, "sm_90a", 1, one);
+    } else {
+        weft_graph_output(g, "y", weft_nn_linear_f8(g, x, w, weft_graph_input(g, "b", WEFT_F32, 1, &out)));
+        expect_groups(g, "sm_90a", 3, three);
+    }
+    weft_graph_release(g);
+    weft_context_release(context);
+}
+END_TEST
+
 TCase *narrow_case(void);
 TCase *narrow_case(void) {
     TCase *tests = tcase_create("narrow");
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, test_quantize, 0, 4);
     tcase_add_loop_test(tests, test_linear_f8, 0, 2);
+    tcase_add_loop_test(tests, test_launches, 0, 3);
     return tests;
 }
