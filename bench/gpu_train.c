@@ -10,6 +10,7 @@
              profile   microseconds by kernel; each step is waited for, so that small kernels show the wait
              train     `steps` steps on --text (gpt), evaluated; metrics go to --folder
              save      an artifact for --target in --folder
+             simulate  every kernel of one step for sm_90a alone in the simulator, on the interpreter's values: no card
    Read next: gpu_train_models.c, gpu_train.py. */
 #include "bench/gpu_train.h"
 
@@ -18,8 +19,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/capability.h"
 #include "base/dtype.h"
 #include "bench/clock.h"
+#include "cli/compare.h"
 #include "runtime/program.h"
 #include "runtime/session.h"
 #include "weft/compile.h"
@@ -430,6 +433,27 @@ static bool parse(int count, char **arguments, options *o) {
            o->runs <= RUNS_MAX && o->evaluate_every > 0;
 }
 
+static weft_status simulate(weft_context *context, const options *o, bool *out_failed) {
+    train_outputs outputs = {0};
+    weft_graph *graph = NULL;
+    weft_parameters *parameters = NULL;
+    weft_tensor *in[TRAIN_INPUTS_MAX] = {0};
+    cli_difference found = {0};
+    int inputs = 0, bad = -1;
+    weft_status status = train_build(context, &o->train, &outputs, &graph, &parameters);
+    if (!status) status = train_inputs(context, &o->train, graph, &inputs, in);
+    if (!status) status = cli_simulate_graph(graph, in, NULL, weft_capability_find("cuda", "sm_90a"), &bad, &found);
+    if (!status && bad >= 0)
+        printf("train FAILED simulate: element %lld is %g, not %g\n", (long long)found.element, found.got,
+               found.expected);
+    *out_failed = bad >= 0;
+    if (!status && bad < 0) printf("train simulate: every kernel right\n");
+    for (int i = 0; i < inputs; i++) weft_tensor_release(in[i]);
+    weft_parameters_release(parameters);
+    weft_graph_release(graph);
+    return status;
+}
+
 /* What a budget for memory came to. */
 static void print_budget(void *self, weft_log_level level, const char *message) {
     (void)self, (void)level;
@@ -439,7 +463,7 @@ static void print_budget(void *self, weft_log_level level, const char *message) 
 int main(int count, char **arguments) {
     options o;
     if (!parse(count, arguments, &o)) {
-        fprintf(stderr, "usage: weft_gpu_train gpt|vit|pinn check|time|profile|train|save [--KEY VALUE]...\n");
+        fprintf(stderr, "usage: weft_gpu_train gpt|vit|pinn check|time|profile|train|save|simulate [--KEY VALUE]...\n");
         return 2;
     }
     weft_context *context = NULL;
@@ -451,6 +475,8 @@ int main(int count, char **arguments) {
         ;
     else if (!strcmp(o.action, "check"))
         status = check(context, &o, &failed);
+    else if (!strcmp(o.action, "simulate"))
+        status = simulate(context, &o, &failed);
     else if (!strcmp(o.action, "save"))
         status = save(context, &o);
     else if (!strcmp(o.action, "train"))

@@ -65,6 +65,8 @@ static weft_status launch(simulation *s, const weft_plan_launch *launch) {
     if (v == launch->variant_count) return WEFT_STATUS(WEFT_INTERNAL, "no variant of a launch holds");
     const weft_kernel *kernel = launch->variants[v].kernel;
     weft_sim_buffer buffers[ARGUMENTS_MAX] = {0};
+    weft_tensor_map maps[ARGUMENTS_MAX];
+    int memories[ARGUMENTS_MAX], memory_count = 0; /* arguments that are memory, in order */
     if (kernel->argument_count > ARGUMENTS_MAX) return WEFT_STATUS(WEFT_UNSUPPORTED, "too many arguments");
     WEFT_TRY(weft_kernel_verify(kernel), "kernel %s", kernel->name);
     for (size_t a = 0; a < kernel->argument_count; a++) {
@@ -73,9 +75,16 @@ static weft_status launch(simulation *s, const weft_plan_launch *launch) {
         case WEFT_ARGUMENT_OPERAND: buffers[a] = (weft_sim_buffer){s->operands[i]->data, s->operands[i]->bytes}; break;
         case WEFT_ARGUMENT_RESULT: buffers[a] = (weft_sim_buffer){s->results[i]->data, s->results[i]->bytes}; break;
         case WEFT_ARGUMENT_TEMP: buffers[a] = (weft_sim_buffer){s->temps[i], s->temp_bytes[i]}; break;
-        case WEFT_ARGUMENT_EXTENT: break;
-        case WEFT_ARGUMENT_TENSOR_MAP: return WEFT_STATUS(WEFT_UNSUPPORTED, "tensor maps need a device");
+        case WEFT_ARGUMENT_EXTENT:
+        case WEFT_ARGUMENT_TENSOR_MAP: continue;
         }
+        memories[memory_count++] = (int)a;
+    }
+    for (size_t a = 0; a < kernel->argument_count; a++) {
+        if (kernel->arguments[a].source != WEFT_ARGUMENT_TENSOR_MAP) continue;
+        maps[a] = s->plan.maps[kernel->arguments[a].index];
+        maps[a].buffer = memories[maps[a].buffer];
+        buffers[a] = (weft_sim_buffer){&maps[a], sizeof maps[a]};
     }
     return weft_kernel_simulate(kernel, NULL, buffers, NULL, s->graph->context->allocator);
 }

@@ -191,7 +191,8 @@ static void emit_mover(weft_hopper *h, weft_kval consumer) {
     weft_kval tile = weft_hopper_tiles_for(h, owner);
     weft_tile_place place = weft_hopper_tile_place(h, tile);
     weft_kval next = weft_hopper_tile_next(h, tile, owner);
-    weft_tile_place after = weft_hopper_tile_place(h, next);
+    weft_kval more = weft_hopper_tile_exists(h, next);
+    weft_tile_place after = weft_hopper_tile_place(h, weft_k_select(k, more, next, tile)); /* no division by 0 rows */
     for (int c = 0; c < chunks; c++) {
         if (c == narrow_chunks(h)) begin_rest(h, tile);
         send_chunk(h, &mv, place, c, phase);
@@ -199,7 +200,7 @@ static void emit_mover(weft_hopper *h, weft_kval consumer) {
             stage_chunk(h, &mv, place, c + h->outs);
             continue;
         }
-        weft_k_if(k, weft_hopper_tile_exists(h, next));
+        weft_k_if(k, more);
         stage_chunk(h, &mv, after, c + h->outs - chunks);
         weft_k_end(k);
     }

@@ -9,7 +9,7 @@
 #include "tests/support/numbers.h"
 #include "tests/support/ranges.h"
 
-enum { LANES = 32, OPERANDS = 6, PARTS = 8, NAME = 96, BARRIERS = 16 };
+enum { LANES = 32, OPERANDS = 6, PARTS = 8, NAME = 96, BARRIERS = 16, PTX_PARAMETERS_MAX = 512 };
 
 /* Addresses of memory that is not global, as generic ones: above all of the host's. */
 #define SHARED_WINDOW UINT64_C(0x800100000000)
@@ -63,7 +63,7 @@ typedef struct ptx_kernel {
     int *widths; /* of registers, in bits; 1 = predicate */
     int register_count, register_capacity;
     int parameter_bytes, parameter_count;
-    int parameter_offset[64], parameter_size[64];
+    int parameter_offset[PTX_PARAMETERS_MAX], parameter_size[PTX_PARAMETERS_MAX];
     uint64_t shared_bytes, local_bytes;
 } ptx_kernel;
 

@@ -492,7 +492,7 @@ static void parameters(parser *p) {
             if (count < 1 || count > 4096) problem(p, "a parameter", p->word);
             expect(p, ']');
         }
-        if (!s || k->parameter_count == 64) {
+        if (!s || k->parameter_count == PTX_PARAMETERS_MAX) {
             problem(p, "too many parameters", k->name);
             return;
         }
