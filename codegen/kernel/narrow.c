@@ -109,7 +109,7 @@ typedef struct rewriting {
     const weft_kernel *old;
     weft_kernel *k;
     weft_kval *map; /* by value of the old kernel: its value in the new one */
-    bool *least;    /* it may be 2^-127 as f32: subnormal.h; NULL: the kernel has no such type */
+    uint8_t *level; /* by value of the old kernel: subnormal.h; NULL: the kernel has no f8e8m0fnu */
 } rewriting;
 
 /* One instruction of the old kernel in the new one. */
@@ -121,16 +121,17 @@ static weft_status copy(const rewriting *r, weft_kval id) {
     weft_dtype elem = (weft_dtype)instr->type.elem;
     enum { OPERANDS_MAX = 64 };
     weft_kval operands[OPERANDS_MAX];
-    bool least[OPERANDS_MAX] = {false}, some = false;
+    uint8_t levels[OPERANDS_MAX] = {0};
+    bool some = false;
     if (instr->operand_count > OPERANDS_MAX)
         return WEFT_STATUS(WEFT_UNSUPPORTED, "kernel %s: an operation of %d operands", old->name, instr->operand_count);
     for (int i = 0; i < instr->operand_count; i++) {
         weft_kval value = weft_koperand(old, instr, i);
         operands[i] = value == WEFT_KNONE ? WEFT_KNONE : r->map[value];
-        least[i] = r->least && value != WEFT_KNONE && r->least[value];
-        some |= least[i];
+        levels[i] = r->level && value != WEFT_KNONE ? r->level[value] : 0;
+        some |= levels[i] > 0;
     }
-    if (r->least) r->least[id] = weft_kernel_may_be_least(old, instr, least);
+    if (r->level) r->level[id] = (uint8_t)weft_kernel_subnormal_level(old, instr, levels);
     bool converts = instr->op == WEFT_K_convert || instr->op == WEFT_K_bitcast;
     weft_dtype from = converts ? (weft_dtype)weft_ktype_of(old, weft_koperand(old, instr, 0)).elem : elem;
     if (converts && (is_f8(from) || is_f8(elem))) {
@@ -143,7 +144,7 @@ static weft_status copy(const rewriting *r, weft_kval id) {
                          : convert(k, operands[0], from, elem);
         return NULL;
     }
-    if (some && (*out = weft_k_with_least(k, (weft_kop)instr->op, instr->type, instr->i, operands)) != WEFT_KNONE)
+    if (some && (*out = weft_k_with_subnormals(k, (weft_kop)instr->op, instr->type, instr->i, operands)) != WEFT_KNONE)
         return NULL;
     weft_ktype type = instr->type;
     int64_t number = instr->i;
@@ -170,8 +171,8 @@ weft_status weft_kernel_without_f8(const weft_kernel *kernel, const weft_kernel 
     weft_kernel *k = weft_kernel_create(kernel->arena, kernel->dims, kernel->capability, kernel->name);
     rewriting r = {.old = kernel, .k = k};
     r.map = weft_arena_allocate_array(kernel->arena, kernel->instr_count + 1, sizeof *r.map);
-    if (powers) r.least = weft_arena_allocate_array(kernel->arena, kernel->instr_count + 1, sizeof *r.least);
-    if (!k || !r.map || (powers && !r.least))
+    if (powers) r.level = weft_arena_allocate_array(kernel->arena, kernel->instr_count + 1, sizeof *r.level);
+    if (!k || !r.map || (powers && !r.level))
         return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "kernel %s without 8-bit floats", kernel->name);
     k->threads = kernel->threads;
     k->cluster = kernel->cluster;

@@ -1,21 +1,23 @@
-/* See subnormal.h. Invariant: no instruction made here reads or gives an f32 that is 2^-127 or -2^-127 but for moves
-   and bitcasts; scaling is by powers of two and exact. Read next: narrow.c. */
+/* See subnormal.h. Invariant: no instruction made here reads or gives an f32 that is subnormal but for moves and
+   bitcasts; scaling is by powers of two and exact, rounding to a subnormal happens once, in integers. Read next:
+   narrow.c. */
 #include "codegen/kernel/subnormal.h"
 
 #include "codegen/kernel/build.h"
 
-enum { LEAST = 0x00400000, SIGN = INT32_MIN, MAGNITUDE = 0x7fffffff, INFINITE = 0x7f800000 };
-enum { LIFTED = (127 - 95) << 23, SMALL = (127 - 64) << 23, MANTISSA = 0x7fffff }; /* bits of 2^-95, 2^-64 */
-static const double up = 0x1p32, down = 0x1p-32;
+enum { SIGN = INT32_MIN, MAGNITUDE = 0x7fffffff, INFINITE = 0x7f800000, NORMAL = 0x00800000 };
+/* bits of 2^-94, 2^32 times the least normal number; of what small means in sums and products */
+enum { LOW = (127 - 94) << 23, SMALL = (127 - 62) << 23, FACTOR = (127 - 40) << 23 };
+static const double up = 0x1p32, down = 0x1p-32, unit = 0x1p-117 /* 2^32 times the least subnormal */;
 
 static weft_kval i32(weft_kernel *k, int64_t value) { return weft_k_integer(k, WEFT_I32, value); }
 static weft_kval bits_of(weft_kernel *k, weft_kval x) { return weft_k_bitcast(k, x, WEFT_I32); }
 static weft_kval float_of(weft_kernel *k, weft_kval bits) { return weft_k_bitcast(k, bits, WEFT_F32); }
 static weft_kval magnitude(weft_kernel *k, weft_kval x) { return weft_k_and(k, bits_of(k, x), i32(k, MAGNITUDE)); }
-static weft_kval is_least(weft_kernel *k, weft_kval x) { return weft_k_eq(k, magnitude(k, x), i32(k, LEAST)); }
 static weft_kval is_below(weft_kernel *k, weft_kval x, int64_t bits) {
     return weft_k_lt(k, magnitude(k, x), i32(k, bits));
 }
+static weft_kval is_subnormal(weft_kernel *k, weft_kval x) { return is_below(k, x, NORMAL); } /* or 0 */
 static weft_kval scaled(weft_kernel *k, weft_kval x, double by) {
     return weft_k_mul(k, x, weft_k_float(k, WEFT_F32, by));
 }
@@ -25,56 +27,61 @@ static weft_kval signed_as(weft_kernel *k, weft_kval x, weft_kval bits) {
     return float_of(k, weft_k_or(k, weft_k_and(k, bits_of(k, x), i32(k, SIGN)), bits));
 }
 
-/* 2^-95 in place of 2^-127, all else as it is. */
-static weft_kval normal(weft_kernel *k, weft_kval x) {
-    return weft_k_select(k, is_least(k, x), signed_as(k, x, i32(k, LIFTED)), x);
+/* 2^32 x of a subnormal x. */
+static weft_kval raised(weft_kernel *k, weft_kval x) {
+    weft_kval count = weft_k_convert(k, magnitude(k, x), WEFT_F32);
+    return signed_as(k, x, bits_of(k, scaled(k, count, unit)));
 }
-/* 2^32 x and 2^-32 x, right for 2^-127 too and, lowered, up to 2^-126, where numbers are rounded to one or the other.
- */
+/* 2^32 x in place of a subnormal x, all else as it is; 2^32 x of every x. */
+static weft_kval normal(weft_kernel *k, weft_kval x) { return weft_k_select(k, is_subnormal(k, x), raised(k, x), x); }
 static weft_kval lifted(weft_kernel *k, weft_kval x) {
-    return weft_k_select(k, is_least(k, x), signed_as(k, x, i32(k, LIFTED)), scaled(k, x, up));
+    return weft_k_select(k, is_subnormal(k, x), raised(k, x), scaled(k, x, up));
 }
+/* 2^-32 x: where that is subnormal, so many of the least one. */
 static weft_kval lowered(weft_kernel *k, weft_kval x) {
-    weft_kval bits = magnitude(k, x), mantissa = weft_k_and(k, bits, i32(k, MANTISSA));
-    weft_kval low = weft_k_eq(k, weft_k_xor(k, bits, mantissa), i32(k, LIFTED));
-    weft_kval half = weft_k_binary(k, WEFT_K_shr, mantissa, i32(k, 1));
-    return weft_k_select(k, low, signed_as(k, x, weft_k_or(k, half, i32(k, LEAST))), scaled(k, x, down));
+    weft_kval count = weft_k_unary(k, WEFT_K_round, scaled(k, float_of(k, magnitude(k, x)), 1 / unit));
+    weft_kval low = signed_as(k, x, weft_k_convert(k, count, WEFT_I32));
+    return weft_k_select(k, is_below(k, x, LOW), low, scaled(k, x, down));
 }
 
-static weft_kval lowered_if(weft_kernel *k, weft_kval condition, weft_kval x) {
-    return weft_k_select(k, condition, lowered(k, x), x);
-}
-
-/* Beside a number that is not small 2^-127 is nothing. */
+/* Beside a number that is not small a subnormal is nothing. */
 static weft_kval sum(weft_kernel *k, weft_kop op, weft_kval a, weft_kval b) {
     weft_kval small = weft_k_and(k, is_below(k, a, SMALL), is_below(k, b, SMALL));
     weft_kval exact = lowered(k, weft_k_binary(k, op, lifted(k, a), lifted(k, b)));
     return weft_k_select(k, small, exact, weft_k_binary(k, op, a, b));
 }
 
+static void sort(weft_kernel *k, weft_kval a, weft_kval b, weft_kval *out_less, weft_kval *out_more) {
+    weft_kval first = weft_k_lt(k, magnitude(k, a), magnitude(k, b));
+    *out_less = weft_k_select(k, first, a, b);
+    *out_more = weft_k_select(k, first, b, a);
+}
+
+/* Two factors that are not small have no small product. */
 static weft_kval product(weft_kernel *k, weft_kval a, weft_kval b) {
-    weft_kval r = lowered_if(k, is_least(k, a), weft_k_mul(k, normal(k, a), normal(k, b)));
-    return lowered_if(k, is_least(k, b), r);
+    weft_kval less, more;
+    sort(k, a, b, &less, &more);
+    weft_kval exact = lowered(k, weft_k_mul(k, lifted(k, less), normal(k, more)));
+    return weft_k_select(k, is_below(k, less, SMALL), exact, weft_k_mul(k, a, b));
 }
 
 static weft_kval quotient(weft_kernel *k, weft_kval a, weft_kval b) {
-    weft_kval r = weft_k_div(k, normal(k, a), normal(k, b)), by_least = is_least(k, b);
-    weft_kval lower = weft_k_and(k, is_least(k, a), weft_k_unary(k, WEFT_K_not, by_least));
-    weft_kval raise = weft_k_and(k, by_least, weft_k_unary(k, WEFT_K_not, is_least(k, a)));
-    return weft_k_select(k, raise, scaled(k, r, up), lowered_if(k, lower, r));
+    weft_kval small = is_below(k, a, SMALL), by_subnormal = is_subnormal(k, b);
+    weft_kval r = weft_k_div(k, weft_k_select(k, small, lifted(k, a), a), normal(k, b));
+    weft_kval of_small = weft_k_select(k, by_subnormal, r, lowered(k, r));
+    return weft_k_select(k, small, of_small, weft_k_select(k, by_subnormal, scaled(k, r, up), r));
 }
 
-/* Where c is not small a product with 2^-127 is nothing beside it; where a is not, 2^-127 is nothing beside a b. */
+/* Where c is not small a subnormal product is nothing beside it; where no factor is, a subnormal c beside the product.
+ */
 static weft_kval fused(weft_kernel *k, weft_kval a, weft_kval b, weft_kval c, int64_t number) {
-    weft_kval least_b = is_least(k, b), least_c = is_least(k, c);
-    weft_kval some = weft_k_or(k, is_least(k, a), weft_k_or(k, least_b, least_c));
-    weft_kval fits =
-        weft_k_and(k, is_below(k, c, SMALL), weft_k_or(k, weft_k_unary(k, WEFT_K_not, least_c), is_below(k, a, SMALL)));
-    weft_kval x[3] = {weft_k_select(k, least_b, a, lifted(k, a)), normal(k, b), lifted(k, c)}, plain[3] = {a, b, c};
+    weft_kval less, more;
+    sort(k, a, b, &less, &more);
+    weft_kval fits = weft_k_and(k, is_below(k, c, SMALL), is_below(k, less, FACTOR));
+    weft_kval x[3] = {lifted(k, less), normal(k, more), lifted(k, c)}, plain[3] = {a, b, c};
     weft_ktype type = weft_ktype_of(k, a);
     weft_kval exact = lowered(k, weft_kernel_emit(k, WEFT_K_fma, type, 3, x, number, 0));
-    return weft_k_select(k, weft_k_and(k, some, fits), exact,
-                         weft_kernel_emit(k, WEFT_K_fma, type, 3, plain, number, 0));
+    return weft_k_select(k, fits, exact, weft_kernel_emit(k, WEFT_K_fma, type, 3, plain, number, 0));
 }
 
 /* Integers in the order of the numbers; both zeros are 0. */
@@ -98,7 +105,7 @@ static weft_kval extreme(weft_kernel *k, weft_kop op, weft_kval a, weft_kval b) 
 
 static weft_kval root(weft_kernel *k, weft_kval x) {
     weft_kval r = weft_k_unary(k, WEFT_K_sqrt, normal(k, x));
-    return weft_k_select(k, is_least(k, x), scaled(k, r, 0x1p-16), r);
+    return weft_k_select(k, is_subnormal(k, x), scaled(k, r, 0x1p-16), r);
 }
 
 static weft_kval converted(weft_kernel *k, weft_ktype type, weft_kval x) {
@@ -118,13 +125,13 @@ static weft_kval reduced(weft_kernel *k, weft_kop op, weft_kval vector) {
     for (; lanes > 1; lanes /= 2) {
         int half = lanes / 2;
         for (int i = 0; i < half; i++)
-            lane[i] = weft_k_with_least(k, one, type, 0, (weft_kval[]){lane[i], lane[i + half]});
-        if (lanes % 2) lane[0] = weft_k_with_least(k, one, type, 0, (weft_kval[]){lane[0], lane[lanes - 1]});
+            lane[i] = weft_k_with_subnormals(k, one, type, 0, (weft_kval[]){lane[i], lane[i + half]});
+        if (lanes % 2) lane[0] = weft_k_with_subnormals(k, one, type, 0, (weft_kval[]){lane[0], lane[lanes - 1]});
     }
     return lane[0];
 }
 
-weft_kval weft_k_with_least(weft_kernel *k, weft_kop op, weft_ktype type, int64_t number, const weft_kval *x) {
+weft_kval weft_k_with_subnormals(weft_kernel *k, weft_kop op, weft_ktype type, int64_t number, const weft_kval *x) {
     switch ((int)op) {
     case WEFT_K_add:
     case WEFT_K_sub: return sum(k, op, x[0], x[1]);
@@ -147,7 +154,7 @@ weft_kval weft_k_with_least(weft_kernel *k, weft_kop op, weft_ktype type, int64_
     case WEFT_K_trunc:
     case WEFT_K_round:
     case WEFT_K_exp2_fast:
-    case WEFT_K_tanh_fast: return weft_k_unary(k, op, normal(k, x[0])); /* 2^-95 is as small */
+    case WEFT_K_tanh_fast: return weft_k_unary(k, op, normal(k, x[0])); /* which is as small */
     case WEFT_K_convert: return converted(k, type, x[0]);
     case WEFT_K_reduce_add:
     case WEFT_K_reduce_mul:
@@ -157,21 +164,21 @@ weft_kval weft_k_with_least(weft_kernel *k, weft_kop op, weft_ktype type, int64_
     }
 }
 
-bool weft_kernel_may_be_least(const weft_kernel *kernel, const weft_kinstr *instr, const bool *least) {
-    bool some = false;
-    if (instr->type.kind == WEFT_KIND_VOID || instr->type.elem != WEFT_F32) return false;
-    for (int i = 0; i < instr->operand_count; i++) some |= least[i];
+int weft_kernel_subnormal_level(const weft_kernel *kernel, const weft_kinstr *instr, const uint8_t *levels) {
+    enum { FULL = 2 };
+    int most = 0;
+    if (instr->type.kind == WEFT_KIND_VOID || instr->type.elem != WEFT_F32) return 0;
+    for (int i = 0; i < instr->operand_count; i++) most = levels[i] > most ? levels[i] : most;
     switch ((int)instr->op) {
-    case WEFT_K_constant:
-    case WEFT_K_iota: return false;
     case WEFT_K_load:
     case WEFT_K_var:
     case WEFT_K_regs:
     case WEFT_K_get:
     case WEFT_K_parameter:
     case WEFT_K_call:
-    case WEFT_K_atomic: return true; /* nobody followed what went in */
-    case WEFT_K_convert: return weft_ktype_of(kernel, weft_koperand(kernel, instr, 0)).elem == WEFT_F8E8M0FNU;
+    case WEFT_K_atomic: return FULL; /* nobody followed what went in */
+    case WEFT_K_convert:
+        return weft_ktype_of(kernel, weft_koperand(kernel, instr, 0)).elem == WEFT_F8E8M0FNU ? FULL : 0;
     case WEFT_K_select:
     case WEFT_K_splat:
     case WEFT_K_extract:
@@ -185,7 +192,14 @@ bool weft_kernel_may_be_least(const weft_kernel *kernel, const weft_kinstr *inst
     case WEFT_K_abs:
     case WEFT_K_copysign:
     case WEFT_K_reduce_min:
-    case WEFT_K_reduce_max: return some;
-    default: return false;
+    case WEFT_K_reduce_max: return most;
+    case WEFT_K_add:
+    case WEFT_K_sub:
+    case WEFT_K_mul:
+    case WEFT_K_div:
+    case WEFT_K_fma:
+    case WEFT_K_reduce_add:
+    case WEFT_K_reduce_mul: return most > 0 ? most - 1 : 0;
+    default: return 0;
     }
 }

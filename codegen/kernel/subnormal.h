@@ -1,15 +1,16 @@
-/* f32 arithmetic on the least f8e8m0fnu, 2^-127, which is no normal f32: devices that take such numbers for 0 would
-   find it equal to 0, and its inverse infinite. Here it is computed with as 2^-95 and by integers. Every other
-   subnormal number stays what the device makes of it. For kernels of that type only: narrow.c. */
+/* f32 arithmetic that keeps subnormal numbers, by scaling and by integers, for devices that take them for 0. The least
+   f8e8m0fnu, 2^-127, is one: it would be equal to 0, and its inverse infinite. For kernels of that type only, and there
+   for what is at most two operations away from its numbers, which are rounded then: narrow.c. Whatever else is
+   subnormal stays what the device makes of it. */
 #ifndef WEFT_CODEGEN_KERNEL_SUBNORMAL_H
 #define WEFT_CODEGEN_KERNEL_SUBNORMAL_H
 
 #include "codegen/kernel/kernel.h"
 
-/* May the result of this instruction be 2^-127? least: the same of its operands, one each. Results of arithmetic are
-   rounded before anybody looks at them, so they count as what the device made of them. */
-bool weft_kernel_may_be_least(const weft_kernel *kernel, const weft_kinstr *instr, const bool *least);
-/* The value of instruction `op`, some operand of which is f32 and may be 2^-127; WEFT_KNONE: it is no arithmetic. */
-weft_kval weft_k_with_least(weft_kernel *k, weft_kop op, weft_ktype type, int64_t number, const weft_kval *operands);
+/* How many operations with the result of this instruction keep subnormals. levels: the same of its operands. */
+int weft_kernel_subnormal_level(const weft_kernel *kernel, const weft_kinstr *instr, const uint8_t *levels);
+/* The value of instruction `op`, some operand of which is an f32 of a level; WEFT_KNONE: it is no arithmetic. */
+weft_kval weft_k_with_subnormals(weft_kernel *k, weft_kop op, weft_ktype type, int64_t number,
+                                 const weft_kval *operands);
 
 #endif

@@ -80,15 +80,19 @@ END_TEST
 #if defined(__x86_64__)
 enum { FLUSH_TO_ZERO = 0x8000, ZERO_FOR_SUBNORMALS = 0x40, NUMBERS_E8M0 = 255, PAIRS = NUMBERS_E8M0 * 256 };
 static const weft_kop arithmetic[] = {
-    WEFT_K_add,   WEFT_K_sub,        WEFT_K_mul,        WEFT_K_div,        WEFT_K_min,        WEFT_K_max,
-    WEFT_K_fma,   WEFT_K_eq,         WEFT_K_ne,         WEFT_K_lt,         WEFT_K_le,         WEFT_K_copysign,
-    WEFT_K_neg,   WEFT_K_abs,        WEFT_K_sqrt,       WEFT_K_ceil,       WEFT_K_floor,      WEFT_K_trunc,
-    WEFT_K_round, WEFT_K_reduce_add, WEFT_K_reduce_mul, WEFT_K_reduce_min, WEFT_K_reduce_max, WEFT_K_convert};
+    WEFT_K_add,        WEFT_K_sub,        WEFT_K_mul,        WEFT_K_div,     WEFT_K_min,
+    WEFT_K_max,        WEFT_K_fma,        WEFT_K_eq,         WEFT_K_ne,      WEFT_K_lt,
+    WEFT_K_le,         WEFT_K_copysign,   WEFT_K_neg,        WEFT_K_abs,     WEFT_K_sqrt,
+    WEFT_K_ceil,       WEFT_K_floor,      WEFT_K_trunc,      WEFT_K_round,   WEFT_K_reduce_add,
+    WEFT_K_reduce_mul, WEFT_K_reduce_min, WEFT_K_reduce_max, WEFT_K_convert, WEFT_K_zip /* a rotation */};
 
 /* The f32 that becomes the result: 2^-127 itself where the operation gives it; of conditions 2 or 4. */
 static weft_kval apply(weft_kernel *k, weft_kop op, weft_kval x, weft_kval y) {
     weft_kval two = weft_k_constant_lanes(k, WEFT_F32, 2, 8), four = weft_k_constant_lanes(k, WEFT_F32, 4, 8);
     weft_kval minus = weft_k_unary(k, WEFT_K_neg, y);
+    if (op == WEFT_K_zip)
+        return weft_k_sub(k, weft_k_mul(k, x, weft_k_float(k, WEFT_F32, 0.54)),
+                          weft_k_mul(k, y, weft_k_float(k, WEFT_F32, 0.84)));
     if (op == WEFT_K_fma) return weft_k_fma(k, x, y, x);
     if (op == WEFT_K_convert) return weft_k_select(k, weft_k_convert(k, x, WEFT_BOOL), two, four);
     if (op >= WEFT_K_eq && op <= WEFT_K_le) { /* beside numbers of the type and 0 */
