@@ -136,12 +136,13 @@ static void expect_groups(weft_graph *g, const char *arch, int count, const char
         .graph = g, .capability = weft_capability_find("cuda", arch), .options = "", .claims = weft_builder_claims};
     require(weft_graph_finish(g));
     require(weft_pipeline_run(&pass, weft_pipeline_standard));
-    const weft_node *node = g->body->block->first;
-    for (int i = 0; i < count; i++, node = node->next) {
-        ck_assert_int_eq(node->op, WEFT_OP_fusion);
-        ck_assert_str_eq(weft_node_string(node, WEFT_ATTR_anchor, ""), anchors[i]);
+    int found = 0;
+    for (const weft_node *node = g->body->block->first; node; node = node->next) {
+        if (node->op != WEFT_OP_fusion) continue; /* views between them cost nothing */
+        ck_assert_int_lt(found, count);
+        ck_assert_str_eq(weft_node_string(node, WEFT_ATTR_anchor, ""), anchors[found++]);
     }
-    for (; node; node = node->next) ck_assert_int_ne(node->op, WEFT_OP_fusion);
+    ck_assert_int_eq(found, count);
 }
 
 /* Quantization reads its matrix once; a linear layer is that for both sides and one product, its bias inside. */
