@@ -20,6 +20,9 @@ def epilogue_case(m, n, k, epilogue):
         return "bias, and GELU beside it", [a, b, bias], [out(), out()], both, 6e-3
     if epilogue == 4:  # the second half of an MLP in training: the stream is f32
         return "bias and residual, f32", [a, b, bias, torch.randn(m, n, device="cuda")], [out(torch.float32)], lambda a, b, bias, r: (sums(a, b, bias) + r,), 1e-3
+    if epilogue == 7:  # the same with dropout, whose mask the backward pass reads too
+        kept = torch.rand(m, n, device="cuda") < 0.8
+        return "bias, dropout and residual, f32", [a, b, bias, kept, torch.randn(m, n, device="cuda")], [out(torch.float32)], lambda a, b, bias, kept, r: (r + torch.where(kept > 0, sums(a, b, bias) * 1.25, 0.0),), 1e-3
     if epilogue == 5:
         return "bias+gelu", [a, b, bias], [out()], lambda a, b, bias: (F.gelu(sums(a, b, bias)).to(a.dtype),), 6e-3
     return "bias+residual", [a, b, bias, torch.randn(m, n, device="cuda").to(torch.bfloat16)], [out()], lambda a, b, bias, r: (sums(a, b, bias).to(a.dtype) + r,), 6e-3
@@ -85,6 +88,6 @@ def check_turns():
 def part_turns():
     """The self-test of turns, then products of transformers' blocks with K = 768 and 3072."""
     check_turns()
-    for m, n, k, epilogue in ((32768, 768, 768, 4), (32768, 768, 768, 6), (32768, 768, 768, 0), (32768, 2304, 768, 0), (32768, 3072, 768, 5), (32768, 768, 3072, 4), (32768, 768, 3072, 6),
+    for m, n, k, epilogue in ((32768, 768, 768, 4), (32768, 768, 768, 6), (32768, 768, 768, 7), (32768, 768, 768, 0), (32768, 2304, 768, 0), (32768, 3072, 768, 5), (32768, 768, 3072, 4), (32768, 768, 3072, 6),
                               (12608, 768, 768, 6), (12608, 3072, 768, 5), (25216, 768, 3072, 6)):
         time_epilogue("turns", m, n, k, epilogue)

@@ -354,6 +354,32 @@ static void fill_wide_chunk(weft_hopper *h, const consumer *c, const weft_epilog
     }
 }
 
+static bool same_dims(const weft_type *a, const weft_type *b) {
+    for (int i = 0; a->rank == b->rank && i < a->rank; i++)
+        if (a->dims[i] != b->dims[i]) return false;
+    return a->rank == b->rank;
+}
+
+/* Loads the elements of operands that lie like the result: in flight before the arithmetic that needs the first. */
+static void read_ahead(weft_hopper *h, const consumer *c, const weft_lane_index *at, weft_kval mask) {
+    const weft_block *block = weft_fusion_block(h->request->fusion);
+    for (int i = 0; i < block->argument_count; i++)
+        if (i != h->product.a.operand && i != h->product.b.operand && i != h->companion &&
+            same_dims(&block->arguments[i]->type, &c->epilogue->value->type))
+            (void)weft_index_value(h->index, block->arguments[i], at, 2, mask);
+}
+
+/* The same for a chunk. Only rows whose index stands still are remembered by the evaluator. */
+static void read_chunk_ahead(weft_hopper *h, const consumer *c, const tile_places *places, int chunk) {
+    int first = h->chunk / 8 * chunk, end = first + h->chunk / 8 < h->bn / 8 ? first + h->chunk / 8 : h->bn / 8;
+    for (int pair = first; pair < end && places->rows[0].split; pair++)
+        for (int half = 0; half < 2; half++) {
+            weft_lane_index at[WEFT_MAX_RANK];
+            weft_epilogue_at(c->epilogue, &places->rows[half], places->columns[pair], 2, at);
+            read_ahead(h, c, at, places->masks[pair]);
+        }
+}
+
 static void send_through_staging(weft_hopper *h, consumer *c, weft_tile_place place, tile_places *places) {
     weft_kernel *k = h->k;
     weft_kval one = weft_k_integer(k, WEFT_U32, 1);
@@ -362,6 +388,7 @@ static void send_through_staging(weft_hopper *h, consumer *c, weft_tile_place pl
         int buffer = (before + at) % h->outs, chunk = at / h->results;
         weft_kval barrier = weft_hopper_staging(h, c->number, buffer), phase = weft_k_get(k, c->ready_phase);
         if (at % h->results == 0 && h->chunk * (chunk + 1) < h->bn) place_columns(h, c, place, chunk + 1, places);
+        if (at % h->results == 0) read_chunk_ahead(h, c, places, chunk);
         weft_mbarrier_wait(
             k, h->staged, barrier,
             weft_k_and(k, weft_k_binary(k, WEFT_K_shr, phase, weft_k_integer(k, WEFT_U32, buffer)), one));
@@ -377,21 +404,6 @@ static void send_through_staging(weft_hopper *h, consumer *c, weft_tile_place pl
         weft_mbarrier_emit(k, WEFT_K_mbarrier_arrive, h->written, barrier, 0);
         weft_k_end(k);
     }
-}
-
-static bool same_dims(const weft_type *a, const weft_type *b) {
-    for (int i = 0; a->rank == b->rank && i < a->rank; i++)
-        if (a->dims[i] != b->dims[i]) return false;
-    return a->rank == b->rank;
-}
-
-/* Loads the elements of operands that lie like the result: in flight before the arithmetic that needs the first. */
-static void read_ahead(weft_hopper *h, const consumer *c, const weft_lane_index *at, weft_kval mask) {
-    const weft_block *block = weft_fusion_block(h->request->fusion);
-    for (int i = 0; i < block->argument_count; i++)
-        if (i != h->product.a.operand && i != h->product.b.operand &&
-            same_dims(&block->arguments[i]->type, &c->epilogue->value->type))
-            (void)weft_index_value(h->index, block->arguments[i], at, 2, mask);
 }
 
 /* All results at the pair of columns `range` of a line; where: its index in values of the product's shape. */

@@ -55,6 +55,13 @@ static void build_matmul(weft_graph *g, const int64_t *x) {
         weft_value *bias = weft_broadcast(g, weft_graph_input(g, "bias", WEFT_F32, 1, &n), 2, shape, &columns);
         d = weft_add(g, weft_add(g, d, bias), weft_graph_input(g, "residual", WEFT_F32, 2, shape));
     }
+    if (x[4] == 7) {
+        int64_t columns = 1;
+        weft_value *bias = weft_broadcast(g, weft_graph_input(g, "bias", WEFT_F32, 1, &n), 2, shape, &columns);
+        weft_value *kept = weft_graph_input(g, "kept", WEFT_BOOL, 2, shape);
+        d = weft_where(g, kept, weft_mul_number(g, weft_add(g, d, bias), 1.25), weft_scalar(g, WEFT_F32, 0));
+        d = weft_add(g, weft_graph_input(g, "residual", WEFT_F32, 2, shape), d);
+    }
     if (x[4] == 5 || x[4] == 6) {
         int64_t columns = 1;
         weft_value *bias = weft_broadcast(g, weft_graph_input(g, "bias", WEFT_F32, 1, &n), 2, shape, &columns);
