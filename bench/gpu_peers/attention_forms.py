@@ -147,13 +147,18 @@ def test_backward_form(numbers, choice=0):
     b, h, hkv, t, s, d = numbers[:6]
     inputs, out = form_tensors(*numbers)
     wide = [x.double().requires_grad_() for x in inputs[:3]]
+    scores = numbers[11] >= 20  # of a mask added to all batches: the gradients of scores, summed over these
+    seen_by = list(inputs)
+    if scores:
+        wide.append(inputs[3].double().requires_grad_())
+        seen_by[3] = wide[3]
     g = torch.randn(b, h, t, d, device="cuda").to(out.dtype)
     o, lse = torch.empty_like(out), torch.empty(b, h, t, device="cuda")
     total = 0
     for n in range(b):
         for head in range(h):
             own = head // (h // hkv)
-            x = form_scores((wide[0][n, head] @ wide[1][n, own].T / math.sqrt(d))[None], inputs, numbers, n, slice(head, head + 1))[0]
+            x = form_scores((wide[0][n, head] @ wide[1][n, own].T / math.sqrt(d))[None], seen_by, numbers, n, slice(head, head + 1))[0]
             seen = ~torch.isinf(x).all(-1, keepdim=True)
             p = torch.where(seen, torch.softmax(torch.where(seen, x, torch.zeros_like(x)), -1), torch.zeros_like(x))
             y = p * left(numbers, n, slice(head, head + 1)) @ wide[2][n, own]
@@ -163,6 +168,8 @@ def test_backward_form(numbers, choice=0):
     want = torch.autograd.grad(total, wide)
     kernel = Kernel("attention_backward_form", numbers, choice)
     outs = [torch.full_like(x, float("nan")) for x in inputs[:3]]
+    if scores:
+        outs.append(torch.full((b, h, t, s), float("nan"), device="cuda"))
     given, runs = inputs[:3] + [o, lse, g] + inputs[3:], []
     for _ in range(2):
         for x in outs:
@@ -173,7 +180,8 @@ def test_backward_form(numbers, choice=0):
     same = all(torch.equal(x.view(torch.uint8), y.view(torch.uint8)) for x, y in zip(*runs))
     if not same and choice not in (1, 3):  # sums of dQ in any order
         failures.append(f"attention_backward form {numbers} choice {choice}: two runs differ")
-    errors = [verdict(f"attention_backward form {numbers} {name}", x, y, 1e-2) for name, x, y in zip(("dq", "dk", "dv"), outs, want)]
+    shown = outs[:3] + [outs[3].double().sum(0, keepdim=True)] if scores else outs
+    errors = [verdict(f"attention_backward form {numbers} {name}", x, y, 1e-2) for name, x, y in zip(("dq", "dk", "dv", "dmask"), shown, want)]
     print(f"  attention_backward form {numbers} choice {choice}: errors {', '.join(f'{x:.1e}' for x in errors)}, bits {'equal' if same else 'DIFFER'} [{kernel.text}]", flush=True)
     kernel.release()
 
@@ -239,6 +247,45 @@ def time_backward_form(numbers):
                {"unit": "TFLOP/s", "compile_s": form[name].compile_seconds})
     for kernel in (*form.values(), *plain.values()):
         kernel.release()
+
+
+def time_scores(numbers):
+    """With the gradient of a learned bias that all batches share: its sum over them is PyTorch's in either column."""
+    b, h, hkv, t, s, d, causal = numbers[:7]
+    inputs, out = form_tensors(*numbers)
+    label = f"backward {b}x{h}x{s}x{d} bias"
+    print(f"  {label} ...", flush=True)
+    g, lse, scores = torch.randn_like(out), torch.zeros(b, h, t, device="cuda"), torch.empty(b, h, t, s, device="cuda")
+    given, outs = inputs[:3] + [out, lse, g] + inputs[3:], [torch.empty_like(x) for x in inputs[:3]] + [scores]
+    kernel = Kernel("attention_backward_form", numbers)
+    leaves = [x.detach().requires_grad_() for x in inputs]
+
+    def weft():
+        kernel(given, outs)
+        return scores.sum(0, keepdim=True)
+
+    runs = {"weft": weft}
+    try:
+        y = F.scaled_dot_product_attention(*leaves[:3], attn_mask=leaves[3].expand(b, h, t, s))
+        torch.autograd.grad(y, leaves, g, retain_graph=True)
+        runs["sdpa"] = lambda: torch.autograd.grad(y, leaves, g, retain_graph=True)
+    except Exception as problem:
+        print(f"  sdpa: {str(problem)[:80]}")
+    record("attention-bias", label, lambda x: 10.0 * b * h * t * s * d / x * 1e-12, rounds(runs, 9, 2), kernel.text,
+           {"unit": "TFLOP/s", "compile_s": kernel.compile_seconds})
+    kernel.release()
+
+
+BIAS_TESTS = [(2, 4, 2, 255, 257, 64, 0, 0, -1, -1, 0, 21), (3, 2, 2, 200, 300, 128, 1, 1, -1, -1, 0, 21), (2, 2, 2, 300, 129, 96, 1, 0, -1, -1, 0, 31)]
+BIAS = [(64, 12, 12, 197, 197, 64, 0, 0, -1, -1, 0, 21), (8, 16, 16, 512, 512, 64, 0, 0, -1, -1, 0, 21)]
+
+
+def part_attention_bias():
+    """Gradients of a learned bias: against autograd in f64, then timed."""
+    torch.manual_seed(8)
+    test_forms([], BIAS_TESTS)
+    for numbers in BIAS:
+        time_scores(numbers)
 
 
 def part_attention_dropout():

@@ -61,7 +61,8 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
     bool plain = weft_attention_plain(&forms);
     bool draws = weft_attention_draws(&forms);
     int two = narrow ? 128 : draws ? 48 : 80; /* queries of a step of the kernel of keys: as registers permit */
-    if (!plain) two = narrow ? 64 : forms.cap > 0 && (forms.mask || draws) ? 32 : 48;
+    bool several = (forms.cap > 0) + (forms.mask != NULL) + draws > 1;
+    if (!plain) two = narrow ? 64 : several ? 32 : 48;
     const int rows[] = {[TWO_KERNELS] = two, [UNORDERED_SUMS] = 8192 / width, [OWNED_SUMS] = 8192 / width};
     bool fill = narrow && heads_fill(request), relaxed = request->capability->relax_order;
     /* what a compile takes without and with the permission, then the others */

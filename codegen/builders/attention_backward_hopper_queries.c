@@ -3,8 +3,8 @@
    A block owns 128 queries of a head (two consumers of 64). It takes their statistics first, L from the log-sum-exp and
    delta = rowsum(dO O), and leaves them for the kernel of keys, which runs after it. Then it loops over blocks of 128
    keys from the last one down: S = Q K^T, dP = dO V^T, dS = exp2(c S - L) (dP - delta), packed from the accumulators
-   into the operand of dQ += dS K. Heads that share the L2 side by side, the longest tiles first, every other round of
-   the blocks backwards. */
+   into the operand of dQ += dS K. Where the gradient of the scores is asked for, dS is stored on the way. Heads that
+   share the L2 side by side, the longest tiles first, every other round of the blocks backwards. */
 #include "codegen/builders/attention_backward_hopper.h"
 
 #include <math.h>
@@ -16,6 +16,7 @@ typedef struct query_kernel {
     weft_kernel *k;
     weft_attention_side q, k_side, v, g, o, dq; /* g: dO */
     weft_kval lse, lse2, delta, counters;
+    weft_kval ds_memory;   /* of scores, f32; WEFT_KNONE: nobody asks for it */
     weft_kval zero_memory; /* one 0: what is added from there is computed in every step, not kept over them */
     weft_kval q_memory, do_memory, o_memory, k_memory, v_memory;
     weft_ring k_ring, v_ring;
@@ -174,6 +175,39 @@ static void mark_dropped(const consumer *c, weft_kval s, weft_kval key) {
         }
 }
 
+/* The gradient of the scores of a block: two neighbouring keys of a row from x, or zeros. key: first of the block. */
+static void store_scores(const consumer *c, int i, const weft_kval *x, weft_kval key) {
+    const query_kernel *e = c->e;
+    weft_kernel *k = c->k;
+    bool even = weft_dim_divisor(k->dims, e->b->keys) % 2 == 0;
+    weft_kval row = weft_k_plus(k, c->row, 8 * (i % 2)), inside = weft_k_lt(k, row, e->t);
+    weft_kval column =
+        weft_k_add(k, weft_k_plus(k, key, 8 * (i / 2)), weft_k_times(k, weft_k_bits(k, c->at.lane, 3), 2));
+    weft_kval line = weft_k_mul(k, weft_k_add(k, weft_k_mul(k, c->head, e->t), row), e->s),
+              at = weft_k_add(k, line, column);
+    weft_kval both = weft_k_constant_lanes(k, WEFT_F32, 0, 2);
+    for (int n = 0; n < 2; n++) {
+        weft_kval there = weft_k_and(k, inside, weft_k_lt(k, weft_k_plus(k, column, n), e->s));
+        if (even && n == 0) inside = there;
+        if (x) both = weft_k_insert(k, both, n, x[n]);
+        if (!even) weft_k_store(k, e->ds_memory, weft_k_plus(k, at, n), there, weft_k_extract(k, both, n));
+    }
+    if (!even) return;
+    weft_k_store(k, e->ds_memory, at, inside, both);
+    if (!k->failed) k->instrs[k->instr_count - 1].align_bytes = 8;
+}
+
+/* Scores of keys that no query of the tile sees have the gradient 0. */
+static void clear_scores(const consumer *c, const query_tile *tile) {
+    const query_kernel *e = c->e;
+    weft_kernel *k = c->k;
+    if (e->ds_memory == WEFT_KNONE || !e->b->causal) return;
+    weft_kval all = weft_k_div(k, weft_k_plus(k, e->s, e->block - 1), weft_k_index(k, e->block));
+    weft_kval block = weft_k_for(k, tile->blocks, all, weft_k_index(k, 1), 0);
+    for (int i = 0; i < e->block / 4; i++) store_scores(c, i, NULL, weft_k_times(k, block, e->block));
+    weft_k_end(k);
+}
+
 /* Turns at the tensor cores: WEFT_BACKWARD_TURNS_QUERIES. */
 static void take_turn(const consumer *c) {
     weft_kval id = weft_k_plus(c->k, c->at.number, TURN);
@@ -220,6 +254,7 @@ static void emit_step(const consumer *c, bool first, bool masked, weft_kval key)
             x[n] = weft_attention_draws(&b->forms) ? weft_attention_marked_slope(&c->draw, p, slope, delta)
                                                    : weft_k_mul(k, p, weft_k_sub(k, slope, delta));
         }
+        if (e->ds_memory != WEFT_KNONE) store_scores(c, i, x, key);
         weft_k_set_reg(c->k, ds, i, weft_wgmma_pack(k, x[0], x[1], b->dtype));
     }
     take_turn(c);
@@ -385,6 +420,7 @@ static void emit_consumer(const query_kernel *e, weft_kval thread) {
     else
         make_statistics(&c, &tile);
     emit_steps(&c, &tile);
+    clear_scores(&c, &tile);
     send(&c, &tile);
     weft_k_set(k, phase, weft_k_xor(k, weft_k_get(k, phase), weft_k_index(e->k, 1)));
     weft_k_end(k);
@@ -405,6 +441,12 @@ static void make_arguments(query_kernel *e) {
     e->lse2 = weft_backward_temp(b, WEFT_BACKWARD_LSE2, WEFT_F32, !e->separate, "lse2");
     e->delta = weft_backward_temp(b, WEFT_BACKWARD_DELTA, WEFT_F32, !e->separate, "delta");
     e->counters = weft_backward_temp(b, WEFT_BACKWARD_COUNTERS, WEFT_I32, true, "counters");
+    bool plain;
+    e->ds_memory = WEFT_KNONE;
+    if (b->node->result_count > WEFT_BACKWARD_DS)
+        e->ds_memory = weft_kernel_buffer(b->k, WEFT_ARGUMENT_RESULT,
+                                          weft_attention_result(b->request->fusion, b->node, WEFT_BACKWARD_DS, &plain),
+                                          WEFT_F32, true, "ds");
 }
 
 static void make_memory(query_kernel *e) {

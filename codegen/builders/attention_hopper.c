@@ -18,6 +18,16 @@
 
 static const weft_node *find_node(const weft_node *fusion) { return weft_fusion_find(fusion, WEFT_OP_attention); }
 
+/* Does the backward pass give the gradient of these scores? Indices are 32 bits. */
+static bool gives_scores(const weft_graph *graph, const weft_node *node) {
+    int mask = weft_attention_mask_at(node);
+    if (mask < 0 || node->operands[mask]->type.dtype == WEFT_BOOL || weft_node_float(node, WEFT_ATTR_soft_cap, 0) > 0)
+        return false;
+    weft_dim all = 1;
+    for (int i = 0; i < 4; i++) all = weft_dim_multiply(graph->dims, all, node->results[3].type.dims[i]);
+    return !weft_dim_is_number(all) || all < (int64_t)1 << 31;
+}
+
 bool weft_attention_claims(const weft_graph *graph, const weft_node *node, const weft_capability *capability,
                            const char **out_reason) {
     *out_reason = "the target has no wgmma";
@@ -27,8 +37,8 @@ bool weft_attention_claims(const weft_graph *graph, const weft_node *node, const
     const weft_type *q = weft_operand_type(node, 0), *k = weft_operand_type(node, 1), *v = weft_operand_type(node, 2);
     *out_reason = "dropout with one query, where heads are the rows of a tile";
     if (weft_attention_key_at(node) >= 0 && q->dims[2] == 1) return false;
-    *out_reason = "the gradient of scores";
-    if (backward && node->result_count > 3) return false;
+    *out_reason = "the gradient of scores with a soft cap, without an additive mask, or of more than 2^31 of them";
+    if (backward && node->result_count > 3 && !gives_scores(graph, node)) return false;
     *out_reason = "operands are not bf16 or f16";
     if ((q->dtype != WEFT_BF16 && q->dtype != WEFT_F16) || k->dtype != q->dtype || v->dtype != q->dtype) return false;
     *out_reason = "a head dim that is no multiple of 8 up to 256 (backward: 128), or another one of the values";

@@ -147,6 +147,8 @@ static const case_row rows[] = {
     {"attention_backward_form", 12, {2, 16, 16, 4096, 4096, 128, 1, 0, 512, -1, 0, 0}},
     {"attention_backward_form", 12, {2, 16, 4, 300, 333, 128, 1, 0, -1, -1, 0, 3}},
     {"attention_backward_form", 12, {2, 16, 4, 300, 333, 128, 0, 1, -1, -1, 30, 4}},
+    {"attention_backward_form", 12, {64, 12, 12, 197, 197, 64, 0, 0, -1, -1, 0, 21}},
+    {"attention_backward_form", 12, {8, 16, 16, 512, 512, 128, 1, 0, -1, -1, 0, 31}},
     {"attention_form", 12, {2, 16, 16, 8192, 8192, 128, 1, 0, -1, -1, 0, 10}},
     {"attention_form", 12, {64, 6, 6, 256, 256, 64, 1, 0, -1, -1, 0, 10}},
     {"attention_form", 12, {2, 16, 4, 300, 333, 64, 0, 1, -1, -1, 20, 12}},
@@ -406,6 +408,10 @@ static const small_row backward_form_rows[] = {
     {"sm_90a", {"attention_backward_form", 12, {2, 1, 1, 70, 140, 64, 0, 1, -1, -1, 0, 4}}, 0.08, 2, 2},
     {"sm_90a", {"attention_backward_form", 12, {1, 2, 1, 300, 300, 64, 1, 0, -1, -1, 0, 4}}, 0.08, 2, 1},
     {"sm_90a", {"attention_backward_form", 12, {2, 1, 1, 65, 128, 96, 0, 0, -1, -1, 3, 5}}, 0.08, 2, 2},
+    /* the gradient of scores: odd and even rows, keys that nobody sees, with dropout */
+    {"sm_90a", {"attention_backward_form", 12, {2, 2, 1, 70, 91, 64, 0, 0, -1, -1, 0, 21}}, 0.08, 2, 1},
+    {"sm_90a", {"attention_backward_form", 12, {1, 2, 2, 150, 200, 128, 1, 1, -1, -1, 0, 31}}, 0.08, 1, 1},
+    {"sm_90a", {"attention_backward_form", 12, {2, 1, 1, 190, 70, 64, 1, 0, -1, -1, 0, 21}}, 0.08, 2, 1},
     /* dropout, in every plan */
     {"sm_90a", {"attention_backward_form", 12, {2, 2, 1, 70, 133, 64, 1, 0, -1, -1, 0, 10}}, 0.08, 2, 5},
     {"sm_90a", {"attention_backward_form", 12, {1, 1, 1, 150, 300, 128, 0, 1, -1, -1, 0, 10}}, 0.08, 1, 4},
