@@ -22,8 +22,11 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
 }
 
 static void find_sides(const weft_product *product, weft_mma_side sides[2]) {
-    sides[0] = (weft_mma_side){.operand = product->a.dense ? product->a.operand : -1, .pitch = product->a.pitch};
-    sides[1] = (weft_mma_side){.operand = product->b.dense ? product->b.operand : -1, .pitch = product->b.pitch};
+    const weft_product_side *from[2] = {&product->a, &product->b};
+    for (int i = 0; i < 2; i++)
+        sides[i] = (weft_mma_side){.operand = from[i]->dense ? from[i]->operand : -1,
+                                   .pitch = from[i]->pitch,
+                                   .along_k = from[i]->k_contiguous};
 }
 
 static int propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {

@@ -98,7 +98,8 @@ int weft_mma_piece(const weft_dim_table *dims, const weft_mma_side *side, int by
 int weft_mma_propose(const weft_build_request *request, const char *name, weft_dim m, weft_dim n, weft_dim batch,
                      weft_dtype dtype, const weft_mma_side sides[2], int capacity, weft_schedule *out_schedules) {
     const weft_capability *capability = request->capability;
-    if (capability->cores) return weft_mma_wave_propose(request, name, m, n, batch, capacity, out_schedules);
+    if (capability->cores)
+        return weft_mma_wave_propose(request, name, m, n, batch, dtype, sides, capacity, out_schedules);
     bool copied = true; /* else elements pass through registers, which the largest tiles of a warp have not */
     for (int i = 0; i < 2; i++)
         copied = copied && weft_mma_piece(request->graph->dims, &sides[i], weft_dtype_bits(dtype) / 8);

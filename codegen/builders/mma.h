@@ -19,6 +19,7 @@ typedef struct weft_mma_side {
     int operand;    /* of the fusion; -1: only the problem's load knows */
     weft_dim pitch; /* elements from one row of memory to the next */
     int64_t period; /* batches of memory repeat after so many; 0 = as many as the problem has */
+    bool along_k;   /* of an operand, as the problem's will say: what schedules may rely on; false: not known yet */
 } weft_mma_side;
 
 /* Does the target have the unit for operands and sums of these types, as far as the compile permits? */

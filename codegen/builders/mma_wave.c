@@ -94,9 +94,12 @@ static double cost_of(const weft_capability *capability, const tile_choice *c, i
 }
 
 int weft_mma_wave_propose(const weft_build_request *request, const char *name, weft_dim m, weft_dim n, weft_dim batch,
-                          int capacity, weft_schedule *out_schedules) {
+                          weft_dtype dtype, const weft_mma_side sides[2], int capacity, weft_schedule *out_schedules) {
     double cost[CHOICES];
-    int order[CHOICES], count = 0;
+    int order[CHOICES], count = 0, few = 0;
+    if (capacity > 0 && weft_mma_wave_few_takes(request, m, dtype, sides))
+        out_schedules[few++] = weft_mma_wave_few_schedule(request, name, m, n, batch);
+    capacity -= few, out_schedules += few;
     for (int i = 0; i < CHOICES; i++) {
         if (shared_bytes(request->capability, choices[i].bm, choices[i].bn) > request->capability->shared_bytes)
             continue;
@@ -114,7 +117,7 @@ int weft_mma_wave_propose(const weft_build_request *request, const char *name, w
                                            .threads = THREADS,
                                            .stages = STAGES,
                                            .raster = 8};
-    return count;
+    return few + count;
 }
 
 /* -- shared memory */
@@ -551,7 +554,9 @@ static weft_status emit(weft_simt *s, weft_dtype dtype, const weft_mma_side side
 }
 
 weft_status weft_mma_wave_emit(weft_simt *s, weft_dtype dtype, const weft_mma_side sides[2]) {
-    weft_status status = emit(s, dtype, sides), finish = weft_index_finish(s->index);
+    weft_status status =
+                    s->request->schedule->tile_m < 64 ? weft_mma_wave_few_emit(s, dtype, sides) : emit(s, dtype, sides),
+                finish = weft_index_finish(s->index);
     if (!status) return finish;
     weft_status_release(finish);
     return status;

@@ -11,7 +11,7 @@
    shared memory whole, whose rows then lie 16 bytes apart and in place, and leave through it fragment by fragment; for
    all others operand a of the unit is side 1, so that a lane's sums are neighbours along a row
    of the output and are stored from registers. Sums run over k in order, in the unit's own order within its depth. Read
-   next: mma_wave.c. */
+   next: mma_wave.c, mma_wave_few.c. */
 #ifndef WEFT_CODEGEN_BUILDERS_MMA_WAVE_H
 #define WEFT_CODEGEN_BUILDERS_MMA_WAVE_H
 
@@ -20,7 +20,13 @@
 /* As the functions of mma.h, which end here where the target has wave units. */
 bool weft_mma_wave_takes(const weft_capability *capability, weft_dtype dtype, weft_dtype sum);
 int weft_mma_wave_propose(const weft_build_request *request, const char *name, weft_dim m, weft_dim n, weft_dim batch,
-                          int capacity, weft_schedule *out_schedules);
+                          weft_dtype dtype, const weft_mma_side sides[2], int capacity, weft_schedule *out_schedules);
+/* Products of few rows (mma_wave_few.c): is this one of them, its schedule, its kernel. */
+bool weft_mma_wave_few_takes(const weft_build_request *request, weft_dim m, weft_dtype dtype,
+                             const weft_mma_side sides[2]);
+weft_schedule weft_mma_wave_few_schedule(const weft_build_request *request, const char *name, weft_dim m, weft_dim n,
+                                         weft_dim batch);
+weft_status weft_mma_wave_few_emit(weft_simt *s, weft_dtype dtype, const weft_mma_side sides[2]) WEFT_MUST_USE;
 weft_status weft_mma_wave_emit(weft_simt *s, weft_dtype dtype, const weft_mma_side sides[2]) WEFT_MUST_USE;
 /* Bytes that one access to a side's memory may have; 0: none (mma.c). */
 int weft_mma_piece(const weft_dim_table *dims, const weft_mma_side *side, int bytes);

@@ -17,9 +17,14 @@ static const weft_dtype types[] = {WEFT_BF16, WEFT_F16, WEFT_I8, WEFT_F32, WEFT_
 static const shape shapes[] = {{1, 1, 1, 1},     {63, 65, 33, 1},   {64, 64, 32, 1},
                                {65, 127, 66, 1}, {129, 128, 31, 1}, {128, 129, 96, 1},
                                {200, 72, 40, 1}, {70, 68, 100, 2},  {130, 132, 64, 3}};
+/* at most 32 rows, along k in multiples of 16 bytes: k dealt to wavefronts, whole and not */
+static const shape few[] = {{1, 16, 16, 1}, {7, 33, 528, 1}, {16, 64, 1024, 1}, {17, 100, 2048, 1}, {32, 20, 80, 3}};
+enum { FEW = sizeof few / sizeof *few };
 enum { ARCHS = sizeof archs / sizeof *archs, TYPES = 6, LAYOUTS = 4, SHAPES = sizeof shapes / sizeof *shapes };
 
-static int value_of(int side, int batch, int line, int k) { return (line * 7 + k * 5 + batch * 3 + side) % 7 - 3; }
+static int value_of(int side, int batch, int line, int k) {
+    return (line * 3 + k * 5 + batch * 2 + side + line * k % 5) % 7 - 3;
+}
 
 /* Operand [batch, line, k], or [batch, k, line] when turned. */
 static weft_tensor *make_operand(weft_context *context, weft_dtype dtype, const shape *s, int side, bool turned) {
@@ -70,35 +75,51 @@ static void check(const shape *s, weft_dtype dtype, int layout, const weft_tenso
             }
 }
 
+static bool has_unit(const char *arch, weft_dtype dtype) {
+    if (dtype == WEFT_F32) return !strncmp(arch, "gfx9", 4);
+    if (dtype == WEFT_F8E4M3FNUZ) return !strcmp(arch, "gfx942");
+    return dtype != WEFT_F8E5M2 || !strcmp(arch, "gfx1200");
+}
+
+static void run_shape(weft_context *context, const char *arch, weft_dtype dtype, const shape *s, int layout) {
+    weft_program *program = compile(context, dtype, s, layout);
+    weft_session *session;
+    weft_tensor *inputs[2] = {make_operand(context, dtype, s, 0, layout & 1),
+                              make_operand(context, dtype, s, 1, layout >> 1)},
+                *y = NULL;
+    long before = hip_matrix();
+    assert_fine(weft_session_create(program, &session));
+    assert_fine(weft_session_call(session, 2, inputs, 1, &y));
+    check(s, dtype, layout, y);
+    ck_assert_msg((hip_matrix() > before) == has_unit(arch, dtype), "%s on %s: matrix instructions",
+                  weft_dtype_name(dtype), arch);
+    for (int i = 0; i < 2; i++) weft_tensor_release(inputs[i]);
+    weft_tensor_release(y);
+    weft_session_release(session);
+    weft_program_release(program);
+}
+
 START_TEST(edges) {
     const char *arch = archs[_i / TYPES];
     weft_dtype dtype = types[_i % TYPES];
     weft_context *context;
     hip_use(arch);
     assert_fine(weft_context_create(NULL, &context));
-    bool has_unit = dtype == WEFT_F32          ? !strncmp(arch, "gfx9", 4)
-                    : dtype == WEFT_F8E4M3FNUZ ? !strcmp(arch, "gfx942")
-                    : dtype == WEFT_F8E5M2     ? !strcmp(arch, "gfx1200")
-                                               : true;
     for (int layout = 0; layout < LAYOUTS; layout++)
-        for (int turn = 0; turn < 2; turn++) {
-            const shape *s = &shapes[(turn * LAYOUTS + layout + _i) % SHAPES];
-            weft_program *program = compile(context, dtype, s, layout);
-            weft_session *session;
-            weft_tensor *inputs[2] = {make_operand(context, dtype, s, 0, layout & 1),
-                                      make_operand(context, dtype, s, 1, layout >> 1)},
-                        *y = NULL;
-            long before = hip_matrix();
-            assert_fine(weft_session_create(program, &session));
-            assert_fine(weft_session_call(session, 2, inputs, 1, &y));
-            check(s, dtype, layout, y);
-            ck_assert_msg((hip_matrix() > before) == has_unit, "%s on %s: matrix instructions", weft_dtype_name(dtype),
-                          arch);
-            for (int i = 0; i < 2; i++) weft_tensor_release(inputs[i]);
-            weft_tensor_release(y);
-            weft_session_release(session);
-            weft_program_release(program);
-        }
+        for (int turn = 0; turn < 2; turn++)
+            run_shape(context, arch, dtype, &shapes[(turn * LAYOUTS + layout + _i) % SHAPES], layout);
+    weft_context_release(context);
+    ck_assert_int_eq(hip_live(), 0);
+}
+END_TEST
+
+START_TEST(few_rows) {
+    const char *arch = archs[_i / TYPES];
+    weft_dtype dtype = types[_i % TYPES];
+    weft_context *context;
+    hip_use(arch);
+    assert_fine(weft_context_create(NULL, &context));
+    for (int i = 0; i < FEW; i++) run_shape(context, arch, dtype, &few[i], 0);
     weft_context_release(context);
     ck_assert_int_eq(hip_live(), 0);
 }
@@ -108,6 +129,7 @@ Suite *suite_products(void) {
     Suite *suite = suite_create("products");
     TCase *tests = tcase_create("products");
     tcase_add_loop_test(tests, edges, 0, ARCHS * TYPES);
+    tcase_add_loop_test(tests, few_rows, 0, ARCHS * TYPES);
     tcase_set_timeout(tests, 300);
     suite_add_tcase(suite, tests);
     return suite;

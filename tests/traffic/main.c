@@ -41,6 +41,9 @@ static const traffic_row rows[] = {
     {"webgpu", "wgsl", {256, 256, 64, 0, 0, 2}, 4, 0, 0},
     {"amdgcn", "gfx942", {256, 256, 64, 1, 0, 2}, 4, 0, 0},
     {"amdgcn", "gfx942", {256, 256, 384, 1, 0, 0}, 4, 0, 0},
+    {"amdgcn", "gfx942", {16, 512, 1024, 1, 0, 0}, 16, 0, 0},
+    {"amdgcn", "gfx1100", {16, 512, 1024, 1, 0, 0}, 16, 0, 1.5},
+    {"amdgcn", "gfx1200", {16, 512, 1024, 1, 0, 0}, 16, 0, 0},
     {"metal", "apple9", {256, 256, 64, 1, 0, 2}, 4, 0, 1.5},
 };
 enum { TRAFFIC_ROWS = sizeof rows / sizeof *rows };
@@ -52,7 +55,8 @@ static const char heading[] =
     "enough for it, few processors so that blocks compute several tiles. Bytes: sectors of 32 that warps touch in device memory\n"
     "behind a cache of 32 KB a block, tensor copies to a cluster once. Memory: these over the fewest that the tiles need, every tile\n"
     "its rows and columns of the operands. Banks: passes over the banks of shared memory over the fewest for the same accesses.\n"
-    "Limit 1.5: copies of 8 bytes, which meet banks twice; Metal, whose threads along k do when they store B.\n\n"
+    "Limit 1.5: copies of 8 bytes, which meet banks twice; Metal, whose threads along k do when they store B; few rows on\n"
+    "gfx1100, whose lanes have every other sum.\n\n"
     "| target | product | builder and tiles | bytes per flop | memory | banks |\n|---|---|---|---|---|---|\n";
 static char page[8192]; /* of the rows so far: tests run in one process, in order */
 
