@@ -267,7 +267,7 @@ static bool add_sample(web_list *list, weft_op op, weft_dtype dtype, int variant
         return false;
     }
     c->symbols[0] = 4, c->symbols[1] = 7;
-    c->terms = 12, c->scale = 60;
+    c->by_inputs = true;
     c->output_count = weft_graph_output_count(c->graph);
     for (int i = 0; i < c->output_count; i++) c->class[i] = WEFT_TOLERANCE_CHAIN;
     return true;
@@ -275,7 +275,8 @@ static bool add_sample(web_list *list, weft_op op, weft_dtype dtype, int variant
 
 /* Made of products: seconds a kernel on SwiftShader. */
 static bool slow(weft_op op) {
-    return op == WEFT_OP_attention || op == WEFT_OP_convolution || op == WEFT_OP_dot_general;
+    return op == WEFT_OP_attention || op == WEFT_OP_attention_backward || op == WEFT_OP_attention_tangent ||
+           op == WEFT_OP_convolution || op == WEFT_OP_dot_general;
 }
 
 static void add_samples(web_list *list, bool all) {

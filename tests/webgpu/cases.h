@@ -15,6 +15,7 @@ typedef struct web_case {
     int64_t symbols[WEB_SYMBOLS_MAX];
     weft_tolerance_class class[WEB_OUTPUTS_MAX]; /* of each output */
     double terms, scale;                         /* of sums */
+    bool by_inputs;                              /* terms and scale grow with what the inputs and results are */
     bool special;                                /* infinities, NaN and extremes among the inputs */
     int output_count;
     weft_tensor *expected[WEB_OUTPUTS_MAX];

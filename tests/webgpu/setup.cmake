@@ -2,6 +2,7 @@
 add_test(NAME ${name}-builders COMMAND test-${name} builders)
 add_test(NAME ${name}-browser CONFIGURATIONS Full COMMAND test-${name} browser)
 set_tests_properties(${name}-builders ${name}-browser PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900)
+add_test(NAME ${name}-page-size COMMAND sh ${CMAKE_SOURCE_DIR}/tests/webgpu/page_size.sh)
 # Natively, where the Python package wgpu is installed (scripts/python.sh): every op against the interpreter, as far as
 # the time goes.
 file(GLOB WGPU_NATIVE ${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/wgpu/resources)
