@@ -41,7 +41,7 @@ static weft_status pack_on_host(weft_session *session, const weft_tensor *tensor
 static weft_status set_input(weft_session *session, weft_session_port *p, const weft_tensor *tensor) {
     weft_device *device = session->program->device;
     const weft_driver *driver = device->driver;
-    p->staged = false;
+    p->staged = p->mailed = false;
     if (tensor->device && tensor->device != device)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "input %s lies on another device", p->port->name);
     bool in_place = tensor->device || driver->host_memory;
@@ -50,6 +50,12 @@ static weft_status set_input(weft_session *session, weft_session_port *p, const 
         return NULL;
     }
     if (tensor->device) return WEFT_STATUS(WEFT_UNSUPPORTED, "input %s is a strided tensor on a device", p->port->name);
+    if (p->mail >= 0) {
+        p->mailed = true;
+        set_address(session, p, (char *)session->mail_device + p->mail);
+        weft_session_write_mail(session, p, tensor);
+        return NULL;
+    }
     WEFT_TRY(stage(session, p), "input");
     if (driver->host_memory) {
         weft_tensor_pack(tensor, p->memory);
@@ -80,8 +86,13 @@ static weft_status check_given(const weft_session *session, const weft_session_p
 
 static weft_status set_output(weft_session *session, weft_session_port *p, const weft_tensor *given) {
     weft_device *device = session->program->device;
-    p->staged = false;
+    p->staged = p->mailed = false;
     if (given) WEFT_TRY(check_given(session, p, given), "calling %s", session->program->data->name);
+    if (p->mail >= 0 && !(given && given->device)) {
+        p->mailed = true;
+        set_address(session, p, (char *)session->mail_device + p->mail);
+        return NULL;
+    }
     if (p->late || (!device->driver->host_memory && !(given && given->device))) return stage(session, p);
     if (!given) {
         WEFT_TRY(weft_tensor_create_uncleared(session->program->context, p->port->dtype, p->port->rank, p->shape,
@@ -120,7 +131,7 @@ static weft_status finish_output(weft_session *session, weft_session_port *p, we
     weft_device *device = session->program->device;
     const weft_frame *frame = &session->frame;
     int64_t shape[WEFT_MAX_RANK];
-    if (!p->staged) return NULL;
+    if (!p->staged && !p->mailed) return NULL;
     for (int axis = 0; axis < p->port->rank; axis++)
         if (!weft_dim_evaluate(frame->data->dims, p->port->dims[axis], frame->symbols, &shape[axis]))
             return WEFT_STATUS(WEFT_OUT_OF_RANGE, "output %s: axis %d overflows", p->port->name, axis);
@@ -137,6 +148,10 @@ static weft_status finish_output(weft_session *session, weft_session_port *p, we
     if ((int64_t)given->bytes > p->bytes)
         return WEFT_STATUS(WEFT_OUT_OF_RANGE, "output %s: %zu bytes, at most %lld were expected", p->port->name,
                            given->bytes, (long long)p->bytes);
+    if (p->mailed) {
+        weft_session_read_mail(session, p, given);
+        return NULL;
+    }
     if (given->device) return device->driver->copy(device, given->data, p->memory, given->bytes);
     return device->driver->download(device, given->data, p->memory, given->bytes);
 }
@@ -156,21 +171,32 @@ static weft_status set_ports(weft_session *session, weft_tensor *const *inputs, 
 static weft_status run(weft_session *session, weft_tensor *const *inputs, weft_tensor *const *outputs) {
     const weft_program_data *data = session->program->data;
     weft_device *device = session->program->device;
-    weft_status status = set_ports(session, inputs, outputs);
+    weft_frame *frame = &session->frame;
+    weft_status status = set_ports(session, inputs, outputs), waited = NULL;
+    bool timed = session->timed && device->driver->mark, rests = false;
+    if (!status) weft_session_address_mail(session, !timed);
     if (!status && session->stale) {
-        weft_frame_forget(&session->frame);
-        weft_frame_patch(&session->frame);
+        weft_frame_forget(frame);
+        weft_frame_patch(frame);
     }
-    bool timed = session->timed && device->driver->mark;
+    if (!status && timed) status = weft_frame_send(frame);
     if (!status && timed) status = device->driver->mark(device, 0);
     if (!status) {
         session->stale = false;
-        status = weft_frame_run_main(&session->frame);
+        status = weft_frame_run_main(frame);
     }
     if (!status && timed) status = device->driver->mark(device, 1);
-    for (int i = 0; i < data->output_count && !status; i++)
-        status = finish_output(session, &session->ports[data->input_count + i], outputs[i]);
-    weft_status waited = device->driver->synchronise(device); /* also after an error: inputs are the caller's again */
+    if (!status && timed) status = weft_frame_fetch(frame);
+    if (!status && !timed && frame->outbox.bytes) { /* what the recording fetched is there */
+        status = device->driver->synchronise(device);
+        rests = !status;
+    }
+    for (int i = 0; i < data->output_count && !status; i++) {
+        weft_session_port *p = &session->ports[data->input_count + i];
+        rests &= !p->staged;
+        status = finish_output(session, p, outputs[i]);
+    }
+    if (!rests) waited = device->driver->synchronise(device); /* also after an error: inputs are the caller's again */
     if (status) {
         weft_status_release(waited);
         waited = status;

@@ -59,6 +59,7 @@ struct weft_command {
     void *to;
     const void *from;
     size_t bytes;
+    bool from_host, to_host; /* copies: that side is memory from `pin` */
     const void *predicate;
     bool loop;
     weft_command_list body, other;
@@ -86,6 +87,9 @@ typedef struct weft_driver {
     weft_status (*launch)(weft_device *device, weft_module *module, const weft_launch *launch);
     weft_status (*synchronise)(weft_device *device);
     void (*trim)(weft_device *device); /* gives cached memory back; may be NULL */
+    /* Host memory that copies of a recording may read and write. NULL: has none. */
+    weft_status (*pin)(weft_device *device, size_t bytes, void **out_memory);
+    void (*unpin)(weft_device *device, void *memory);
     /* Commands kept by the device and started at once, with the addresses they had. NULL: has none. */
     weft_status (*record)(weft_device *device, weft_module *module, weft_command_list list,
                           weft_recording **out_recording);

@@ -33,6 +33,12 @@ typedef struct weft_patch {
     int64_t offset;
 } weft_patch;
 
+/* A copy between pinned host memory and the device, 0 bytes = none: mail.c. */
+typedef struct weft_mail {
+    void *host, *device;
+    size_t bytes;
+} weft_mail;
+
 typedef struct weft_frame {
     weft_arena arena;
     const weft_program_data *data;
@@ -47,6 +53,8 @@ typedef struct weft_frame {
     weft_recording *recording; /* of the main region, for the present addresses */
     int steady;                /* runs of the main region since an address or a shape changed; -1: cannot be recorded */
     bool was_recorded;         /* before that */
+    weft_mail inbox, outbox;   /* copied to the device before the steps of the main region, from it behind them */
+    bool mails;                /* by weft_frame_run_main; else by who calls it */
     /* For profiles: called after each step of the main region, once the device has finished it. NULL = off. */
     void (*observe)(void *self, int step);
     void *observe_self;
@@ -67,6 +75,9 @@ weft_status weft_frame_run(weft_frame *frame, int region) WEFT_MUST_USE;
 /* record.c. Runs the main region. Where the driver can record and nothing has changed for some runs, from a recording.
  */
 weft_status weft_frame_run_main(weft_frame *frame) WEFT_MUST_USE;
+/* The copies of the mail, now. */
+weft_status weft_frame_send(weft_frame *frame) WEFT_MUST_USE;
+weft_status weft_frame_fetch(weft_frame *frame) WEFT_MUST_USE;
 /* order.c: fills `after` of the commands, whose steps are commands' places in `steps`: those that a command must follow
    because one writes what the other reads or writes, shortened to those that no other implies; loops and branches
    stand alone. What it allocates lives in the arena. */

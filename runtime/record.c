@@ -82,14 +82,32 @@ static weft_status add_region(listing *l, int region) {
     return NULL;
 }
 
+/* The mail, as a copy among the steps. */
+static weft_status add_mail(listing *l, const weft_mail *mail, bool sends) {
+    static const weft_step copy = {.kind = WEFT_STEP_COPY};
+    if (!mail->bytes) return NULL;
+    weft_resolved_step *step = weft_arena_allocate(l->arena, sizeof *step);
+    void **sides = weft_arena_allocate_array(l->arena, 2, sizeof *sides);
+    if (!step || !sides) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory to record a copy");
+    sides[0] = sends ? mail->host : mail->device, sides[1] = sends ? mail->device : mail->host;
+    *step = (weft_resolved_step){.step = &copy, .buffers = sides, .count = (int64_t)mail->bytes};
+    l->steps[l->count] = step;
+    l->commands[l->count++] =
+        (weft_command){.from = sides[0], .to = sides[1], .bytes = mail->bytes, .from_host = sends, .to_host = !sends};
+    return NULL;
+}
+
 static weft_status list_regions(const weft_frame *frame, weft_arena *arena, int count, const int *regions,
                                 weft_command_list *out_list) {
-    listing l = {.frame = frame, .arena = arena};
+    listing l = {.frame = frame, .arena = arena, .capacity = 2};
+    bool whole = frame->mails && count == 1 && regions[0] == WEFT_REGION_MAIN;
     for (int i = 0; i < count; i++) l.capacity += count_commands(frame, regions[i]);
     l.commands = weft_arena_allocate_array(arena, (size_t)l.capacity + 1, sizeof *l.commands);
     l.steps = weft_arena_allocate_array(arena, (size_t)l.capacity + 1, sizeof *l.steps);
     if (!l.commands || !l.steps) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory to record %d commands", l.capacity);
+    if (whole) WEFT_TRY(add_mail(&l, &frame->inbox, true), "recording");
     for (int i = 0; i < count; i++) WEFT_TRY(add_region(&l, regions[i]), "recording");
+    if (whole) WEFT_TRY(add_mail(&l, &frame->outbox, false), "recording");
     *out_list = (weft_command_list){l.count, l.commands};
     return weft_frame_order(frame, l.steps, l.count, l.commands, arena);
 }
@@ -108,7 +126,8 @@ static weft_status record(weft_frame *frame) {
 /* Loops are worth a recording at once, if the last one was not in vain. */
 static void try_to_record(weft_frame *frame) {
     bool control = false, recordable = frame->steady >= 0 && is_recordable(frame, WEFT_REGION_MAIN, &control);
-    if (!recordable || (!control && frame->regions[WEFT_REGION_MAIN].count < 2)) {
+    bool mails = frame->mails && (frame->inbox.bytes || frame->outbox.bytes);
+    if (!recordable || (!control && !mails && frame->regions[WEFT_REGION_MAIN].count < 2)) {
         frame->steady = -1;
         return;
     }
@@ -122,11 +141,25 @@ static void try_to_record(weft_frame *frame) {
     if (!frame->recording) frame->steady = -1;
 }
 
+weft_status weft_frame_send(weft_frame *frame) {
+    if (!frame->inbox.bytes) return NULL;
+    return frame->device->driver->upload(frame->device, frame->inbox.device, frame->inbox.host, frame->inbox.bytes);
+}
+
+weft_status weft_frame_fetch(weft_frame *frame) {
+    if (!frame->outbox.bytes) return NULL;
+    return frame->device->driver->download(frame->device, frame->outbox.host, frame->outbox.device,
+                                           frame->outbox.bytes);
+}
+
 weft_status weft_frame_run_main(weft_frame *frame) {
     const weft_driver *driver = frame->device->driver;
-    if (frame->observe) return weft_frame_run(frame, WEFT_REGION_MAIN);
-    if (driver->record && !frame->recording && frame->steady >= 0) try_to_record(frame);
-    if (!frame->recording) return weft_frame_run(frame, WEFT_REGION_MAIN);
+    if (!frame->observe && driver->record && !frame->recording && frame->steady >= 0) try_to_record(frame);
+    if (frame->observe || !frame->recording) {
+        if (frame->mails) WEFT_TRY(weft_frame_send(frame), "running %s", frame->data->name);
+        WEFT_TRY(weft_frame_run(frame, WEFT_REGION_MAIN), "running %s", frame->data->name);
+        return frame->mails ? weft_frame_fetch(frame) : NULL;
+    }
     WEFT_TRY(driver->replay(frame->device, frame->recording), "running %s", frame->data->name);
     return NULL;
 }

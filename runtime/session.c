@@ -127,6 +127,7 @@ void weft_session_trim(weft_session *session) {
     for (int i = 0; session->ports && i < port_count(session->program->data); i++)
         free_memory(session, &session->ports[i].memory, &session->ports[i].memory_bytes);
     free_memory(session, &session->workspace, &session->workspace_bytes);
+    weft_session_drop_mail(session);
     weft_free(session->program->context->allocator, session->packing, session->packing_bytes);
     session->packing = NULL;
     session->packing_bytes = 0;
@@ -143,6 +144,7 @@ void weft_session_release(weft_session *session) {
         free_memory(session, &session->ports[i].memory, &session->ports[i].memory_bytes);
     free_memory(session, &session->workspace, &session->workspace_bytes);
     free_memory(session, &session->states, &state_bytes);
+    weft_session_drop_mail(session);
     weft_free(program->context->allocator, session->packing, session->packing_bytes);
     weft_frame_forget(&session->frame);
     weft_frame_deinit(&session->frame);
@@ -217,6 +219,7 @@ weft_status weft_session_bind(weft_session *session, int input_count, weft_tenso
     WEFT_TRY(weft_frame_measure(frame), "calling %s", data->name);
     for (int i = 0; i < port_count(data); i++)
         WEFT_TRY(measure_port(session, &session->ports[i]), "calling %s", data->name);
+    weft_session_plan_mail(session);
     WEFT_TRY(weft_memory_plan(data, frame->symbols, session->program->context->allocator, session->offsets, &total),
              "calling %s", data->name);
     weft_status status = weft_session_reserve(session, &session->workspace, &session->workspace_bytes, (size_t)total);

@@ -13,6 +13,8 @@ typedef struct weft_session_port {
     bool staged;                  /* this call: the buffer is `memory`, copied from or to the tensor */
     void *memory;                 /* staging, driver memory; grown on demand */
     size_t memory_bytes;
+    int64_t mail;         /* place in the session's mail (mail.c); -1: too large */
+    bool mailed;          /* this call: the buffer lies there */
     weft_tensor *created; /* output: made by the call in progress */
 } weft_session_port;
 
@@ -25,7 +27,9 @@ struct weft_session {
     int64_t *offsets; /* of TEMP buffers in the workspace */
     void *workspace, *states;
     size_t workspace_bytes;
-    void *packing; /* host: packed copy of an input on its way to a device */
+    void *mail_host, *mail_device;                /* mail.c */
+    size_t mail_bytes, mail_inputs, mail_outputs; /* allocated; of inputs, of outputs behind them */
+    void *packing;                                /* host: packed copy of an input on its way to a device */
     size_t packing_bytes;
     bool timed;       /* measure each call on the device, where the driver can */
     double device_ns; /* what the steps of the last timed call took, without inputs and outputs; 0 = not known */
@@ -38,5 +42,12 @@ weft_status weft_session_bind(weft_session *session, int input_count, weft_tenso
 /* At least `bytes` of driver memory in *memory; contents are lost when it grows. */
 weft_status weft_session_reserve(weft_session *session, void **memory, size_t *capacity_bytes,
                                  size_t bytes) WEFT_MUST_USE;
+
+/* mail.c: places of the ports after a change of shapes; what one call does with them. */
+void weft_session_plan_mail(weft_session *session);
+void weft_session_drop_mail(weft_session *session);
+void weft_session_write_mail(weft_session *session, const weft_session_port *p, const weft_tensor *tensor);
+void weft_session_read_mail(const weft_session *session, const weft_session_port *p, weft_tensor *tensor);
+void weft_session_address_mail(weft_session *session, bool within);
 
 #endif

@@ -122,6 +122,19 @@ void weft_gpu_free(weft_device *base, void *memory, size_t bytes) {
     (void)pthread_mutex_unlock(&gpu->lock);
 }
 
+weft_status weft_gpu_pin(weft_device *base, size_t bytes, void **out_memory) {
+    const weft_gpu *gpu = (weft_gpu *)base;
+    *out_memory = NULL;
+    WEFT_TRY(weft_gpu_enter(base), "pinning memory");
+    return gpu->calls->status(base, gpu->calls->pin(base, bytes, out_memory), "pinning memory");
+}
+
+void weft_gpu_unpin(weft_device *base, void *memory) {
+    const weft_gpu *gpu = (weft_gpu *)base;
+    weft_status_release(weft_gpu_enter(base));
+    (void)gpu->calls->unpin(base, memory);
+}
+
 /* -- copies */
 
 weft_status weft_gpu_upload(weft_device *base, void *to, const void *from, size_t bytes) {

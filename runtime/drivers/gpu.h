@@ -63,6 +63,8 @@ weft_status weft_gpu_enter(weft_device *device) WEFT_MUST_USE;
 weft_status weft_gpu_allocate(weft_device *device, size_t bytes, void **out_memory) WEFT_MUST_USE;
 void weft_gpu_free(weft_device *device, void *memory, size_t bytes);
 void weft_gpu_trim(weft_device *device);
+weft_status weft_gpu_pin(weft_device *device, size_t bytes, void **out_memory) WEFT_MUST_USE;
+void weft_gpu_unpin(weft_device *device, void *memory);
 weft_status weft_gpu_upload(weft_device *device, void *to, const void *from, size_t bytes) WEFT_MUST_USE;
 weft_status weft_gpu_download(weft_device *device, void *to, const void *from, size_t bytes) WEFT_MUST_USE;
 weft_status weft_gpu_copy(weft_device *device, void *to, const void *from, size_t bytes) WEFT_MUST_USE;

@@ -135,9 +135,10 @@ START_TEST(recordings) {
     weft_session *session;
     weft_compile_options options = WEFT_COMPILE_OPTIONS_INIT;
     void *library = dlopen(WEFT_FAKE_CUDA, RTLD_NOW);
-    int (*replays)(void);
+    int (*replays)(void), (*transfers)(void);
     ck_assert_msg(library != NULL, "%s", dlerror());
     *(void **)&replays = dlsym(library, "card_graph_launches");
+    *(void **)&transfers = dlsym(library, "card_transfers");
     assert_fine(weft_context_create(NULL, &context));
     if (!has_compiler(context)) {
         weft_context_release(context);
@@ -149,6 +150,7 @@ START_TEST(recordings) {
     assert_fine(weft_unit_load(unit, device, NULL, &program));
     assert_fine(weft_session_create(program, &session));
     uint64_t state = 9;
+    int before = transfers();
     for (int call = 0; call < CALLS; call++) {
         weft_tensor *tensors[2], *want, *got = NULL;
         for (int i = 0; i < 2; i++) tensors[i] = cuda_random_tensor(context, weft_graph_input_value(graph, i), &state);
@@ -165,6 +167,8 @@ START_TEST(recordings) {
         weft_tensor_release(got);
     }
     ck_assert_msg(replays() >= CALLS / 2, "%d replays of %d calls", replays(), CALLS);
+    int sent = transfers() - before, apart = 2 * (CALLS - replays()); /* two inputs in one copy, one result */
+    ck_assert_msg(sent == apart, "%d copies for %d calls without a recording", sent, CALLS - replays());
     weft_session_release(session);
     weft_program_release(program);
     weft_device_release(device);

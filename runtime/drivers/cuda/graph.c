@@ -46,10 +46,12 @@ static weft_status add_launch(cuda_device *device, weft_module *module, const we
 
 static weft_status add_copy(cuda_device *device, const weft_command *command, const drawing *d,
                             cu_graph_node *out_node) {
-    cu_copy copy = {.from_type = CU_MEMORY_DEVICE,
-                    .from = (cu_pointer)(uintptr_t)command->from,
-                    .to_type = CU_MEMORY_DEVICE,
-                    .to = (cu_pointer)(uintptr_t)command->to,
+    cu_copy copy = {.from_type = command->from_host ? CU_MEMORY_HOST : CU_MEMORY_DEVICE,
+                    .from_host = command->from_host ? command->from : NULL,
+                    .from = command->from_host ? 0 : (cu_pointer)(uintptr_t)command->from,
+                    .to_type = command->to_host ? CU_MEMORY_HOST : CU_MEMORY_DEVICE,
+                    .to_host = command->to_host ? command->to : NULL,
+                    .to = command->to_host ? 0 : (cu_pointer)(uintptr_t)command->to,
                     .width_bytes = command->bytes,
                     .height = 1,
                     .depth = 1};

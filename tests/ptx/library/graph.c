@@ -110,12 +110,16 @@ EXPORT int cuGraphAddKernelNode_v2(card_node **out, card_graph *graph, card_node
 EXPORT int cuGraphAddMemcpyNode(card_node **out, card_graph *graph, card_node *const *before, size_t count,
                                 const cu_copy *from, void *context) {
     (void)context;
-    card_node node = {.to = from->to, .from = from->from, .bytes = from->width_bytes};
-    if (from->from_type != CU_MEMORY_DEVICE || from->to_type != CU_MEMORY_DEVICE || from->height != 1 ||
-        from->depth != 1)
+    bool from_host = from->from_type == CU_MEMORY_HOST, to_host = from->to_type == CU_MEMORY_HOST;
+    card_node node = {.to = to_host ? (cu_pointer)(uintptr_t)from->to_host : from->to,
+                      .from = from_host ? (cu_pointer)(uintptr_t)from->from_host : from->from,
+                      .bytes = from->width_bytes};
+    if ((!from_host && from->from_type != CU_MEMORY_DEVICE) || (!to_host && from->to_type != CU_MEMORY_DEVICE) ||
+        from->height != 1 || from->depth != 1)
         return INVALID_VALUE;
     int result = card_enter();
-    if (!card_holds(node.to, node.bytes) || !card_holds(node.from, node.bytes)) result = INVALID_VALUE;
+    if (!to_host && !card_holds(node.to, node.bytes)) result = INVALID_VALUE;
+    if (!from_host && !card_holds(node.from, node.bytes)) result = INVALID_VALUE;
     if (!result) result = add(graph, &node, before, count, out);
     return card_leave(result);
 }
