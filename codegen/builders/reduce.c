@@ -332,8 +332,10 @@ int weft_reduction_widest_argument(const weft_reduction *r) {
 
 /* -- the builder */
 
-static int choose_unroll(const weft_node *fusion) {
+/* Sums under way at once. */
+static int choose_unroll(const weft_node *fusion, const weft_capability *capability) {
     int nodes = 0;
+    if (capability->batch_invariant) return 2; /* whatever else the group holds */
     for (const weft_node *node = weft_fusion_block(fusion)->first; node; node = node->next) nodes++;
     return nodes <= 8 ? 4 : nodes <= 20 ? 2 : 1;
 }
@@ -345,7 +347,7 @@ weft_status weft_reduction_init(const weft_build_request *request, const char *s
     r->forms = weft_arena_allocate_array(request->arena, (size_t)fusion->result_count + 1, sizeof *r->forms);
     if (!r->k || !r->forms) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: kernel", request->name);
     r->lanes = request->schedule->vector > 0 ? request->schedule->vector : weft_fusion_lanes(request);
-    r->unroll = weft_capability_is_cpu(request->capability) ? choose_unroll(fusion) : 1;
+    r->unroll = weft_capability_is_cpu(request->capability) ? choose_unroll(fusion, request->capability) : 1;
     r->levels = set_levels(block);
     for (const weft_node *node = block->first; node; node = node->next) {
         if (node->op != WEFT_OP_reduce) continue;

@@ -388,7 +388,9 @@ weft_status weft_pass_recompute(weft_pass_context *context) {
     bool chosen = context->options && !strncmp(context->options, "bytes=", 6);
     *p = (plan){.graph = context->graph, .bytes_min = chosen ? strtod(context->options + 6, NULL) : bytes_min};
     p->bindings_max = context->capability ? context->capability->bindings_max : 0;
-    weft_status status = visit_block(context->graph->body->block, p);
+    /* bytes grow with the batch, and what joins a group of rows may change how its sums are cut into lanes */
+    bool counts_batches = !chosen && context->capability && context->capability->batch_invariant;
+    weft_status status = counts_batches ? NULL : visit_block(context->graph->body->block, p);
     if (!status) status = weft_fuse_order(context->graph, context->graph->body->block);
     weft_free(allocator, p, sizeof *p);
     context->graph->location = location;

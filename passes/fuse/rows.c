@@ -305,7 +305,8 @@ static weft_status take(search *s, weft_arena *arena) {
     if (s->count < 2 || s->count > WEFT_ROWS_NODES_MAX || count_buffers(s, &results) > WEFT_ROWS_BUFFERS_MAX)
         return NULL;
     weft_status status = weft_rows_init(fuse->graph, s->count, s->nodes, s->rows, arena, &net);
-    bool found = !status && net.stages > 2 && pays(&net, fuse->graph, fuse->capability) &&
+    bool found = !status && net.stages > 2 && !fuse->capability->batch_invariant &&
+                 pays(&net, fuse->graph, fuse->capability) &&
                  (!is_chain(&net, results) || weft_rows_each(&net, fuse->graph, fuse->capability) <= 2);
     weft_rows_deinit(&net);
     int root = -1;

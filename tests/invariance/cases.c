@@ -95,6 +95,16 @@ static void build_small_token_mean(weft_graph *g, weft_dim batch) {
     weft_graph_output(g, "y", weft_reduce_mean(g, x, 1, &axis, false));
 }
 
+/* A norm whose result a sum over tokens reads: groups that bytes would cut differently in large batches. */
+static void build_pooled(weft_graph *g, weft_dim batch) {
+    static const int64_t last = -1, tokens = 1, n = 384;
+    weft_value *x = input(g, "x", 3, (weft_dim[]){batch, 8, n}), *keep = input(g, "keep", 2, (weft_dim[]){batch, 8});
+    weft_value *y = weft_layer_norm(g, x, weights(g, 8, 1, 1, &n), weights(g, 9, 1, 1, &n), 1, &last, 1e-5);
+    static const int64_t axes[2] = {0, 1};
+    y = weft_mul(g, y, weft_broadcast(g, keep, 3, (weft_dim[]){batch, 8, n}, axes));
+    weft_graph_output(g, "y", weft_reduce_sum(g, y, 1, &tokens, false));
+}
+
 static void attention_of(weft_graph *g, weft_dim batch, int64_t t, int64_t s, weft_dtype dtype, bool causal) {
     weft_attention_options o = WEFT_ATTENTION_OPTIONS_INIT;
     o.causal = causal;
@@ -151,6 +161,7 @@ const invariance_case invariance_cases[] = {{"product", build_product, true},
                                             {"sum of rows", build_row_sum, true},
                                             {"mean of tokens", build_token_mean, false},
                                             {"mean of tokens, few channels", build_small_token_mean, true},
+                                            {"pooled norm", build_pooled, true},
                                             {"attention", build_attention, true},
                                             {"decoding", build_decode, false},
                                             {"convolution", build_convolution, true},
