@@ -16,14 +16,23 @@
 #include "passes/pass.h"
 #include "tests/ir/sample.h"
 
-enum { DTYPES = WEFT_DTYPE_COUNT, VARIANTS = 3, WHY = 100, TARGETS = 6, LISTED = 8 };
+/* The first SHOWN targets have columns of their own; the others are the rest of AMD's architectures and ways to code.
+ */
+enum { DTYPES = WEFT_DTYPE_COUNT, VARIANTS = 3, WHY = 100, SHOWN = 6, TARGETS = 15, LISTED = 8 };
 
 typedef struct target_row {
     const char *target, *arch, *title;
+    const char *compiler; /* WEFT_AMDGCN_COMPILER */
 } target_row;
-static const target_row targets[TARGETS] = {{"cpu", "x86-64-v4", "CPU"},       {"cuda", "sm_90a", "CUDA"},
-                                            {"amdgcn", "gfx942", "AMD"},       {"metal", "apple9", "Metal"},
-                                            {"vulkan", "vulkan1.2", "Vulkan"}, {"webgpu", "wgsl", "WebGPU"}};
+static const target_row targets[TARGETS] = {
+    {"cpu", "x86-64-v4", "CPU", ""},        {"cuda", "sm_90a", "CUDA", ""},
+    {"amdgcn", "gfx942", "AMD", "llvm"},    {"metal", "apple9", "Metal", ""},
+    {"vulkan", "vulkan1.2", "Vulkan", ""},  {"webgpu", "wgsl", "WebGPU", ""},
+    {"amdgcn", "gfx942", "AMD", "hiprtc"},  {"amdgcn", "gfx90a", "AMD", "llvm"},
+    {"amdgcn", "gfx90a", "AMD", "hiprtc"},  {"amdgcn", "gfx1030", "AMD", "llvm"},
+    {"amdgcn", "gfx1030", "AMD", "hiprtc"}, {"amdgcn", "gfx1100", "AMD", "llvm"},
+    {"amdgcn", "gfx1100", "AMD", "hiprtc"}, {"amdgcn", "gfx1200", "AMD", "llvm"},
+    {"amdgcn", "gfx1200", "AMD", "hiprtc"}};
 
 typedef enum outcome { ABSENT, COMPILED, REFUSED, BROKEN } outcome;
 
@@ -101,6 +110,7 @@ static int try_target(results *r, int t) {
     const weft_capability *capability = weft_capability_find(targets[t].target, targets[t].arch);
     weft_context *context;
     if (!target || !capability) return 77;
+    setenv("WEFT_AMDGCN_COMPILER", targets[t].compiler, 1);
     weft_status status = weft_context_create(NULL, &context);
     if (status) return 1;
     for (int op = 0; op < WEFT_OP_COUNT; op++)
@@ -139,40 +149,59 @@ static void count(const results *r, int t, int op, int *taken, int *compiled) {
 
 static void print_shares(const results *r, FILE *file) {
     fprintf(file, "| | ");
-    for (int t = 0; t < TARGETS; t++) fprintf(file, "%s | ", targets[t].title);
+    for (int t = 0; t < SHOWN; t++) fprintf(file, "%s | ", targets[t].title);
     fprintf(file, "\n|---|---|---|---|---|---|---|\n| architecture |");
-    for (int t = 0; t < TARGETS; t++) fprintf(file, " %s |", targets[t].arch);
+    for (int t = 0; t < SHOWN; t++) fprintf(file, " %s |", targets[t].arch);
     fprintf(file, "\n| ops at their dtypes that compile |");
-    int pairs[TARGETS] = {0}, common[TARGETS] = {0}, on_cpu = 0, ops[TARGETS] = {0}, cpu_ops = 0;
+    int pairs[SHOWN] = {0}, common[SHOWN] = {0}, on_cpu = 0, ops[SHOWN] = {0}, cpu_ops = 0;
     for (int op = 0; op < WEFT_OP_COUNT; op++) {
         int taken, compiled, cpu_compiled;
         count(r, 0, op, &taken, &cpu_compiled);
         on_cpu += cpu_compiled, cpu_ops += cpu_compiled > 0;
-        for (int t = 0; t < TARGETS; t++) {
+        for (int t = 0; t < SHOWN; t++) {
             count(r, t, op, &taken, &compiled);
             pairs[t] += compiled, ops[t] += cpu_compiled > 0 && compiled > 0;
             for (int d = WEFT_BOOL; d < DTYPES; d++)
                 common[t] += r->cells[t][op][d].outcome == COMPILED && r->cells[0][op][d].outcome == COMPILED;
         }
     }
-    for (int t = 0; t < TARGETS; t++) fprintf(file, " %d |", pairs[t]);
+    for (int t = 0; t < SHOWN; t++) fprintf(file, " %d |", pairs[t]);
     fprintf(file, "\n| share of those of the CPU |");
-    for (int t = 0; t < TARGETS; t++) fprintf(file, " %.1f %% |", 100.0 * common[t] / on_cpu);
+    for (int t = 0; t < SHOWN; t++) fprintf(file, " %.1f %% |", 100.0 * common[t] / on_cpu);
     fprintf(file, "\n| ops of the CPU that compile at some dtype |");
-    for (int t = 0; t < TARGETS; t++) fprintf(file, " %d of %d |", ops[t], cpu_ops);
+    for (int t = 0; t < SHOWN; t++) fprintf(file, " %d of %d |", ops[t], cpu_ops);
     fprintf(file, "\n\n");
+}
+
+/* AMD's architectures, by both ways to code: pairs, and which share of those of the CPU. */
+static void print_amd(const results *r, FILE *file) {
+    fprintf(
+        file,
+        "| architecture | through | ops at their dtypes that compile | share of those of the CPU |\n|---|---|---|---|\n");
+    for (int t = 0; t < TARGETS; t++) {
+        if (strcmp(targets[t].target, "amdgcn")) continue;
+        int pairs = 0, common = 0, on_cpu = 0;
+        for (int op = 0; op < WEFT_OP_COUNT; op++)
+            for (int d = WEFT_BOOL; d < DTYPES; d++) {
+                bool here = r->cells[t][op][d].outcome == COMPILED, cpu = r->cells[0][op][d].outcome == COMPILED;
+                pairs += here, on_cpu += cpu, common += here && cpu;
+            }
+        fprintf(file, "| %s | %s | %d | %.1f %% |\n", targets[t].arch,
+                strcmp(targets[t].compiler, "llvm") ? "HIP C" : "LLVM IR", pairs, 100.0 * common / on_cpu);
+    }
+    fprintf(file, "\n");
 }
 
 static void print_ops(const results *r, FILE *file) {
     fprintf(file, "| op |");
-    for (int t = 0; t < TARGETS; t++) fprintf(file, " %s |", targets[t].title);
+    for (int t = 0; t < SHOWN; t++) fprintf(file, " %s |", targets[t].title);
     fprintf(file, "\n|---|---|---|---|---|---|---|\n");
     for (int op = 0; op < WEFT_OP_COUNT; op++) {
         int taken, compiled;
         count(r, 0, op, &taken, &compiled);
         if (!taken) continue;
         fprintf(file, "| %s |", weft_op_get((weft_op)op)->name);
-        for (int t = 0; t < TARGETS; t++) {
+        for (int t = 0; t < SHOWN; t++) {
             count(r, t, op, &taken, &compiled);
             if (compiled == taken)
                 fprintf(file, " all %d |", taken);
@@ -218,7 +247,7 @@ static bool first_with(const results *r, int t, int op, int dtype) {
 
 static void print_reasons(const results *r, FILE *file) {
     fprintf(file, "| target | reason | ops | dtypes | pairs |\n|---|---|---|---|---|\n");
-    for (int t = 0; t < TARGETS; t++)
+    for (int t = 0; t < SHOWN; t++)
         for (int op = 0; op < WEFT_OP_COUNT; op++)
             for (int d = WEFT_BOOL; d < DTYPES; d++)
                 if (r->cells[t][op][d].outcome >= REFUSED && first_with(r, t, op, d))
@@ -234,6 +263,11 @@ static void print_page(const results *r, FILE *file) {
             "interpreter runs all of it. That what compiles is also right is shown elsewhere:\n`weft selftest "
             "DEVICE` for CPU, CUDA, AMD, Metal and Vulkan, `tests/webgpu` for browsers, `tests/faults` for all.\n\n");
     print_shares(r, file);
+    fprintf(
+        file,
+        "## AMD GPUs\n\nThe column above is gfx942 through LLVM. On the emulated cards of tests/amdgcn `weft selftest "
+        "amdgcn` says last which share was right.\n\n");
+    print_amd(r, file);
     fprintf(file, "## Why not\n\n");
     print_reasons(r, file);
     fprintf(file, "\n## Ops\n\nHow many of an op's dtypes compile.\n\n");
