@@ -7,6 +7,7 @@
 #include "codegen/builders/attention_hopper.h"
 #include "codegen/builders/attention_wave.h"
 #include "codegen/builders/matmul_hopper.h"
+#include "codegen/builders/scaled_mma.h"
 
 extern const weft_builder weft_builder_convolution_direct, weft_builder_convolution_simt;
 extern const weft_builder weft_builder_attention_backward_hopper, weft_builder_attention_backward_wave;
@@ -16,7 +17,7 @@ extern const weft_builder weft_builder_attention_wave, weft_builder_attention_ho
 extern const weft_builder weft_builder_convolution_hopper;
 extern const weft_builder weft_builder_chain, weft_builder_rows;
 extern const weft_builder weft_builder_ragged_simt, weft_builder_ragged_cpu, weft_builder_scaled_hopper,
-    weft_builder_ragged_hopper;
+    weft_builder_ragged_hopper, weft_builder_scaled_mma;
 extern const weft_builder weft_builder_pointwise, weft_builder_reduce, weft_builder_arg_reduce,
     weft_builder_reduce_window, weft_builder_dynamic_update_slice, weft_builder_rng_bits, weft_builder_gather,
     weft_builder_cumulative, weft_builder_scatter, weft_builder_sort, weft_builder_top_k,
@@ -39,6 +40,7 @@ static const weft_builder *const builders[] = {
     &weft_builder_chain,
     &weft_builder_rows,
     &weft_builder_scaled_hopper,
+    &weft_builder_scaled_mma,
     &weft_builder_ragged_hopper,
     &weft_builder_ragged_simt,
     &weft_builder_ragged_cpu,
@@ -66,7 +68,8 @@ static const weft_builder *const builders[] = {
 /* Derived ops that have builders of their own, by the op's name as anchor. */
 bool weft_builder_claims(const weft_graph *graph, const weft_node *node, const weft_capability *capability) {
     const char *reason;
-    if (node->op == WEFT_OP_scaled_dot) return weft_hopper_scales_claims(graph, node, capability);
+    if (node->op == WEFT_OP_scaled_dot)
+        return weft_hopper_scales_claims(graph, node, capability) || weft_scaled_mma_claims(graph, node, capability);
     return (node->op == WEFT_OP_attention || node->op == WEFT_OP_attention_backward) &&
            (weft_attention_claims(graph, node, capability, &reason) ||
             weft_attention_wave_claims(graph, node, capability, &reason));

@@ -167,7 +167,8 @@ static weft_status check_schedule(const weft_hopper *h) {
         (h->request->schedule->promote && h->request->schedule->promote != h->bk))
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "matmul-hopper: schedule %dx%d, %d consumers, cluster %d, %d stages",
                            h->bm, h->bn, h->consumers, h->cluster, h->stages);
-    if (h->ragged.node && (h->split > 1 || h->tail || h->promote || (h->turns && weft_hopper_by_group(h))))
+    if (h->ragged.node && (h->split > 1 || h->tail || h->promote ||
+                           (weft_hopper_by_group(h) && (h->turns || h->bn > HOPPER_CLEARED_MAX))))
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT,
                            "matmul-hopper: groups of rows have no parts of k and no narrow tiles");
     int64_t bytes = weft_hopper_shared_bytes(h->bm, h->bn, h->stages, h->consumers, h->outs) +

@@ -129,7 +129,11 @@ weft_tile_place weft_hopper_ragged_place(weft_hopper *h, weft_kval tile);
 weft_dim weft_hopper_ragged_tiles(const weft_hopper *h);
 /* By the consumers, behind their tiles: results of the rows of no group. thread: of the block's consumers. */
 void weft_hopper_ragged_rest(weft_hopper *h, weft_kval thread);
-enum { HOPPER_GROUPS_MAX = 512, HOPPER_RAGGED_BYTES = 3 * 4 * (HOPPER_GROUPS_MAX + 1) };
+enum {
+    HOPPER_CLEARED_MAX = 192 /* columns of a tile */,
+    HOPPER_GROUPS_MAX = 512,
+    HOPPER_RAGGED_BYTES = 3 * 4 * (HOPPER_GROUPS_MAX + 1)
+};
 
 /* -- matmul_hopper_scales.c: a scaled_dot's scales in the registers of a consumer, whose lanes have two rows, 8 apart,
    and all columns of the tile in runs of `columns` that share a scale of B */

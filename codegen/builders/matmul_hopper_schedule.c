@@ -262,7 +262,8 @@ int weft_hopper_propose(const weft_build_request *request, int capacity, weft_sc
         bool table = i < 3 * CHOICES, evenly = table && i >= 2 * CHOICES;
         if (table) own[i] = choices[i % CHOICES];
         if (promote && (own[i].bn > HOPPER_PROMOTED_MAX || own[i].turns)) continue;
-        if (ragged.node && own[i].turns && !ragged.by_rows) continue; /* turns know how many steps the other takes */
+        /* rows that are contracted: turns know how many steps the other takes; clearing rows wants registers */
+        if (ragged.node && !ragged.by_rows && (own[i].turns || own[i].bn > HOPPER_CLEARED_MAX)) continue;
         if (table && i >= CHOICES && !evenly && known && !own[i].turns)
             own[i].split = split_of(&capability, &own[i], &p);
         if (evenly && (!known || own[i].turns || !share_evenly(&capability, &p, &own[i]))) continue;

@@ -40,6 +40,8 @@ typedef struct mma {
     weft_kval shared, read_slot, write_slot;
     weft_kval lane, warp_m, warp_n;
     weft_kval a, b, d; /* regs: two sets of fragments; sums */
+    weft_kval sums,
+        scales; /* of blocks of k that have scales: regs: all sums; scales of the rows, then of the columns */
 } mma;
 
 static weft_kval index_of(const mma *x, int64_t value) { return weft_k_index(x->k, value); }
@@ -222,12 +224,17 @@ static void read_chunk(const mma *x, int number, int i, int place, weft_kval k0)
     weft_kernel *k = x->k;
     weft_kval row = row_of(x, number, i), kk = k_of(x, number, i, k0);
     int lanes = 4 / x->bytes; /* of a word */
+    bool fours = side->along_k && x->s->along_k[number] && x->s->wide[number] && lanes == 2 && !x->s->place;
+    weft_kval four = WEFT_KNONE;
     for (int word = 0; word < 4; word++) {
         weft_kval value[2], packed;
+        if (fours && word % 2 == 0)
+            four = weft_simt_four(x->s, number, row, plus(x, kk, index_of(x, 2 * word)), WEFT_F32);
         for (int lane = 0; lane < lanes; lane++) {
             weft_kval by = index_of(x, word * lanes + lane);
-            value[lane] =
-                side->along_k ? element(x, number, row, plus(x, kk, by)) : element(x, number, plus(x, row, by), kk);
+            value[lane] = fours           ? weft_k_extract(k, four, word % 2 * 2 + lane)
+                          : side->along_k ? element(x, number, row, plus(x, kk, by))
+                                          : element(x, number, plus(x, row, by), kk);
         }
         if (lanes == 2)
             packed = weft_kernel_emit(k, WEFT_K_pack, weft_kvector(WEFT_U32, 1), 2, value, x->dtype, 0);
@@ -344,6 +351,43 @@ static void turn_stage(const mma *x) {
     weft_k_set(k, x->write_slot, next_slot(x, weft_k_get(k, x->write_slot)));
 }
 
+/* -- blocks of k with scales: their sums are added up outside of the unit's */
+
+/* Is this the last step of a block? */
+static weft_kval ends_block(const mma *x, weft_kval step, weft_kval steps) {
+    weft_kernel *k = x->k;
+    weft_kval next = plus(x, step, index_of(x, 1)), per = index_of(x, x->s->scale_depth / x->bk);
+    return weft_k_or(k, weft_k_eq(k, weft_k_rem(k, next, per), index_of(x, 0)), weft_k_eq(k, next, steps));
+}
+
+/* Row i of this lane, of 2 * mi. */
+static weft_kval lane_row(const mma *x, int i) {
+    weft_kval first = plus(x, x->s->m0, times(x, x->warp_m, x->wm));
+    return plus(x, plus(x, first, over(x, x->lane, 4)), index_of(x, 8 * i));
+}
+
+static void load_scales(const mma *x, weft_kval step) {
+    weft_kval block = over(x, step, x->s->scale_depth / x->bk);
+    for (int i = 0; i < 2 * x->mi; i++)
+        weft_k_set_at(x->k, x->scales, index_of(x, i), x->s->scale(x->s, 0, lane_row(x, i), block));
+    weft_k_set_at(x->k, x->scales, index_of(x, 2 * x->mi), x->s->scale(x->s, 1, x->s->n0, block));
+}
+
+static void add_block(const mma *x) {
+    weft_kernel *k = x->k;
+    weft_kval column = weft_k_get_at(k, x->scales, index_of(x, 2 * x->mi)),
+              zero = weft_k_constant_lanes(k, WEFT_F32, 0, 1);
+    for (int i = 0; i < 2 * x->mi; i++) {
+        weft_kval scale = weft_k_mul(k, weft_k_get_at(k, x->scales, index_of(x, i)), column);
+        for (int j = 0; j < 2 * x->ni; j++) { /* pairs of columns of both rows of a fragment */
+            weft_kval at = index_of(x, 4 * (i / 2 * x->ni + j / 2) + 2 * (i % 2) + j % 2);
+            weft_kval sum = weft_k_mad(k, weft_k_get_at(k, x->d, at), scale, weft_k_get_at(k, x->sums, at));
+            weft_k_set_at(k, x->sums, at, sum);
+            weft_k_set_at(k, x->d, at, zero);
+        }
+    }
+}
+
 static void emit_loop(mma *x) {
     weft_kernel *k = x->k;
     weft_kval zero = index_of(x, 0), steps = weft_simt_steps(x->s, x->bk);
@@ -361,6 +405,12 @@ static void emit_loop(mma *x) {
     weft_kval step = weft_k_for(k, zero, steps, index_of(x, 1), 0);
     size_t mark = weft_index_mark(x->s->index);
     weft_kval k0 = times(x, plus(x, step, index_of(x, x->stages - 1)), x->bk), slot = weft_k_get(k, x->write_slot);
+    weft_kval ends = x->s->scale_depth ? ends_block(x, step, steps) : WEFT_KNONE;
+    if (ends != WEFT_KNONE) {
+        weft_k_if(k, ends);
+        load_scales(x, step); /* under way while the step's products are made */
+        weft_k_end(k);
+    }
     for (int q = 0; q < QUARTERS; q++) {
         if (q < PARTS)
             fetch_part(x, q, slot, k0); /* past the end: zeros that nobody multiplies */
@@ -370,8 +420,14 @@ static void emit_loop(mma *x) {
         multiply(x, q % 2);
         if (q < PARTS) keep_part(x, q, slot);
     }
+    if (ends != WEFT_KNONE) {
+        weft_k_if(k, ends);
+        add_block(x);
+        weft_k_end(k);
+    }
     weft_index_release(x->s->index, mark);
     weft_k_end(k);
+    if (ends != WEFT_KNONE) x->d = x->sums;
     weft_k_effect(k, WEFT_K_copy_wait, 0, NULL, 0, 0);
     weft_k_barrier(k);
 }
@@ -485,6 +541,13 @@ static weft_status emit(weft_simt *s, weft_dtype dtype, const weft_mma_side side
     x.d = weft_k_regs(k, WEFT_F32, 1, 4 * x.mi * x.ni);
     for (int i = 0; i < 4 * x.mi * x.ni; i++)
         weft_k_set_at(k, x.d, index_of(&x, i), weft_k_constant_lanes(k, WEFT_F32, 0, 1));
+    if (s->scale_depth) {
+        x.sums = weft_k_regs(k, WEFT_F32, 1, 4 * x.mi * x.ni), x.scales = weft_k_regs(k, WEFT_F32, 1, 2 * x.mi + 1);
+        for (int i = 0; i < 4 * x.mi * x.ni; i++)
+            weft_k_set_at(k, x.sums, index_of(&x, i), weft_k_constant_lanes(k, WEFT_F32, 0, 1));
+        for (int i = 0; i < 2 * x.mi + 1; i++)
+            weft_k_set_at(k, x.scales, index_of(&x, i), weft_k_constant_lanes(k, WEFT_F32, 0, 1));
+    }
     for (int number = 0; number < 2; number++) place_chunks(&x, number), place_fragments(&x, number);
     emit_loop(&x);
     emit_stores(&x);

@@ -100,6 +100,16 @@ weft_kval weft_simt_element(weft_simt *s, int side, weft_kval row, weft_kval kk,
     return weft_k_select(k, exists, weft_k_convert(k, value, as), weft_k_constant_lanes(k, as, 0, 1));
 }
 
+weft_kval weft_simt_four(weft_simt *s, int side, weft_kval row, weft_kval kk, weft_dtype as) {
+    weft_kernel *k = s->k;
+    weft_kval rows = weft_simt_rows(s, side), depth = weft_simt_depth(s), one = index_of(s, 1), four = index_of(s, 4);
+    weft_kval last_row = legal(s, weft_k_sub(k, rows, s->along_k[side] ? one : four)),
+              last_k = legal(s, weft_k_sub(k, depth, s->along_k[side] ? four : one));
+    weft_kval exists = weft_k_and(k, weft_k_lt(k, row, rows), weft_k_lt(k, kk, depth));
+    weft_kval value = s->load_wide(s, side, weft_k_min(k, row, last_row), weft_k_min(k, kk, last_k));
+    return weft_k_select(k, exists, weft_k_convert(k, value, as), weft_k_constant_lanes(k, as, 0, 4));
+}
+
 /* Elements of the step at k0 into registers, 0 outside of the problem: what is outside is read from the last row or k.
    Four at once are all inside or all outside. */
 static void fetch(weft_simt *s, int side, weft_kval k0) {

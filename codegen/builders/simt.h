@@ -41,6 +41,10 @@ struct weft_simt {
     void (*place)(weft_simt *s);
     weft_dim blocks;
     weft_kval rows_end, depth_end, k_first;
+    /* Sums of every scale_depth elements of k (0: none) times a scale of their row and one of their column: side 0 row
+       `row`, side 1 column `row`, of block `block` of k. Only where the tile is mma.c's. */
+    int64_t scale_depth;
+    weft_kval (*scale)(weft_simt *s, int side, weft_kval row, weft_kval block);
     /* values of the kernel */
     weft_kval thread, batch_index, m0, n0, sums;
     int pitch[2];  /* elements from one k to the next in shared memory */
@@ -78,6 +82,8 @@ weft_kval weft_simt_steps(const weft_simt *s, int step);
 void weft_simt_place(weft_simt *s, int raster_group);
 /* Element (row, k) of a side by the problem's load; 0 outside of the problem. */
 weft_kval weft_simt_element(weft_simt *s, int side, weft_kval row, weft_kval kk, weft_dtype as);
+/* The same for four neighbours, where the side is wide: all inside or all outside. */
+weft_kval weft_simt_four(weft_simt *s, int side, weft_kval row, weft_kval kk, weft_dtype as);
 
 /* Element of a side's shared memory. */
 weft_kval weft_simt_shared_at(weft_simt *s, int side, weft_kval buffer, weft_kval kk, weft_kval row);

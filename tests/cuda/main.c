@@ -337,6 +337,8 @@ static const small_row small_rows[] = {
     {"sm_90a", {"scaled_dot", 5, {131, 264, 400, 1, 3}}, 0.02, 2, 3},
     {"sm_90a", {"scaled_dot", 5, {70, 577, 272, 0, 5}}, 0.02, 3, 4},  /* rows of 272, a tail, blocks cut short */
     {"sm_90a", {"scaled_dot", 5, {5, 136, 2100, 0, 4}}, 0.02, 16, 2}, /* k split, rows copied */
+    {"sm_80", {"scaled_dot", 5, {131, 264, 400, 1, 3}}, 0.02, 0, 3},
+    {"sm_80", {"scaled_dot", 5, {70, 150, 275, 0, 5}}, 0.02, 0, 3}, /* odd rows: one element at a time */
     {"sm_90a", {"ragged_dot", 6, {300, 5, 72, 136, 1, 0}}, 0.02, 2, 12},
     {"sm_90a", {"ragged_dot", 6, {190, 5, 136, 264, 2, 1}}, 0.02, 6, 12}, /* groups past the last row */
     {"sm_90a", {"ragged_dot", 6, {140, 1, 72, 72, 2, 0}}, 0.02, 4, 4},
