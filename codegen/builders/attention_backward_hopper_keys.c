@@ -68,8 +68,9 @@ static void load_rows(const weft_key_kernel *e, weft_kval memory, const weft_att
                   0, 0);
 }
 
+/* part: whether there is anything to mask, where a list says it. */
 static void produce_step(const weft_key_kernel *e, const key_tile *tile, weft_kval n, weft_kval query_tile,
-                         weft_kval head) {
+                         weft_kval head, weft_kval part) {
     const weft_backward *b = e->b;
     weft_kernel *k = e->k;
     weft_kval q0 = weft_k_times(e->k, query_tile, b->bm), slot = weft_k_bits(e->k, n, 1),
@@ -80,6 +81,7 @@ static void produce_step(const weft_key_kernel *e, const key_tile *tile, weft_kv
         weft_kval last = weft_k_plus(k, weft_k_add(k, q0, weft_k_sub(k, e->s, e->t)), b->forms.right);
         masked = weft_k_or(k, masked, weft_k_lt(k, last, weft_k_plus(k, end, -1)));
     }
+    if (part != WEFT_KNONE) masked = part;
     weft_keys_set_word(e, e->steps, record, WEFT_KEYS_STEP_QUERY, q0);
     weft_kval flags = weft_k_select(k, masked, weft_k_index(e->k, WEFT_KEYS_FLAG_MASKED), weft_k_index(e->k, 0));
     if (b->sums) {
@@ -161,8 +163,9 @@ static void emit_producer(weft_key_kernel *e) {
     weft_k_set(k, query_tile, start);
     weft_kval from = weft_k_get(k, steps), n = weft_k_for(k, from, weft_k_add(k, from, count), one, 0);
     weft_kval queries = weft_k_get(k, query_tile);
-    if (e->b->listed) queries = weft_attention_listed(&e->b->key_pairs, tile.list, queries);
-    produce_step(e, &tile, n, queries, weft_k_get(k, head));
+    weft_kval part = WEFT_KNONE;
+    if (e->b->listed) queries = weft_attention_listed(&e->b->key_pairs, tile.list, queries, &part);
+    produce_step(e, &tile, n, queries, weft_k_get(k, head), part);
     weft_kval next = weft_k_add(k, weft_k_get(k, query_tile), one);
     next = weft_k_select(k, weft_k_eq(k, next, tile.end), tile.first, next);
     weft_k_set(k, query_tile, next);

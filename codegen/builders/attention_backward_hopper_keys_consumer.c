@@ -85,17 +85,22 @@ static weft_kval hide(const consumer *c, const places *at, int r, weft_kval x) {
     return weft_k_select(k, hidden, weft_k_f32(k, -INFINITY), x);
 }
 
-/* Plain scores: only steps whose producer says so have something to hide. */
+/* Products as scores: only steps whose producer says so have something to hide, by position or by a bool mask. */
 static void mask(const consumer *c, weft_kval s, weft_kval record) {
     const weft_key_kernel *e = c->e;
     weft_kernel *k = c->k;
     weft_kval flags = weft_keys_word(e, e->steps, record, WEFT_KEYS_STEP_FLAGS);
     weft_k_if(k, weft_k_ne(k, weft_k_bits(k, flags, WEFT_KEYS_FLAG_MASKED), weft_k_index(k, 0)));
     places at = places_of(c, record);
+    weft_attention_forms *forms = &e->b->forms;
     for (int h = 0; h < 2; h++)
         for (int j = 0; j < e->b->bm / 4; j++) {
             int r = j / 2 * 4 + 2 * h + j % 2;
-            weft_k_set_reg(k, s, r, hide(c, &at, r, weft_k_reg(k, s, r)));
+            weft_kval x = weft_k_reg(k, s, r);
+            if (forms->mask)
+                x = weft_attention_form_score(forms, x, at.head, weft_k_plus(k, at.query, 8 * (j / 2) + j % 2),
+                                              weft_k_plus(k, at.key, 8 * h), NULL);
+            weft_k_set_reg(k, s, r, hide(c, &at, r, x));
         }
     weft_k_end(k);
 }
@@ -127,7 +132,9 @@ static void make_weights(const consumer *c, weft_kval s, weft_kval p, weft_kval 
     weft_backward *b = c->e->b;
     weft_kernel *k = c->k;
     weft_kval scale = weft_k_f32(k, weft_attention_factor(&b->forms));
-    bool plain = weft_attention_plain(&b->forms), draws = weft_attention_draws(&b->forms);
+    /* a bool mask that has lists is like an edge: most steps have nothing to hide */
+    bool plain = weft_attention_plain(&b->forms) || (b->listed && !weft_attention_natural(&b->forms)),
+         draws = weft_attention_draws(&b->forms);
     weft_kval number = draws ? draw_number(c, record) : WEFT_KNONE, words[2][2];
     size_t mark = weft_index_mark(&b->forms.index);
     places at = {.head = WEFT_KNONE};

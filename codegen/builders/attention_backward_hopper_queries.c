@@ -37,9 +37,12 @@ typedef struct query_tile {
     weft_kval list;
 } query_tile;
 
-/* The block of step i. */
-static weft_kval block_of(const query_kernel *e, const query_tile *tile, weft_kval i) {
-    return e->b->listed ? weft_attention_listed(&e->b->query_pairs, tile->list, i) : weft_k_sub(e->k, tile->last, i);
+/* The block of step i; out_part: as of weft_attention_block. */
+static weft_kval block_of(const query_kernel *e, const query_tile *tile, weft_kval i, weft_kval *out_part) {
+    if (out_part) *out_part = WEFT_KNONE;
+    if (!e->b->listed) return weft_k_sub(e->k, tile->last, i);
+    bool always = weft_attention_natural(&e->b->forms);
+    return weft_attention_listed(&e->b->query_pairs, tile->list, i, always ? NULL : out_part);
 }
 
 static query_tile place(const query_kernel *e, weft_kval t) {
@@ -61,7 +64,7 @@ static query_tile place(const query_kernel *e, weft_kval t) {
     place.list = WEFT_KNONE;
     if (e->b->listed) {
         place.list = weft_attention_list(&e->b->query_pairs, place.head, e->b->forms.heads, tile, &place.blocks);
-        place.last = block_of(e, &place, weft_k_index(k, 0));
+        place.last = block_of(e, &place, weft_k_index(k, 0), NULL);
         return place;
     }
     weft_kval end = weft_attention_end_key(&e->b->forms, weft_k_plus(k, place.query, TILE - 1));
@@ -102,7 +105,7 @@ static void emit_producer(const query_kernel *e) {
         if (!e->separate) weft_backward_load(e->b, e->o_memory, at, e->q_box, &e->o, e->q_full, zero, row, tile.head);
     }
     weft_kval i = weft_k_for(k, zero, tile.blocks, one, 0);
-    weft_kval key = weft_k_times(k, block_of(e, &tile, i), e->block);
+    weft_kval key = weft_k_times(k, block_of(e, &tile, i, NULL), e->block);
     load_block(e, &k_ring, e->k_memory, &e->k_side, key, key_head);
     load_block(e, &v_ring, e->v_memory, &e->v, key, key_head);
     weft_k_end(k);
@@ -132,8 +135,9 @@ static void release(const consumer *c, const weft_ring *ring) {
 }
 
 /* Register r of a lane: query lane / 4 + 8 (r / 2 % 2), key 8 (r / 4) + 2 (lane % 4) + r % 2. Scores become weights,
-   times the slope of the cap, if there is one. key: the first of the block. */
-static void make_weights(const consumer *c, weft_kval s, bool masked, weft_kval key) {
+   times the slope of the cap, if there is one. key: the first of the block; part: whether there is anything to mask,
+   WEFT_KNONE: always. */
+static void make_weights(const consumer *c, weft_kval s, bool masked, weft_kval key, weft_kval part) {
     weft_backward *b = c->e->b;
     weft_kernel *k = c->k;
     bool plain = weft_attention_plain(&b->forms);
@@ -142,6 +146,7 @@ static void make_weights(const consumer *c, weft_kval s, bool masked, weft_kval 
     weft_kval own = WEFT_KNONE, first = c->row; /* key of this lane's column 0; query of its row 0 */
     if (!plain)
         first = weft_k_add(k, first, weft_k_load(k, c->e->zero_memory, weft_k_index(k, 0), 1, WEFT_KNONE, WEFT_KNONE));
+    if (part != WEFT_KNONE) weft_k_if(k, part);
     if (masked || !plain) own = weft_k_add(k, key, weft_k_times(k, weft_k_bits(k, c->at.lane, 3), 2));
     for (int h = 0; h < 2; h++) {
         weft_kval end = WEFT_KNONE, l = weft_k_get(k, c->l[h]), row = weft_k_plus(k, first, 8 * h);
@@ -152,9 +157,18 @@ static void make_weights(const consumer *c, weft_kval s, bool masked, weft_kval 
             if (!plain) x = weft_attention_form_score(&b->forms, x, c->head, row, weft_k_plus(k, own, column), &slope);
             weft_kval hidden = masked ? weft_k_le(k, end, weft_k_index(k, column)) : WEFT_KNONE;
             if (masked) x = weft_k_select(k, hidden, weft_k_f32(k, -INFINITY), x);
+            if (part != WEFT_KNONE) {
+                weft_k_set_reg(k, s, r, x);
+                continue;
+            }
             x = weft_k_unary(k, WEFT_K_exp2_fast, weft_k_fma(k, x, scale, l));
             weft_k_set_reg(k, s, r, slope == WEFT_KNONE ? x : weft_k_mul(k, x, slope));
         }
+    }
+    if (part != WEFT_KNONE) weft_k_end(k);
+    for (int r = 0; part != WEFT_KNONE && r < c->e->block / 2; r++) {
+        weft_kval l = weft_k_get(k, c->l[r / 2 % 2]), x = weft_k_fma(k, weft_k_reg(k, s, r), scale, l);
+        weft_k_set_reg(k, s, r, weft_k_unary(k, WEFT_K_exp2_fast, x));
     }
     weft_index_release(&b->forms.index, mark);
 }
@@ -218,7 +232,7 @@ static void pass_turn(const consumer *c) {
     if (c->e->b->way & WEFT_BACKWARD_TURNS_QUERIES) weft_k_effect(c->k, WEFT_K_named_arrive, 1, &id, 256, 0);
 }
 
-static void emit_step(const consumer *c, bool first, bool masked, weft_kval key) {
+static void emit_step(const consumer *c, bool first, bool masked, weft_kval key, weft_kval part) {
     const query_kernel *e = c->e;
     const weft_backward *b = e->b;
     weft_kernel *k = c->k;
@@ -239,7 +253,7 @@ static void emit_step(const consumer *c, bool first, bool masked, weft_kval key)
     if (!late) weft_wgmma_inner(k, weft_backward_unit(b, keys), b->width, dp, c->do_rows, e->q_box, v_tile, e->kv_box);
     pass_turn(c);
     weft_mma_wait_for(k, 1, &s, late ? 0 : 1);
-    make_weights(c, s, masked, key);
+    make_weights(c, s, masked, key, part);
     if (weft_attention_draws(&b->forms)) mark_dropped(c, s, key);
     if (late) {
         weft_k_event(k, WEFT_K_mma_fence, 0);
@@ -352,7 +366,7 @@ static void make_statistics(const consumer *c, const query_tile *tile) {
 static void emit_blocks(const consumer *c, weft_kval from, weft_kval count, bool masked) {
     weft_kernel *k = c->k;
     weft_kval i = weft_k_for(k, weft_k_index(k, 0), count, weft_k_index(k, 1), 0);
-    emit_step(c, false, masked, weft_k_times(k, weft_k_sub(k, from, i), c->e->block));
+    emit_step(c, false, masked, weft_k_times(k, weft_k_sub(k, from, i), c->e->block), WEFT_KNONE);
     weft_k_end(k);
 }
 
@@ -376,10 +390,11 @@ static void emit_steps(const consumer *c, const query_tile *tile) {
     weft_kernel *k = c->k;
     weft_kval q0 = weft_k_add(k, tile->query, weft_k_times(k, c->at.number, WEFT_BACKWARD_ROWS));
     weft_k_if(k, weft_k_lt(k, weft_k_index(k, 0), tile->blocks));
-    emit_step(c, true, true, weft_k_times(k, tile->last, e->block));
+    emit_step(c, true, true, weft_k_times(k, tile->last, e->block), WEFT_KNONE);
     if (e->b->listed) {
         weft_kval one = weft_k_index(k, 1), i = weft_k_for(k, one, tile->blocks, one, 0);
-        emit_step(c, false, true, weft_k_times(k, block_of(e, tile, i), e->block));
+        weft_kval part, block = block_of(e, tile, i, &part);
+        emit_step(c, false, true, weft_k_times(k, block, e->block), part);
         weft_k_end(k);
     } else {
         emit_window(c, tile, q0);

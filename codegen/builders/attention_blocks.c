@@ -54,14 +54,17 @@ weft_kval weft_attention_list(const weft_attention_pairs *p, weft_kval head, wef
     return weft_k_mul(k, list, weft_k_extent(k, p->by_keys ? tiles_of(p) : blocks_of(p)));
 }
 
-weft_kval weft_attention_listed(const weft_attention_pairs *p, weft_kval list, weft_kval i) {
-    weft_kval entry = weft_k_load(p->k, p->lists, weft_k_add(p->k, list, i), 1, WEFT_KNONE, WEFT_KNONE);
-    return weft_k_convert(p->k, entry, p->k->capability->index_dtype);
+weft_kval weft_attention_listed(const weft_attention_pairs *p, weft_kval list, weft_kval i, weft_kval *out_part) {
+    weft_kernel *k = p->k;
+    weft_kval entry = weft_k_load(k, p->lists, weft_k_add(k, list, i), 1, WEFT_KNONE, WEFT_KNONE);
+    entry = weft_k_convert(k, entry, k->capability->index_dtype);
+    if (out_part) *out_part = weft_k_eq(k, weft_k_bits(k, entry, 1), weft_k_index(k, 0));
+    return weft_k_binary(k, WEFT_K_shr, entry, weft_k_index(k, 1));
 }
 
 /* -- the kernels that make them */
 
-/* 1 where some of the tile's queries, one a thread, sees some of the block's keys. */
+/* 1 where some of the tile's queries, one a thread, sees some of the block's keys, 2 where all see all. */
 static weft_status emit_flags(const weft_attention_pairs *p, weft_kernel *k) {
     weft_dim_table *dims = k->dims;
     int bm = p->bm, threads = (bm + 31) / 32 * 32;
@@ -72,7 +75,7 @@ static weft_status emit_flags(const weft_attention_pairs *p, weft_kernel *k) {
     WEFT_TRY(weft_attention_forms_declare(&f, k), "%s", k->name);
     weft_kval flags =
         weft_kernel_buffer(k, WEFT_ARGUMENT_TEMP, p->temp + WEFT_ATTENTION_FLAGS, WEFT_I32, true, "flags");
-    weft_kval warps = weft_k_shared(k, WEFT_I32, threads / 32);
+    weft_kval warps = weft_k_shared(k, WEFT_I32, 2 * threads / 32);
     weft_kval thread = weft_k_thread(k), pair = weft_k_block(k), zero = weft_k_index(k, 0), one = weft_k_index(k, 1);
     weft_kval count = weft_k_extent(k, blocks), tile = weft_k_div(k, pair, count), block = weft_k_rem(k, pair, count),
               tiles_q = weft_k_extent(k, tiles);
@@ -80,31 +83,42 @@ static weft_status emit_flags(const weft_attention_pairs *p, weft_kernel *k) {
               row = weft_k_add(k, weft_k_times(k, weft_k_rem(k, tile, tiles_q), bm), thread);
     f.s = weft_k_extent(k, p->keys);
     f.offset = weft_k_sub(k, f.s, weft_k_extent(k, p->queries));
-    weft_kval from = weft_k_max(k, weft_k_times(k, block, p->bn), weft_attention_first_key(&f, row)),
-              end = weft_k_min(k, weft_k_times(k, weft_k_plus(k, block, 1), p->bn), weft_attention_end_key(&f, row));
+    weft_kval low = weft_k_times(k, block, p->bn), high = weft_k_plus(k, low, p->bn);
+    weft_kval from = weft_k_max(k, low, weft_attention_first_key(&f, row)),
+              end = weft_k_min(k, high, weft_attention_end_key(&f, row));
     weft_kval inside = weft_k_lt(k, row, weft_k_extent(k, p->queries));
     if (bm % 32) inside = weft_k_and(k, inside, weft_k_lt(k, thread, weft_k_index(k, bm)));
     end = weft_k_select(k, inside, end, zero);
-    weft_kval any = weft_k_var(k, weft_k_integer(k, WEFT_I32, 0));
+    weft_kval none = weft_k_integer(k, WEFT_I32, 0), some = weft_k_integer(k, WEFT_I32, 1);
+    weft_kval whole = weft_k_and(k, weft_k_eq(k, from, low), weft_k_eq(k, end, high));
+    weft_kval any = weft_k_var(k, none), all = weft_k_var(k, weft_k_select(k, whole, some, none));
     size_t mark = weft_index_mark(&f.index);
-    weft_kval key = weft_k_for(k, from, end, one, 0);
-    weft_kval seen = weft_k_select(k, weft_attention_mask_sees(&f, head, row, key), weft_k_integer(k, WEFT_I32, 1),
-                                   weft_k_get(k, any));
-    weft_k_set(k, any, seen);
+    weft_kval key = weft_k_for(k, from, end, one, 0), seen = weft_attention_mask_sees(&f, head, row, key);
+    weft_k_set(k, any, weft_k_select(k, seen, some, weft_k_get(k, any)));
+    weft_k_set(k, all, weft_k_select(k, seen, weft_k_get(k, all), none));
     weft_index_release(&f.index, mark);
     weft_k_end(k);
+    /* rows past the last see nothing and hide nothing */
+    weft_kval hides = weft_k_select(k, inside, weft_k_sub(k, some, weft_k_get(k, all)), none);
     weft_kval found = weft_k_get(k, any);
-    for (int distance = 16; distance > 0; distance /= 2)
+    for (int distance = 16; distance > 0; distance /= 2) {
         found = weft_k_max(k, found, weft_k_shuffle_xor(k, found, distance));
+        hides = weft_k_max(k, hides, weft_k_shuffle_xor(k, hides, distance));
+    }
+    weft_kval at = weft_k_times(k, weft_k_div(k, thread, weft_k_index(k, 32)), 2);
     weft_k_if(k, weft_k_eq(k, weft_k_rem(k, thread, weft_k_index(k, 32)), zero));
-    weft_k_store(k, warps, weft_k_div(k, thread, weft_k_index(k, 32)), WEFT_KNONE, found);
+    weft_k_store(k, warps, at, WEFT_KNONE, found);
+    weft_k_store(k, warps, weft_k_plus(k, at, 1), WEFT_KNONE, hides);
     weft_k_end(k);
     weft_k_barrier(k);
     weft_k_if(k, weft_k_eq(k, thread, zero));
     for (int w = 0; w < threads / 32; w++) {
-        weft_kval other = weft_k_load(k, warps, weft_k_index(k, w), 1, WEFT_KNONE, WEFT_KNONE);
-        found = w ? weft_k_max(k, found, other) : other;
+        weft_kval x = weft_k_load(k, warps, weft_k_index(k, 2 * w), 1, WEFT_KNONE, WEFT_KNONE),
+                  y = weft_k_load(k, warps, weft_k_index(k, 2 * w + 1), 1, WEFT_KNONE, WEFT_KNONE);
+        found = w ? weft_k_max(k, found, x) : x;
+        hides = w ? weft_k_max(k, hides, y) : y;
     }
+    found = weft_k_select(k, weft_k_eq(k, hides, none), weft_k_integer(k, WEFT_I32, 2), found);
     weft_k_store(k, flags, pair, WEFT_KNONE, found);
     weft_k_end(k);
     return weft_index_finish(&f.index);
@@ -137,7 +151,9 @@ static void emit_lists(const weft_attention_pairs *p, weft_kernel *k) {
     weft_kval flag =
         weft_k_load(k, flags, weft_k_add(k, from, weft_k_mul(k, entry, stride)), 1, WEFT_KNONE, WEFT_KNONE);
     weft_k_if(k, weft_k_ne(k, flag, weft_k_integer(k, WEFT_I32, 0)));
-    weft_k_store(k, lists, weft_k_add(k, at, weft_k_get(k, count)), WEFT_KNONE, weft_k_convert(k, entry, WEFT_I32));
+    weft_kval whole = weft_k_select(k, weft_k_eq(k, flag, weft_k_integer(k, WEFT_I32, 2)), one, zero);
+    weft_kval word = weft_k_convert(k, weft_k_add(k, weft_k_times(k, entry, 2), whole), WEFT_I32);
+    weft_k_store(k, lists, weft_k_add(k, at, weft_k_get(k, count)), WEFT_KNONE, word);
     weft_k_set(k, count, weft_k_plus(k, weft_k_get(k, count), 1));
     weft_k_end(k);
     weft_k_end(k);

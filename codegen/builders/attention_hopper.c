@@ -230,9 +230,12 @@ static weft_kval ceil_divide(weft_attention *a, weft_kval x, int divisor) {
     return weft_k_div(a->k, weft_k_add(a->k, x, weft_k_index(a->k, divisor - 1)), weft_k_index(a->k, divisor));
 }
 
-weft_kval weft_attention_block(const weft_attention *a, const weft_attention_work *work, weft_kval i) {
+weft_kval weft_attention_block(const weft_attention *a, const weft_attention_work *work, weft_kval i,
+                               weft_kval *out_part) {
     weft_kernel *k = a->k;
-    return a->listed ? weft_attention_listed(&a->pairs, work->list, i) : weft_k_sub(k, work->last, i);
+    if (out_part) *out_part = WEFT_KNONE;
+    if (!a->listed) return weft_k_sub(k, work->last, i);
+    return weft_attention_listed(&a->pairs, work->list, i, weft_attention_natural(&a->forms) ? NULL : out_part);
 }
 
 weft_attention_work weft_attention_place(weft_attention *a, weft_kval tile) {
@@ -255,7 +258,7 @@ weft_attention_work weft_attention_place(weft_attention *a, weft_kval tile) {
     work.list = WEFT_KNONE;
     if (a->listed) {
         work.list = weft_attention_list(&a->pairs, work.head, a->forms.heads, row, &work.blocks);
-        work.last = weft_attention_block(a, &work, weft_k_index(k, 0));
+        work.last = weft_attention_block(a, &work, weft_k_index(k, 0), NULL);
         return work;
     }
     weft_kval end = weft_attention_end_key(&a->forms, weft_k_add(k, work.q0, weft_k_index(a->k, bm - 1)));
@@ -304,10 +307,11 @@ static void emit_producer(weft_attention *a) {
                    64 * 128, &a->q, q_ring.full, slot, weft_k_add(k, work.q0, weft_k_index(a->k, 64 * w)), work.head);
     weft_ring_advance(k, &q_ring);
     weft_kval one = weft_k_index(k, 1), i = weft_k_for(k, one, work.blocks, one, 0);
-    load_block(a, &k_ring, a->k_memory, &a->k_side, weft_attention_block(a, &work, i), work.key_head);
-    load_block(a, &v_ring, a->v_memory, &a->v, weft_attention_block(a, &work, weft_k_plus(k, i, -1)), work.key_head);
+    load_block(a, &k_ring, a->k_memory, &a->k_side, weft_attention_block(a, &work, i, NULL), work.key_head);
+    load_block(a, &v_ring, a->v_memory, &a->v, weft_attention_block(a, &work, weft_k_plus(k, i, -1), NULL),
+               work.key_head);
     weft_k_end(k);
-    weft_kval first = weft_attention_block(a, &work, weft_k_plus(k, work.blocks, -1));
+    weft_kval first = weft_attention_block(a, &work, weft_k_plus(k, work.blocks, -1), NULL);
     load_block(a, &v_ring, a->v_memory, &a->v, first, work.key_head);
     weft_k_end(k);
 }

@@ -38,8 +38,10 @@ bool weft_attention_claims(const weft_graph *graph, const weft_node *node, const
                            const char **out_reason);
 /* No window to the left: the pass decompose makes it a bool mask, whose lists of blocks the kernels walk. */
 bool weft_attention_walks(const weft_node *node, const char **out_reason);
-/* The block of step i of a tile. */
-weft_kval weft_attention_block(const weft_attention *a, const weft_attention_work *work, weft_kval i);
+/* The block of step i of a tile; out_part: NULL, or receives whether its scores are to be masked, WEFT_KNONE: always.
+ */
+weft_kval weft_attention_block(const weft_attention *a, const weft_attention_work *work, weft_kval i,
+                               weft_kval *out_part);
 weft_attention_work weft_attention_place(weft_attention *a, weft_kval tile);
 /* Head dim in whole boxes of 64 columns, as it lies in shared memory. */
 int weft_attention_width(const weft_type *q);

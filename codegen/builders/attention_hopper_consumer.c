@@ -149,13 +149,19 @@ static void drop(consumer *c, weft_kval first) {
         }
 }
 
-static void softmax(consumer *c, bool masked, weft_kval block) {
+/* part: whether there is anything to mask; WEFT_KNONE: always. */
+static void softmax(consumer *c, bool masked, weft_kval block, weft_kval part) {
     size_t mark = weft_index_mark(&c->a->forms.index);
     weft_kval first = weft_k_mul(c->k, block, weft_k_index(c->k, c->a->bn));
+    if (part != WEFT_KNONE) weft_k_if(c->k, part);
     for (int h = 0; h < 2; h++) {
         score_row(c, h, first);
         if (masked) mask_row(c, h, first);
-        softmax_row(c, h);
+        if (part == WEFT_KNONE) softmax_row(c, h);
+    }
+    if (part != WEFT_KNONE) {
+        weft_k_end(c->k);
+        for (int h = 0; h < 2; h++) softmax_row(c, h);
     }
     if (weft_attention_draws(&c->a->forms)) drop(c, first);
     weft_index_release(&c->a->forms.index, mark);
@@ -173,7 +179,7 @@ static void wait_tile(consumer *c, weft_kval regs, int in_flight) {
     weft_k_effect(c->k, WEFT_K_mma_wait, 1, &regs, in_flight, 0);
 }
 
-static void emit_step(consumer *c, bool masked, weft_kval block) {
+static void emit_step(consumer *c, bool masked, weft_kval block, weft_kval part) {
     weft_kernel *k = c->k;
     int turns = c->a->consumers;
     weft_ring_wait_full(k, &c->k_ring);
@@ -189,7 +195,7 @@ static void emit_step(consumer *c, bool masked, weft_kval block) {
     if (turns > 1) weft_k_effect(k, WEFT_K_named_arrive, 1, &next, 256, 0);
     wait_tile(c, c->s, 1);
     release(c, &c->k_ring);
-    softmax(c, masked, block);
+    softmax(c, masked, block, part);
     wait_tile(c, c->o, 0);
     release(c, &c->v_ring);
     for (int i = 0; i < c->a->width / 2; i++)
@@ -207,7 +213,7 @@ static bool has_masks(const weft_attention *a) {
 static void emit_blocks(consumer *c, weft_kval from, weft_kval count, bool masked) {
     weft_kernel *k = c->k;
     weft_kval i = weft_k_for(k, weft_k_index(c->k, 0), count, weft_k_index(c->k, 1), 0);
-    emit_step(c, masked, weft_k_sub(k, from, i));
+    emit_step(c, masked, weft_k_sub(k, from, i), WEFT_KNONE);
     weft_k_end(k);
 }
 
@@ -220,7 +226,8 @@ static void emit_steps(consumer *c, const weft_attention_work *work, weft_kval q
     weft_kval before = weft_k_sub(k, work->last, one), count = weft_k_sub(k, work->blocks, one);
     if (a->listed) {
         weft_kval i = weft_k_for(k, one, work->blocks, one, 0);
-        emit_step(c, has_masks(a), weft_attention_block(a, work, i));
+        weft_kval part, block = weft_attention_block(a, work, i, &part);
+        emit_step(c, has_masks(a), block, part);
         weft_k_end(k);
         return;
     }
@@ -322,7 +329,7 @@ static void emit_tile(consumer *c, weft_kval tile, weft_kval thread) {
     issue_scores(c);
     wait_tile(c, c->s, 0);
     release(c, &c->k_ring);
-    softmax(c, has_masks(a), work.last);
+    softmax(c, has_masks(a), work.last, WEFT_KNONE);
     pack_weights(c);
     emit_steps(c, &work, q0);
     weft_ring_wait_full(k, &c->v_ring);

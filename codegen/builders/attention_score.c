@@ -62,8 +62,12 @@ weft_status weft_attention_forms_declare(weft_attention_forms *f, weft_kernel *k
     return NULL;
 }
 
+bool weft_attention_natural(const weft_attention_forms *f) {
+    return f->cap > 0 || (f->mask && (f->mask->type.dtype != WEFT_BOOL || f->scale <= 0));
+}
+
 double weft_attention_factor(const weft_attention_forms *f) {
-    return weft_attention_plain(f) ? f->scale * LOG2_E : LOG2_E;
+    return weft_attention_natural(f) ? LOG2_E : f->scale * LOG2_E;
 }
 
 /* The key position of a row. */
@@ -129,6 +133,9 @@ weft_kval weft_attention_form_score(weft_attention_forms *f, weft_kval product, 
                                     weft_kval key, weft_kval *out_slope) {
     if (out_slope) *out_slope = WEFT_KNONE;
     if (weft_attention_plain(f)) return product;
+    if (!weft_attention_natural(f))
+        return weft_k_select(f->k, weft_attention_mask_sees(f, head, row, key), product,
+                             weft_k_float(f->k, WEFT_F32, -INFINITY));
     weft_kval score =
         f->cap > 0 ? capped(f, product, out_slope) : weft_k_mul(f->k, product, weft_k_float(f->k, WEFT_F32, f->scale));
     return f->mask ? weft_k_add(f->k, score, bias(f, head, row, key)) : score;

@@ -5,7 +5,7 @@
 
    A mask is an operand in memory or an expression of the group (fuse copies cheap ones into the group): slopes times
    distances, equality of segments, anything that has a value at an index. Scores stay in units of the product while
-   they are plain (`plain`): then the scale is a factor of the exponent; else they are natural.
+   nothing but a bool mask changes them: then the scale is a factor of the exponent; else they are natural.
    Hidden scores have weight 0 whatever their mask gives: at rows and keys past the end it is read at the last ones.
    Letters as in attention_hopper.h. Read next: attention_score.c. */
 #ifndef WEFT_CODEGEN_BUILDERS_ATTENTION_SCORE_H
@@ -36,6 +36,8 @@ void weft_attention_forms_init(weft_attention_forms *f, const weft_build_request
 weft_status weft_attention_forms_declare(weft_attention_forms *f, weft_kernel *k) WEFT_MUST_USE;
 
 static inline bool weft_attention_plain(const weft_attention_forms *f) { return !f->mask && f->cap == 0; }
+/* Scores are natural, and not in units of the product. A bool mask alone hides products as they are. */
+bool weft_attention_natural(const weft_attention_forms *f);
 /* Exponents are 2^(factor * score - ...). */
 double weft_attention_factor(const weft_attention_forms *f);
 /* Does the position of a key decide whether it is seen, beyond the end of the keys? */

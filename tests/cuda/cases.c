@@ -163,6 +163,10 @@ static weft_value *form_mask(weft_graph *g, const weft_dim *q, const weft_dim *k
         return weft_compare(g, WEFT_EQ, weft_broadcast(g, a, 4, line, rows), weft_broadcast(g, b, 4, line, columns));
     }
     case 5: return weft_graph_input(g, "seen", WEFT_BOOL, 4, keys);
+    case 6: { /* the first 200 keys: blocks that all see, some see and none sees */
+        weft_value *key = weft_iota(g, WEFT_I64, 2, cell, 1);
+        return weft_compare(g, WEFT_LT, key, weft_broadcast_to(g, weft_scalar_integer(g, WEFT_I64, 200), 2, cell));
+    }
     default: return NULL;
     }
 }

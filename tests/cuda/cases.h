@@ -25,8 +25,8 @@
    attention_backward  the same; inputs q, k, v, o, lse, do -> dq, dk, dv
    attention_form  b h hkv t s d causal dtype left right cap mask   windows, -1 none; mask 0 none, 1 added [1, h, t, s],
                                               2 bool [b, 1, t, s], 3 slopes of heads times distances, 4 equality of
-                                              segments, 5 bool [b, 1, 1, s]; + 10: with dropout of 0.3; + 20, backward:
-                                              with the gradient of scores
+                                              segments, 5 bool [b, 1, 1, s], 6 the first 200 keys; + 10: dropout of 0.3;
+                                              + 20, backward: the gradient of scores
    attention_backward_form                    the same; inputs and results of attention_backward, then the mask's and
                                               the step u64 [] of a key
    attention_backward_tokens  b h t d causal dtype   q, k, v in columns of [b, t, 3 h d], o, do, gradients as tokens

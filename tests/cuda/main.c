@@ -389,6 +389,8 @@ static const small_row form_rows[] = {
     {"sm_90a", {"attention_form", 12, {2, 4, 2, 1, 150, 128, 0, 0, -1, -1, 0, 3}}, 0.02, 2, 1},
     {"sm_90a", {"attention_form", 12, {1, 2, 1, 300, 300, 64, 1, 0, -1, -1, 0, 4}}, 0.02, 2, 2},
     {"sm_90a", {"attention_form", 12, {2, 1, 1, 140, 270, 128, 0, 1, 150, -1, 4, 4}}, 0.02, 1, 1},
+    {"sm_90a", {"attention_form", 12, {1, 1, 1, 140, 300, 64, 0, 0, -1, -1, 0, 6}}, 0.02, 2, 2}, /* whole blocks */
+    {"sm_90a", {"attention_form", 12, {1, 2, 1, 300, 420, 128, 1, 1, -1, -1, 0, 16}}, 0.02, 1, 1},
     {"sm_90a", {"attention_form", 12, {2, 2, 1, 70, 133, 64, 1, 0, -1, -1, 0, 10}}, 0.02, 2, 2}, /* dropout */
     {"sm_90a", {"attention_form", 12, {1, 2, 2, 140, 200, 128, 0, 1, -1, -1, 5, 11}}, 0.03, 1, 2},
     {"sm_90a", {"attention_form", 12, {1, 1, 1, 70, 90, 256, 0, 0, -1, -1, 0, 10}}, 0.02, 1, 1},
@@ -414,6 +416,9 @@ static const small_row backward_form_rows[] = {
     {"sm_90a", {"attention_backward_form", 12, {2, 2, 1, 70, 91, 64, 0, 0, -1, -1, 0, 21}}, 0.08, 2, 1},
     {"sm_90a", {"attention_backward_form", 12, {1, 2, 2, 150, 200, 128, 1, 1, -1, -1, 0, 31}}, 0.08, 1, 1},
     {"sm_90a", {"attention_backward_form", 12, {2, 1, 1, 190, 70, 64, 1, 0, -1, -1, 0, 21}}, 0.08, 2, 1},
+    /* lists with blocks that are seen whole */
+    {"sm_90a", {"attention_backward_form", 12, {1, 1, 1, 140, 300, 64, 0, 0, -1, -1, 0, 6}}, 0.08, 2, 1},
+    {"sm_90a", {"attention_backward_form", 12, {1, 2, 1, 150, 420, 128, 1, 1, -1, -1, 0, 16}}, 0.08, 1, 1},
     /* dropout, in every plan */
     {"sm_90a", {"attention_backward_form", 12, {2, 2, 1, 70, 133, 64, 1, 0, -1, -1, 0, 10}}, 0.08, 2, 5},
     {"sm_90a", {"attention_backward_form", 12, {1, 1, 1, 150, 300, 128, 0, 1, -1, -1, 0, 10}}, 0.08, 1, 4},
