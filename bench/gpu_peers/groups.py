@@ -1,7 +1,7 @@
 """Products with structure: 8-bit operands with a scale for each block (scaled_dot), rows in groups with a matrix each (ragged_dot)."""
 import torch
 import torch.nn.functional as F
-from library import DTYPES, SECOND, Missing
+from library import DTYPES, PORTABLE, SECOND, Missing
 from measure import best_choice, check, guarded, record, results, rounds, verdict
 
 BLOCK = 128
@@ -39,7 +39,7 @@ def time_case(part, label, name, numbers, inputs, out, peers, want, rows, limit,
 def scaled_tensors(m, n, k, epilogue, dtype):
     blocks = -(-k // BLOCK)
     r = lambda *s: torch.randn(*s, device="cuda")
-    a, b = r(m, k).to(DTYPES[dtype]), r(n, k).to(SECOND.get(dtype, DTYPES[dtype]))
+    a, b = r(m, k).to(DTYPES[dtype % 8]), r(n, k).to(SECOND.get(dtype % 8, DTYPES[dtype % 8]))
     inputs = [a, b, torch.rand(m, blocks, device="cuda") + 0.5, torch.rand(-(-n // BLOCK), blocks, device="cuda") + 0.5]
     if epilogue:
         inputs.append(r(n))
@@ -76,13 +76,13 @@ def scaled_peers(inputs):
 def time_scaled(part, m, n, k, dtype=3):
     inputs, out = scaled_tensors(m, n, k, 0, dtype)
     rows = torch.randint(m, (min(m, 64),), device="cuda")
-    time_case(part, f"{m}x{n}x{k}{'' if dtype == 3 else ' e5m2 e4m3'}", "scaled_dot", (m, n, k, 0, dtype), inputs, out, scaled_peers(inputs), scaled_reference(inputs, rows), rows,
+    time_case(part, f"{m}x{n}x{k}{' e5m2 e4m3' if dtype % 8 == 5 else ''}{' mma.sync' if dtype & PORTABLE else ''}", "scaled_dot", (m, n, k, 0, dtype), inputs, out, scaled_peers(inputs), scaled_reference(inputs, rows), rows,
               6e-3, 3, 2.0 * m * n * k)
 
 
 def part_scales():
     """e4m3 with scales by 1x128 and 128x128: the self-test, then beside PyTorch's blocks, rows and bf16."""
-    for m, n, k, epilogue, dtype in ((300, 520, 400, 0, 3), (129, 577, 2064, 1, 3), (67, 264, 272, 0, 5), (5, 1032, 4096, 1, 4)):
+    for m, n, k, epilogue, dtype in ((300, 520, 400, 0, 3), (129, 577, 2064, 1, 3), (67, 264, 272, 0, 5), (5, 1032, 4096, 1, 4), (300, 520, 401, 0, 3 + PORTABLE)):
         for choice in range(3):
             inputs, out = scaled_tensors(m, n, k, epilogue, dtype)
             check(f"scaled_dot {m}x{n}x{k} epilogue {epilogue} dtype {dtype} choice {choice}", "scaled_dot", (m, n, k, epilogue, dtype), inputs, out,
@@ -90,6 +90,7 @@ def part_scales():
     for m, n, k in ((8192, 8192, 8192), (4096, 4096, 4096), (4096, 7168, 2048), (128, 7168, 2048), (16, 7168, 2048)):
         time_scaled("scales", m, n, k)
     time_scaled("scales", 4096, 4096, 4096, 5)
+    time_scaled("scales", 4096, 4096, 4096, 3 + PORTABLE)
 
 
 # -- groups of rows
@@ -104,7 +105,7 @@ def bounds_of(m, groups, kind):
 
 
 def ragged_tensors(m, groups, k, n, contract, dtype, kind="all"):
-    t = DTYPES[dtype]
+    t = DTYPES[dtype % 8]
     r = lambda *s: torch.randn(*s, device="cuda").to(t)
     w = r(m, n) if contract == 0 else r(groups, k, n) if contract == 1 else r(groups, n, k)
     shape = (groups, k, n) if contract == 0 else (m, n)
@@ -138,17 +139,17 @@ def ragged_peers(inputs, bounds, contract, out):
 
 
 @guarded
-def time_ragged(part, m, groups, k, n, contract):
-    inputs, bounds, out = ragged_tensors(m, groups, k, n, contract, 0)
+def time_ragged(part, m, groups, k, n, contract, dtype=0):
+    inputs, bounds, out = ragged_tensors(m, groups, k, n, contract, dtype)
     rows = torch.arange(0, out.shape[0], max(1, out.shape[0] // 64), device="cuda")
     want = ragged_reference(inputs, bounds, contract, out)[rows]
-    time_case(part, f"{m} rows, {groups} groups, {k}x{n}, contract {contract}", "ragged_dot", (m, groups, k, n, contract, 0), inputs, out,
+    time_case(part, f"{m} rows, {groups} groups, {k}x{n}, contract {contract}{' mma.sync' if dtype & PORTABLE else ''}", "ragged_dot", (m, groups, k, n, contract, dtype), inputs, out,
               ragged_peers(inputs, bounds, contract, out), want, rows, 4e-3, 4, 2.0 * m * k * n)
 
 
 def part_grouped():
     """Experts: the self-test with empty groups and rows of none, then beside PyTorch's grouped products and a loop of products."""
-    for m, groups, k, n, contract, dtype in ((1000, 7, 264, 200, 1, 0), (777, 5, 136, 261, 2, 1), (900, 6, 200, 136, 0, 0), (300, 1, 67, 75, 1, 0), (513, 33, 72, 136, 2, 0)):
+    for m, groups, k, n, contract, dtype in ((1000, 7, 264, 200, 1, 0), (777, 5, 136, 261, 2, 1), (900, 6, 200, 136, 0, 0), (300, 1, 67, 75, 1, 0), (513, 33, 72, 136, 2, 0), (777, 5, 136, 264, 2, PORTABLE), (900, 6, 200, 136, 0, PORTABLE)):
         for choice in range(3):
             inputs, bounds, out = ragged_tensors(m, groups, k, n, contract, dtype, "gaps")
             check(f"ragged_dot {m} {groups} {k}x{n} contract {contract} dtype {dtype} choice {choice}", "ragged_dot", (m, groups, k, n, contract, dtype), inputs, out,
@@ -159,3 +160,4 @@ def part_grouped():
         time_ragged("grouped", 16384, groups, 4096, 1536, 2)
         time_ragged("grouped", 16384, groups, 4096, 1536, 0)
     time_ragged("grouped", 256, 64, 4096, 1536, 2)  # a few rows each
+    time_ragged("grouped", 16384, 8, 4096, 1536, 1, PORTABLE)

@@ -77,9 +77,9 @@ static void build_matmul(weft_graph *g, const int64_t *x) {
 /* f8 with scales of blocks: a [m, k], b [n, k], then bias and GELU or nothing. */
 static void build_scaled_dot(weft_graph *g, const int64_t *x) {
     weft_dim m = x[0], n = x[1], k = x[2], blocks = (k + 127) / 128;
-    bool swapped = x[4] == 5;
-    weft_value *a = weft_graph_input(g, "a", dtype_of(x[4]), 2, (weft_dim[]){m, k});
-    weft_value *b = weft_graph_input(g, "b", swapped ? WEFT_F8E4M3FN : dtype_of(x[4]), 2, (weft_dim[]){n, k});
+    bool swapped = (x[4] & 7) == 5;
+    weft_value *a = weft_graph_input(g, "a", dtype_of(x[4] & 7), 2, (weft_dim[]){m, k});
+    weft_value *b = weft_graph_input(g, "b", swapped ? WEFT_F8E4M3FN : dtype_of(x[4] & 7), 2, (weft_dim[]){n, k});
     weft_value *scale_a = weft_graph_input(g, "scale_a", WEFT_F32, 2, (weft_dim[]){m, blocks});
     weft_value *scale_b = weft_graph_input(g, "scale_b", WEFT_F32, 2, (weft_dim[]){(n + 127) / 128, blocks});
     weft_value *d = weft_scaled_dot(g, a, b, scale_a, scale_b, NULL);
@@ -96,7 +96,7 @@ static void build_scaled_dot(weft_graph *g, const int64_t *x) {
  */
 static void build_ragged_dot(weft_graph *g, const int64_t *x) {
     weft_dim m = x[0], groups = x[1], k = x[2], n = x[3], bounds = groups + 1;
-    weft_dtype dtype = dtype_of(x[5]);
+    weft_dtype dtype = dtype_of(x[5] & 7);
     weft_value *a = weft_graph_input(g, "x", dtype, 2, (weft_dim[]){m, k}), *b;
     if (x[4] == 0)
         b = weft_graph_input(g, "y", dtype, 2, (weft_dim[]){m, n});
@@ -298,6 +298,8 @@ static void build_flat(weft_graph *g, const char *name, const int64_t *x) {
 weft_capability weft_bench_capability(const weft_capability *device, const char *name, const int64_t *numbers) {
     weft_capability own = *device;
     if (!strcmp(name, "convolution_tf32")) own.relax_f32 = true;
+    if (!strcmp(name, "scaled_dot") && numbers[4] & 16) own.hopper = false;
+    if (!strcmp(name, "ragged_dot") && numbers[5] & 16) own.hopper = false;
     if (strcmp(name, "matmul") != 0) return own;
     own.relax_f32 = own.relax_f8 = numbers[5] & 8;
     if (numbers[5] & 16) own.hopper = false;

@@ -35,7 +35,7 @@
    convolution_half, convolution_tf32         the same in bf16; in f32 compiled with WEFT_RELAX_F32_PRODUCTS
    attention_tokens  b h t d causal dtype     q, k, v beside each other in tokens [b, t, 3 h d], result [b, t, h d]
    scaled_dot    m n k epilogue dtype         f8 a [m, k], b [n, k], f32 scales [m, k / 128], [n / 128, k / 128], bf16
-                                              result; epilogue 0 none, 1 bias[n] and GELU; dtype as matmul's
+                                              result; epilogue 0 none, 1 bias[n] and GELU; dtype as matmul's, + 16 too
    ragged_dot    m groups k n contract dtype  x [m, k], i32 offsets [groups + 1]; contract 1: w [groups, k, n], 2: w
                                               [groups, n, k], 0: y [m, n], result [groups, k, n]
    mlp           rows inputs width layers     f32, tanh between layers, one output
