@@ -1,6 +1,6 @@
 /* batch_invariant (compile.h): a row has the same bits alone, in any batch, at any place in it, in programs made for
    one batch and in one made for all. test-invariance [cpu|cuda]: the device; a CUDA card may be the tests' own
-   (tests/ptx). Read next: cases.h. */
+   (tests/ptx). Read next: cases.h, keys.c. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,6 +10,8 @@
 #include "weft/compile.h"
 #include "weft/device.h"
 #include "weft/runtime.h"
+
+TCase *key_tests(void); /* keys.c */
 
 enum { BATCHES = 4 };
 typedef struct device_row {
@@ -161,6 +163,7 @@ int main(int count, char **arguments) {
     tcase_add_loop_test(tests, rows_are_alone, 0, invariance_case_count);
     tcase_add_test(tests, by_default_they_are_not);
     suite_add_tcase(suite, tests);
+    if (device == &devices[0]) suite_add_tcase(suite, key_tests());
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);

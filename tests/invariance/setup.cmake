@@ -1,3 +1,4 @@
+target_sources(test-${name} PRIVATE cuda/cases.c cuda/harness.c)
 # On a card in software too, where there is the run-time compiler.
 if(TARGET weft-fake-cuda OR EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/ptx)
   add_test(NAME invariance-cuda COMMAND test-invariance cuda)
