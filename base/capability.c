@@ -28,6 +28,13 @@
     .shared_bytes = 32 << 10, .bindings_max = 30, .i64 = true, .i16 = true, .i8 = true, .f16 = true, .bf16 = true,     \
     .subgroups = true, .atomics = true, .simdgroup_matrix = true
 
+/* The first record is what every adapter has; the others are for those whose subgroups are always of that size, cards
+   and Chromium's adapter in software. */
+#define WEBGPU                                                                                                         \
+    .target = "webgpu", .index_dtype = WEFT_I32, .vector_bytes = 4, .multiprocessors = 1, .threads_max = 256,          \
+    .shared_bytes = 16 << 10, .bindings_max = 8, .i64 = true, .i16 = true, .i8 = true, .f16 = true, .bf16 = true,      \
+    .atomics = true
+
 /* The first record is what every device has; the others are for those with cooperative matrices: graphics cards, and
    Mesa's device in software. */
 #define VULKAN                                                                                                         \
@@ -62,26 +69,14 @@ static const weft_capability records[] = {
     {METAL, .arch = "apple7", .multiprocessors = 8},
     {METAL, .arch = "apple8", .multiprocessors = 10},
     {METAL, .arch = "apple9", .multiprocessors = 10},
-    {.target = "webgpu",
-     .arch = "wgsl",
-     .index_dtype = WEFT_I32,
-     .vector_bytes = 4,
-     .multiprocessors = 1,
-     .warp = 1,
-     .threads_max = 256,
-     .shared_bytes = 16 << 10,
-     .bindings_max = 8,
-     .i64 = true,
-     .i16 = true,
-     .i8 = true,
-     .f16 = true,
-     .bf16 = true,
-     .atomics = true},
+    {WEBGPU, .arch = "wgsl", .warp = 1},
+    {WEBGPU, .arch = "wgsl-subgroups32", .warp = 32, .subgroups = true},
+    {WEBGPU, .arch = "wgsl-subgroups4", .warp = 4, .subgroups = true, .by_name = true},
     {VULKAN, .arch = "vulkan1.2", .multiprocessors = 1, .warp = 1, .shared_bytes = 16 << 10},
     {VULKAN, .arch = "vulkan1.2-coop16", .cores = WEFT_CORES_COOPERATIVE16, .multiprocessors = 32, .warp = 32,
      .shared_bytes = 48 << 10, .subgroups = true},
     {VULKAN, .arch = "vulkan1.2-coop8", .cores = WEFT_CORES_COOPERATIVE8, .multiprocessors = 1, .warp = 8,
-     .shared_bytes = 32 << 10, .subgroups = true},
+     .shared_bytes = 32 << 10, .subgroups = true, .by_name = true},
 };
 
 const weft_capability *weft_capability_find(const char *target, const char *arch) {

@@ -45,6 +45,8 @@ typedef struct weft_capability {
     bool simdgroup_matrix;               /* Metal: products of 8 x 8 f32 by a simdgroup */
     bool hopper;                         /* wgmma, tensor maps, mbarrier, clusters, setmaxnreg */
 
+    bool by_name; /* compiled for only where it is named: devices in software */
+
     /* What one compile permits (weft_relax in compile.h); false in the built-in records. */
     bool relax_f32, relax_f8, relax_order;
     /* What one compile promises (batch_invariant there): how sums are ordered follows from what is summed and from the

@@ -72,6 +72,7 @@ static weft_status parse_targets(const char *text, const weft_capability **out, 
             const weft_capability *record = weft_capability_get(i);
             size_t name = colon ? (size_t)(colon - at) : length;
             if (strlen(record->target) != name || memcmp(record->target, at, name) != 0) continue;
+            if (!colon && record->by_name) continue;
             if (colon &&
                 (strlen(record->arch) != length - name - 1 || memcmp(record->arch, colon + 1, length - name - 1) != 0))
                 continue;

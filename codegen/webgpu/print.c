@@ -223,6 +223,8 @@ weft_status weft_wgsl_print(const weft_kernel *kernel, weft_text *text) {
     weft_status status = print_body(&printer);
     if (!status) {
         weft_text_append(text, "// %s\n", kernel->name);
+        /* whether lanes of a subgroup meet is what kernel/verify_uniform.c has proved */
+        if (printer.subgroups) weft_text_append(text, "enable subgroups;\ndiagnostic(off, subgroup_uniformity);\n");
         weft_wgsl_print_prelude(weft_text_string(&body), text);
         weft_text_append_bytes(text, weft_text_string(&body), body.length);
         status = weft_text_status(text);

@@ -37,6 +37,7 @@ typedef struct weft_wgsl_printer {
     weft_text *text;
     int depth;        /* indentation */
     bool scalar_body; /* inside a func: lanes collapse to one */
+    bool subgroups;   /* the module needs that feature */
     uint8_t *uses;    /* by instruction: of shared, regs; buffers: by argument, below */
     uint8_t *argument_uses;
     weft_code failure; /* the first problem */

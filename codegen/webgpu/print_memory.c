@@ -436,6 +436,13 @@ static bool shares_buffers(const weft_wgsl_printer *p) {
     return false;
 }
 
+static void print_shuffle(weft_wgsl_printer *p, weft_kval id, const weft_kinstr *instr) {
+    p->subgroups = true;
+    for (int lane = 0; lane < instr->type.lanes; lane++)
+        weft_wgsl_line(p, "let %s = subgroupShuffleXor(%s, %du);", weft_wgsl_value(p, id, lane).text,
+                       weft_wgsl_lane(p, weft_koperand(p->kernel, instr, 0), lane).text, (int)instr->i);
+}
+
 bool weft_wgsl_print_memory(weft_wgsl_printer *p, weft_kval id) {
     const weft_kinstr *instr = weft_kernel_get(p->kernel, id);
     switch ((int)instr->op) {
@@ -452,6 +459,7 @@ bool weft_wgsl_print_memory(weft_wgsl_printer *p, weft_kval id) {
     case WEFT_K_barrier:
         weft_wgsl_line(p, shares_buffers(p) ? "workgroupBarrier(); storageBarrier();" : "workgroupBarrier();");
         return true;
+    case WEFT_K_shuffle_xor: print_shuffle(p, id, instr); return true;
     default: return false;
     }
 }

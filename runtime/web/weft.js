@@ -626,7 +626,8 @@ export async function openDevice() {
     console.warn(`WebGPU runs on ${[vendor, architecture, description].filter(Boolean).join(' ')}, an adapter in software: slow`);
   const requiredLimits = {};
   for (const name of ['maxStorageBufferBindingSize', 'maxBufferSize']) requiredLimits[name] = adapter.limits[name];
-  return {adapter, device: await adapter.requestDevice({requiredLimits})};
+  const requiredFeatures = ['subgroups'].filter((name) => adapter.features.has(name));
+  return {adapter, device: await adapter.requestDevice({requiredLimits, requiredFeatures})};
 }
 
 /* Errors of the device become errors of `work`. */
@@ -653,10 +654,16 @@ export async function load({program, image, weights, device, onprogress}) {
   return model;
 }
 
+/* The code that fits the device best: for subgroups of the one size that it has, or for any device. */
+export function archsOf(device) {
+  const {subgroupMinSize: least, subgroupMaxSize: most} = device.adapterInfo ?? {};
+  return device.features.has('subgroups') && least && least === most ? [`wgsl-subgroups${least}`, 'wgsl'] : ['wgsl'];
+}
+
 /* What the manifest says about WebGPU. */
-function targetOf(manifest) {
+function targetOf(manifest, device) {
   if (manifest.format !== 'weft-artifact' || manifest.version !== 1) throw new Error('this file has a format of another version');
-  const target = manifest.targets.find((t) => t.target === 'webgpu');
+  const target = archsOf(device).map((arch) => manifest.targets.find((t) => t.target === 'webgpu' && t.arch === arch)).find(Boolean);
   if (!target) throw new Error('this file has no code for WebGPU: weft compile --target webgpu');
   return target;
 }
@@ -674,7 +681,7 @@ export async function open(url, {device, onprogress} = {}) {
     for (let name; (name = await file.next());) {
       if (name === 'manifest.json') {
         manifest = JSON.parse(await file.text());
-        target = targetOf(manifest);
+        target = targetOf(manifest, device);
         model = new Model(target.program, device);
       } else if (name === target?.code) {
         kernels = model.compile(JSON.parse(await file.text()), onprogress);

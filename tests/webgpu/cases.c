@@ -24,7 +24,7 @@ static web_case *add(web_list *list, const char *format, ...) {
         list->cases = grown;
     }
     web_case *c = &list->cases[list->count++];
-    *c = (web_case){.context = list->context, .terms = 1};
+    *c = (web_case){.context = list->context, .arch = "wgsl", .terms = 1};
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(c->name, sizeof c->name, format, arguments);
@@ -295,6 +295,13 @@ void web_list_fill(web_list *list, bool all) {
     for (int d = 0; d < DTYPES; d++) add_conversions(list, dtypes[d]);
     add_edges(list);
     add_reductions(list);
+    int first = list->count;
+    add_reductions(list);
+    for (int i = first; i < list->count; i++) { /* SwiftShader's subgroups have four threads */
+        web_case *c = &list->cases[i];
+        c->arch = "wgsl-subgroups4";
+        strncat(c->name, " by subgroups", sizeof c->name - strlen(c->name) - 1);
+    }
     add_products(list, all);
     add_samples(list, all);
 }

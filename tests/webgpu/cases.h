@@ -10,6 +10,7 @@ enum { WEB_OUTPUTS_MAX = 16, WEB_INPUTS_MAX = 16, WEB_SYMBOLS_MAX = 4 };
 
 typedef struct web_case {
     char name[96];
+    const char *arch;
     weft_context *context;
     weft_graph *graph;
     int64_t symbols[WEB_SYMBOLS_MAX];

@@ -81,7 +81,8 @@ static void run_in_a_browser(bool few) {
     list.count = keep_matching(&list, getenv("WEFT_TEST_WEBGPU_ONLY"));
     browser_case *cases = calloc((size_t)list.count + 1, sizeof *cases);
     int *numbers = calloc((size_t)list.count + 1, sizeof *numbers);
-    int ready = prepare_all(&list, few, cases, numbers), wrong = 0;
+    int ready = prepare_all(&list, few, cases, numbers), wrong = 0, shuffled = 0;
+    for (int i = 0; i < ready; i++) shuffled += strstr(cases[i].text, "subgroupShuffleXor") != NULL;
     char *log, room[512];
     browser_job job = {program, "page.html", NULL, CASE_SECONDS, SECONDS, ready, cases};
     bool finished = browser_run(&job, &log);
@@ -112,6 +113,7 @@ static void run_in_a_browser(bool few) {
     weft_context_release(list.context);
     fflush(stdout);
     ck_assert_int_gt(ready, 0);
+    if (!getenv("WEFT_TEST_WEBGPU_ONLY")) ck_assert_int_gt(shuffled, 0);
     ck_assert_int_eq(wrong, 0);
 }
 

@@ -104,7 +104,7 @@ static void widen(web_case *c, const weft_tensor *input) {
 }
 
 void web_case_prepare(web_case *c, browser_case *out) {
-    const weft_capability *capability = weft_capability_find("webgpu", "wgsl");
+    const weft_capability *capability = weft_capability_find("webgpu", c->arch);
     weft_tensor *inputs[WEB_INPUTS_MAX];
     int count = weft_graph_input_count(c->graph);
     *out = (browser_case){.name = c->name};
