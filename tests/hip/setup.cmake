@@ -20,7 +20,9 @@ if(WEFT_HAVE_LLVM)
         ENVIRONMENT "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/hip;WEFT_CACHE=;WEFT_FAKE_HIP_ARCH=${arch}")
     endforeach()
   endforeach()
-  foreach(arch gfx942 gfx1100) # random graphs against the interpreter
+  foreach(arch gfx942 gfx1100) # training, random graphs against the interpreter
+    add_test(NAME train-${arch} COMMAND sh ${folder}/train.sh ${CMAKE_BINARY_DIR} ${arch})
+    set_tests_properties(train-${arch} PROPERTIES TIMEOUT 600)
     add_test(NAME fuzz-${arch} COMMAND weft-command fuzz --count 20 --seed 500 --device amdgcn)
     set_tests_properties(fuzz-${arch} PROPERTIES TIMEOUT 600
       ENVIRONMENT "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/hip;WEFT_CACHE=;WEFT_FAKE_HIP_ARCH=${arch}")
