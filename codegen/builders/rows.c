@@ -1,6 +1,8 @@
 /* Builder "rows" for GPUs: a network over rows (passes/fuse/rows.h) in one kernel. A block takes a few rows: it brings
    weights and whatever else the network reads into shared memory, then goes from stage to stage: elementwise values of
    the stage, from slots to slots, and those that are results to memory; a barrier; products of slots with weights.
+   Where there are asynchronous copies, weights come by them in the order of their first stage, which alone waits for
+   them.
 
    Wide products: a thread has a column of some rows, of all products of the stage that share a weight, so that a weight
    is read once for them; four partial sums along k, combined in a fixed order. Narrow ones: a warp each, k over its
@@ -8,6 +10,7 @@
 #include "passes/fuse/rows.h"
 
 #include "codegen/builders/plan.h"
+#include "codegen/tile/ring.h"
 
 #include <string.h>
 
@@ -25,6 +28,8 @@ typedef struct network {
     weft_index_context c;
     int rows, threads; /* of a block */
     weft_kval features, *weights, thread, first, end;
+    int *need;                /* of each weight: the first stage that multiplies with it */
+    int *groups, group_count; /* of each weight: its group of asynchronous copies, from 1; 0 = it came otherwise */
     flight flights[FLIGHT_MAX];
     int flight_count;
 } network;
@@ -150,6 +155,51 @@ static weft_kval item_of(network *n, int64_t round, int64_t count, weft_kval *ou
     return *out_exists == WEFT_KNONE ? item : weft_k_min(k, item, number(n, count - 1));
 }
 
+/* An operand as it lies in memory, in vectors of 16 bytes. */
+static bool is_copied(const network *n, const weft_rows_weight *w) {
+    return n->k->capability->copy_async && !w->value->node && w->value->type.dtype == WEFT_F32 && w->columns % 4 == 0 &&
+           n->c.operands[w->value->index] != WEFT_KNONE;
+}
+
+static void copy_weight(network *n, int index) {
+    const weft_rows_weight *w = &n->net.weights[index];
+    weft_kernel *k = n->k;
+    int64_t vectors = w->columns / 4, count = vectors * w->lines;
+    for (int64_t round = 0; round * n->threads < count; round++) {
+        weft_kval exists, item = item_of(n, round, count, &exists);
+        weft_kval line = weft_k_div(k, item, number(n, vectors));
+        weft_kval column = weft_k_mul(k, weft_k_rem(k, item, number(n, vectors)), number(n, 4));
+        weft_kval to = weft_k_mul(k, at(n, line, weft_rows_pitch(w->columns), column), number(n, 4));
+        weft_kval from = weft_k_mul(k, item, number(n, 4));
+        if (exists != WEFT_KNONE) weft_k_if(k, exists);
+        weft_kval operands[5] = {n->weights[index], to, n->c.operands[w->value->index], from, WEFT_KNONE};
+        weft_k_effect(k, WEFT_K_copy_async, 5, operands, 16, 0);
+        if (exists != WEFT_KNONE) weft_k_end(k);
+    }
+    weft_k_effect(k, WEFT_K_copy_commit, 0, NULL, 0, 0);
+    n->groups[index] = ++n->group_count;
+}
+
+static void copy_weights(network *n) {
+    for (int w = 0; w < n->net.weight_count; w++) n->need[w] = n->net.stages, n->groups[w] = 0;
+    for (int p = 0; p < n->net.product_count; p++) {
+        int *need = &n->need[n->net.products[p].weight];
+        if (n->net.products[p].stage < *need) *need = n->net.products[p].stage;
+    }
+    for (int stage = 0; stage < n->net.stages; stage++)
+        for (int w = 0; w < n->net.weight_count; w++)
+            if (n->need[w] == stage && is_copied(n, &n->net.weights[w])) copy_weight(n, w);
+}
+
+/* The weights that the stage is the first to use are there, once the block has met. */
+static bool wait_for_weights(network *n, int stage) {
+    int last = 0;
+    for (int w = 0; w < n->net.weight_count; w++)
+        if (n->need[w] == stage && n->groups[w] > last) last = n->groups[w];
+    if (last) weft_k_effect(n->k, WEFT_K_copy_wait, 0, NULL, n->group_count - last, 0);
+    return last > 0;
+}
+
 static void load_weight(network *n, int index) {
     const weft_rows_weight *w = &n->net.weights[index];
     weft_kernel *k = n->k;
@@ -202,9 +252,11 @@ static bool is_left_operand(const network *n, const weft_value *value) {
 }
 
 static void load(network *n) {
+    copy_weights(n);
     for (int s = 0; s < n->net.slot_count; s++)
         if (n->net.slots[s].outside) load_slot(n, s);
-    for (int w = 0; w < n->net.weight_count; w++) load_weight(n, w);
+    for (int w = 0; w < n->net.weight_count; w++)
+        if (!n->groups[w]) load_weight(n, w);
     land(n);
     for (int w = 0; w < n->net.weight_count; w++) {
         const weft_rows_weight *own = &n->net.weights[w];
@@ -454,6 +506,7 @@ static void emit(network *n) {
         if (open) weft_k_barrier(k);
         open = make_stage(n, stage);
         if (stage + 1 == n->net.stages) break;
+        open |= wait_for_weights(n, stage);
         if (open) weft_k_barrier(k);
         open = multiply(n, stage);
     }
@@ -470,8 +523,11 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
                              ? NULL
                              : WEFT_STATUS(WEFT_INTERNAL, "rows: %s", reason);
     n->weights = weft_arena_allocate_array(request->arena, (size_t)n->net.weight_count + 1, sizeof *n->weights);
+    n->need = weft_arena_allocate_array(request->arena, (size_t)n->net.weight_count + 1, sizeof *n->need);
+    n->groups = weft_arena_allocate_array(request->arena, (size_t)n->net.weight_count + 1, sizeof *n->groups);
     n->rows = status ? 0 : weft_rows_each(&n->net, request->graph, request->capability);
-    if (!status && (!n->k || !n->weights)) status = WEFT_STATUS(WEFT_OUT_OF_MEMORY, "building %s", request->name);
+    if (!status && (!n->k || !n->weights || !n->need || !n->groups))
+        status = WEFT_STATUS(WEFT_OUT_OF_MEMORY, "building %s", request->name);
     if (!status) status = weft_index_init(request, n->k, &n->c);
     if (!status) {
         emit(n);
