@@ -53,15 +53,82 @@ static weft_status generate(weft_unit *unit, const weft_lowered *lowered, const 
     return hold_constants(unit, lowered);
 }
 
-static weft_status keep_budget(weft_pass_context *pass, const weft_compile_options *options) {
-    char text[64];
-    if (options->memory_bytes > 0)
-        snprintf(text, sizeof text, "budget{bytes=%lld}", (long long)options->memory_bytes);
-    else if (options->memory_share > 0)
-        snprintf(text, sizeof text, "budget{share=%.9g}", options->memory_share);
-    else
-        return NULL;
-    return weft_pipeline_run(pass, text);
+/* -- a budget of memory: what the plan of the lowered program takes decides, not an estimate */
+
+enum { BUDGET_ROUNDS = 6 };
+
+/* Temporaries, states and constants; -1 where an extent is open. */
+static weft_status planned_bytes(const weft_unit *unit, const weft_program_data *program, int64_t *out_bytes) {
+    weft_allocator allocator = unit->context->allocator;
+    *out_bytes = -1;
+    if (weft_dim_symbol_count(program->dims)) return NULL;
+    size_t bytes = ((size_t)program->buffer_count + 1) * sizeof(int64_t);
+    int64_t *offsets = weft_allocate(allocator, bytes), total = 0;
+    if (!offsets) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "planning the memory of %s", program->name);
+    weft_status status = weft_memory_plan(program, NULL, allocator, offsets, &total);
+    weft_free(allocator, offsets, bytes);
+    for (int i = 0; i < program->buffer_count; i++) {
+        const weft_buffer *buffer = &program->buffers[i];
+        if (buffer->kind == WEFT_BUFFER_STATE || buffer->kind == WEFT_BUFFER_CONSTANT) total += buffer->bytes;
+    }
+    *out_bytes = total;
+    return status;
+}
+
+typedef struct lowering {
+    weft_unit *unit;
+    weft_graph *graph;
+    const weft_lower_settings *settings;
+    weft_arena *kernels;
+    weft_lowered *lowered;
+    int64_t bytes; /* planned */
+} lowering;
+
+static void discard(lowering *l) {
+    weft_dim_table_release(l->lowered->program->dims);
+    weft_arena_deinit(l->kernels);
+    weft_arena_init(l->unit->context->allocator, l->kernels);
+}
+
+static weft_status lower(lowering *l) {
+    WEFT_TRY(weft_lower(l->graph, l->unit->capability, l->settings, &l->unit->arena, l->kernels, l->lowered),
+             "lowering %s", l->graph->name);
+    weft_status status = planned_bytes(l->unit, l->lowered->program, &l->bytes);
+    if (status) discard(l);
+    return status;
+}
+
+/* The pass "budget" knows sums of sizes; what placement and the builders' own temporaries add is taken off until the
+   plan itself fits. */
+static weft_status lower_within(lowering *l, weft_pass_context *pass, int64_t budget) {
+    int64_t target = budget;
+    for (int round = 0;; round++) {
+        char text[64];
+        snprintf(text, sizeof text, "budget{bytes=%lld}", (long long)target);
+        WEFT_TRY(weft_pipeline_run(pass, text), "compiling %s", l->graph->name);
+        WEFT_TRY(lower(l), "compiling %s", l->graph->name);
+        if (l->bytes <= budget) return NULL;
+        discard(l);
+        if (round == BUDGET_ROUNDS)
+            return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: %.1f MB are planned for a budget of %.1f MB", l->graph->name,
+                               (double)l->bytes / 1e6, (double)budget / 1e6);
+        target -= l->bytes - budget + budget / 1000;
+    }
+}
+
+static weft_status lower_graph(lowering *l, weft_pass_context *pass, const weft_compile_options *options) {
+    int64_t budget = options->memory_bytes;
+    if (budget <= 0 && !(options->memory_share > 0)) return lower(l);
+    if (budget <= 0) {
+        WEFT_TRY(lower(l), "compiling %s", l->graph->name);
+        budget = (int64_t)(options->memory_share * (double)l->bytes);
+        int64_t whole = l->bytes;
+        discard(l);
+        if (whole < 0)
+            return WEFT_STATUS(WEFT_UNSUPPORTED, "%s: a share of its memory, whose size is open: give bytes",
+                               l->graph->name);
+    }
+    return lower_within(l, pass, budget);
 }
 
 static weft_status compile_copy(weft_unit *unit, weft_graph *copy, const weft_compile_options *options) {
@@ -72,14 +139,14 @@ static weft_status compile_copy(weft_unit *unit, weft_graph *copy, const weft_co
     report(options, 1, 4, "passes");
     WEFT_TRY(weft_pipeline_run(&pass, options->pipeline ? options->pipeline : weft_pipeline_standard), "compiling %s",
              copy->name);
-    WEFT_TRY(keep_budget(&pass, options), "compiling %s", copy->name);
     report(options, 2, 4, "kernels");
     int threads = options->thread_count > 0 ? options->thread_count : unit->context->thread_count;
     weft_arena kernels;
     weft_arena_init(unit->context->allocator, &kernels);
     weft_lowered lowered;
     weft_lower_settings settings = {.thread_count = threads, .keep_launches = options->keep_launches};
-    weft_status status = weft_lower(copy, unit->capability, &settings, &unit->arena, &kernels, &lowered);
+    lowering l = {unit, copy, &settings, &kernels, &lowered, 0};
+    weft_status status = lower_graph(&l, &pass, options);
     if (!status) {
         unit->program = lowered.program;
         report(options, 3, 4, "code");

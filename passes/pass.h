@@ -9,7 +9,8 @@ typedef struct weft_pass_context {
     weft_graph *graph;
     const weft_capability *capability; /* NULL before a target is chosen */
     const char *options;               /* text inside {...}, "" when none */
-    /* Does a builder take this derived op whole? "decompose" leaves those. NULL = none does. */
+    /* Does a builder take this derived op whole? "decompose" leaves those. Or this fusion, rows with sums of columns
+       beside them? NULL = none does. */
     bool (*claims)(const weft_graph *graph, const weft_node *node, const weft_capability *capability);
 } weft_pass_context;
 

@@ -7,6 +7,7 @@
 #include "codegen/builders/attention_hopper.h"
 #include "codegen/builders/attention_wave.h"
 #include "codegen/builders/matmul_hopper.h"
+#include "codegen/builders/reduce.h"
 #include "codegen/builders/scaled_mma.h"
 
 extern const weft_builder weft_builder_convolution_direct, weft_builder_convolution_simt;
@@ -68,6 +69,7 @@ static const weft_builder *const builders[] = {
 /* Derived ops that have builders of their own, by the op's name as anchor. */
 bool weft_builder_claims(const weft_graph *graph, const weft_node *node, const weft_capability *capability) {
     const char *reason;
+    if (node->op == WEFT_OP_fusion) return weft_reduce_beside_fits(graph, node, capability);
     if (node->op == WEFT_OP_scaled_dot)
         return weft_hopper_scales_claims(graph, node, capability) || weft_scaled_mma_claims(graph, node, capability);
     return (node->op == WEFT_OP_attention || node->op == WEFT_OP_attention_backward) &&

@@ -61,6 +61,19 @@ static bool moves_rows(const weft_graph *graph, const weft_node *node, const wef
     return false;
 }
 
+/* Does the value come from a reduce of other axes than the first one's, which drops the last axis alone? Such values
+   are as long as that axis. */
+static bool is_of_side(const weft_graph *graph, const weft_value *value, const weft_node *first) {
+    const weft_node *node = value->node;
+    const weft_type *x = weft_operand_type(first, 0);
+    if (!node || node->block != first->block || value->type.rank != 1) return false;
+    if (!same(graph, value->type.dims[0], x->dims[x->rank - 1])) return false;
+    if (node->op == WEFT_OP_reduce) return !same_reduction(graph, first, node);
+    for (int i = 0; i < node->operand_count; i++)
+        if (is_of_side(graph, node->operands[i], first)) return true;
+    return false;
+}
+
 static const weft_node *first_reduce(const weft_node *fusion) { return weft_fusion_find(fusion, WEFT_OP_reduce); }
 
 /* Level of a value: how many reductions lie below it, one after another. */
@@ -70,7 +83,7 @@ static int level_of(const weft_value *value, const weft_block *block) {
 }
 
 /* Notes hold levels while the region is taken apart. */
-static int set_levels(const weft_block *block) {
+static int set_levels(const weft_graph *graph, const weft_block *block, const weft_node *first) {
     int levels = 0;
     for (weft_node *node = block->first; node; node = node->next) {
         int level = 0;
@@ -78,7 +91,7 @@ static int set_levels(const weft_block *block) {
             int below = level_of(node->operands[i], block);
             level = below > level ? below : level;
         }
-        if (node->op == WEFT_OP_reduce) level++;
+        if (node->op == WEFT_OP_reduce && same_reduction(graph, first, node)) level++;
         levels = level > levels ? level : levels;
         node->note = (void *)(intptr_t)level;
     }
@@ -89,27 +102,56 @@ static void clear_notes(const weft_block *block) {
     for (weft_node *node = block->first; node; node = node->next) node->note = NULL;
 }
 
-bool weft_reduction_fits(const weft_graph *graph, const weft_node *fusion) {
+/* Sums of columns stand beside rows that are the last axis: they drop all others. */
+static bool is_side(const weft_graph *graph, const weft_node *first, const weft_node *node) {
+    const weft_attribute *rows = weft_node_attribute(first, WEFT_ATTR_axes);
+    const weft_type *x = weft_operand_type(first, 0);
+    if (rows->count != 1 || rows->as.ints[0] != x->rank - 1 || !same_dims(graph, x, weft_operand_type(node, 0)))
+        return false;
+    return weft_node_attribute(node, WEFT_ATTR_axes)->count == x->rank - 1 && !is_reduced(node, x->rank - 1);
+}
+
+/* What follows a side sum is computed element by element on columns. */
+static bool keeps_columns(const weft_node *node) {
+    return node->op == WEFT_OP_yield || (weft_op_get(node->op)->flags & WEFT_FLAG_ELEMENTWISE);
+}
+
+static bool node_fits(const weft_graph *graph, const weft_node *node, const weft_node *first, bool sides) {
+    bool depends = false;
+    for (int i = 0; i < node->operand_count; i++) {
+        if (sides && is_of_side(graph, node->operands[i], first)) return keeps_columns(node);
+        depends |= level_of(node->operands[i], first->block) > 0;
+    }
+    return !depends || !moves_rows(graph, node, first);
+}
+
+static bool fits(const weft_graph *graph, const weft_node *fusion, bool sides) {
     const weft_block *block = weft_fusion_block(fusion);
     const weft_node *reduce = first_reduce(fusion);
-    int count = 0;
-    bool fits = reduce && !weft_fusion_stores_narrow(fusion);
+    int count = 0, side_count = 0;
+    bool right = reduce && !weft_fusion_stores_narrow(fusion);
     weft_reduce_form form;
-    for (int i = 0; fits && i < fusion->result_count; i++)
-        fits = result_form(graph, reduce, &fusion->results[i].type, &form);
-    if (!fits) return false;
-    set_levels(block);
-    for (const weft_node *node = block->first; node && fits; node = node->next) {
+    for (int i = 0; right && i < fusion->result_count; i++)
+        right = (sides && is_of_side(graph, weft_fusion_yield(fusion, i), reduce)) ||
+                result_form(graph, reduce, &fusion->results[i].type, &form);
+    if (!right) return false;
+    set_levels(graph, block, reduce);
+    for (const weft_node *node = block->first; node && right; node = node->next) {
         if (node->op == WEFT_OP_reduce) {
-            fits = same_reduction(graph, reduce, node) && ++count <= WEFT_REDUCTIONS_MAX &&
-                   weft_dtype_kind_of(node->results[0].type.dtype) != WEFT_KIND_COMPLEX;
+            bool row = same_reduction(graph, reduce, node);
+            right = row ? ++count <= WEFT_REDUCTIONS_MAX
+                        : sides && is_side(graph, reduce, node) && ++side_count <= WEFT_REDUCE_SIDES_MAX;
+            right = right && weft_dtype_kind_of(node->results[0].type.dtype) != WEFT_KIND_COMPLEX;
         }
-        bool depends = false;
-        for (int i = 0; i < node->operand_count; i++) depends |= level_of(node->operands[i], block) > 0;
-        if (fits && depends) fits = !moves_rows(graph, node, reduce);
+        right = right && node_fits(graph, node, reduce, sides);
     }
     clear_notes(block);
-    return fits;
+    return right;
+}
+
+bool weft_reduction_fits(const weft_graph *graph, const weft_node *fusion) { return fits(graph, fusion, false); }
+bool weft_reduction_fits_with_sides(const weft_graph *graph, const weft_node *fusion) {
+    return fits(graph, fusion, true);
 }
 
 /* -- axes */
@@ -126,7 +168,9 @@ static uint32_t merge_bits(weft_reduction *r) {
     const weft_node *reduce = r->nodes[0], *fusion = r->request->fusion;
     uint32_t bits = ~(uint32_t)0;
     for (int i = 0; i < r->count; i++) bits &= weft_index_mergeable(&r->c, r->nodes[i]->operands[0]);
+    for (int i = 0; i < r->side_count; i++) bits &= weft_index_mergeable(&r->c, r->side[i]->operands[0]);
     for (int i = 0; i < fusion->result_count; i++) {
+        if (r->forms[i] == WEFT_REDUCE_SIDE) continue;
         uint32_t own = weft_index_mergeable(&r->c, weft_fusion_yield(fusion, i));
         if (r->forms[i] == WEFT_REDUCE_FULL) bits &= own;
         for (int a = 0, at = 0; a + 1 < r->x->rank && r->forms[i] != WEFT_REDUCE_FULL; a++) {
@@ -180,7 +224,7 @@ void weft_reduction_emit_results(weft_reduction *r, weft_lane_index *index, int 
     for (int a = 0; a < r->x->rank; a++)
         at[a] = is_reduced(r->nodes[0], a) ? weft_lane_scalar(weft_k_index(r->k, 0)) : index[a];
     for (int i = 0; i < r->request->fusion->result_count; i++) {
-        if (r->forms[i] == WEFT_REDUCE_FULL) continue;
+        if (r->forms[i] == WEFT_REDUCE_FULL || r->forms[i] == WEFT_REDUCE_SIDE) continue;
         weft_reduction_result_index(r, i, at, own);
         weft_index_emit(&r->c, i, own, lanes, mask);
     }
@@ -348,16 +392,22 @@ weft_status weft_reduction_init(const weft_build_request *request, const char *s
     if (!r->k || !r->forms) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: kernel", request->name);
     r->lanes = request->schedule->vector > 0 ? request->schedule->vector : weft_fusion_lanes(request);
     r->unroll = weft_capability_is_cpu(request->capability) ? choose_unroll(fusion, request->capability) : 1;
-    r->levels = set_levels(block);
+    r->levels = set_levels(request->graph, block, weft_fusion_find(fusion, WEFT_OP_reduce));
     for (const weft_node *node = block->first; node; node = node->next) {
         if (node->op != WEFT_OP_reduce) continue;
+        if (r->count && !same_reduction(request->graph, r->nodes[0], node)) {
+            if (r->side_count < WEFT_REDUCE_SIDES_MAX) r->side[r->side_count++] = node;
+            continue;
+        }
         r->kind[r->count] = weft_node_string(node, WEFT_ATTR_kind, "sum");
         r->level[r->count] = (int)(intptr_t)node->note - 1;
         r->nodes[r->count++] = node;
     }
     r->x = weft_operand_type(r->nodes[0], 0);
     for (int i = 0; i < fusion->result_count; i++) {
-        if (!result_form(request->graph, r->nodes[0], &fusion->results[i].type, &r->forms[i])) {
+        bool side = r->side_count && is_of_side(request->graph, weft_fusion_yield(fusion, i), r->nodes[0]);
+        if (side) r->forms[i] = WEFT_REDUCE_SIDE;
+        if (!side && !result_form(request->graph, r->nodes[0], &fusion->results[i].type, &r->forms[i])) {
             clear_notes(block);
             return WEFT_STATUS(WEFT_INTERNAL, "%s: result %d has no form of the reduction", request->name, i);
         }
@@ -371,6 +421,8 @@ weft_status weft_reduction_init(const weft_build_request *request, const char *s
 }
 
 static weft_status build(const weft_build_request *request, weft_kernel_plan *out_plan) {
+    if (!weft_fusion_is_empty(request) && weft_reduce_beside_fits(request->graph, request->fusion, request->capability))
+        return weft_reduce_beside(request, out_plan);
     if (weft_fusion_is_empty(request) || !weft_reduction_fits(request->graph, request->fusion))
         return weft_pointwise_build(request, out_plan);
     weft_reduction *r = weft_arena_allocate(request->arena, sizeof *r);

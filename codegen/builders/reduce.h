@@ -5,16 +5,23 @@
    - reduced (rows): a row is reduced along its lanes, row by row;
    - kept (columns): lanes are neighbouring results, the loop runs over the reduced axes.
    Levels: a reduce that needs the result of another comes a level later; each level is one pass over the row, and a
-   last pass writes results of X's shape. */
+   last pass writes results of X's shape.
+   Sides: reduces of the axes that all others keep, of a value that those make anyway (reduce_beside.c). */
 #ifndef WEFT_CODEGEN_BUILDERS_REDUCE_H
 #define WEFT_CODEGEN_BUILDERS_REDUCE_H
 
 #include "codegen/builders/index_internal.h"
 #include "codegen/builders/plan.h"
 
-enum { WEFT_REDUCTIONS_MAX = 16, WEFT_REDUCE_KEEP_MAX = 3, WEFT_REDUCE_UNROLL_MAX = 4 };
+enum { WEFT_REDUCTIONS_MAX = 16, WEFT_REDUCE_KEEP_MAX = 3, WEFT_REDUCE_UNROLL_MAX = 4, WEFT_REDUCE_SIDES_MAX = 3 };
 
-typedef enum weft_reduce_form { WEFT_REDUCE_FULL, WEFT_REDUCE_KEPT, WEFT_REDUCE_REDUCED } weft_reduce_form;
+/* SIDE: from a sum of columns beside rows, reduce_beside.c. */
+typedef enum weft_reduce_form {
+    WEFT_REDUCE_FULL,
+    WEFT_REDUCE_KEPT,
+    WEFT_REDUCE_REDUCED,
+    WEFT_REDUCE_SIDE
+} weft_reduce_form;
 
 /* A subset of X's axes with its own row-major order. */
 typedef struct weft_axis_set {
@@ -49,6 +56,8 @@ typedef struct weft_reduction {
     int level[WEFT_REDUCTIONS_MAX]; /* from 0; -1: a pick */
     weft_reduce_pick pick[WEFT_REDUCTIONS_MAX];
     const char *kind[WEFT_REDUCTIONS_MAX];
+    int side_count; /* reduces of the other axes: no part of the above */
+    const weft_node *side[WEFT_REDUCE_SIDES_MAX];
     weft_reduce_form *forms;   /* of results */
     bool any_full, full_waits; /* results of X's shape; one of them needs a reduction */
     bool full_early;           /* they are written in the pass over the row: reduce_split.c */
@@ -129,6 +138,14 @@ weft_kval weft_reduce_combine(weft_reduction *r, int i, int unroll, weft_kval (*
 /* reduce_held.c: rows that fit the registers of their threads. False: this is none. */
 bool weft_reduce_held(weft_reduction *r);
 int64_t weft_reduce_held_vectors(const weft_reduction *r); /* of a thread; 0: rows are not held */
+/* Rows in turns, sums of columns beside them: partial ones of each turn's rows go to temps. */
+void weft_reduce_held_beside(weft_reduction *r, const weft_kval *temps, int64_t blocks, int rows_of_block);
+/* reduce_beside.c: a norm's backward pass with the gradients of its scale and bias, and its like. */
+bool weft_reduce_beside_fits(const weft_graph *graph, const weft_node *fusion, const weft_capability *capability);
+weft_status weft_reduce_beside(const weft_build_request *request, weft_kernel_plan *out_plan) WEFT_MUST_USE;
+/* reduce.c: values of the region keep rows rows, side sums stand aside; without sides the same as weft_reduction_fits.
+ */
+bool weft_reduction_fits_with_sides(const weft_graph *graph, const weft_node *fusion);
 /* reduce_ring.c: does a ring of `stages` rows exist here? Once lanes and threads are settled. init: the same, and its
    memory; grid and registers of the kernel. begin opens the loop over rows and waits for this one's; end closes it. */
 bool weft_row_ring_fits(const weft_reduction *r, int stages);

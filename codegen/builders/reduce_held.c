@@ -67,6 +67,17 @@ static void store_pass(held *h) {
     }
 }
 
+static void reduce_results(held *h) {
+    weft_reduction *r = h->r;
+    weft_kernel *k = r->k;
+    if (r->any_full) store_pass(h);
+    size_t mark = weft_index_mark(&r->c);
+    weft_k_if(k, weft_k_eq(k, h->thread, weft_k_index(k, 0)));
+    weft_reduction_emit_results(r, h->index, 1, WEFT_KNONE);
+    weft_k_end(k);
+    weft_index_release(&r->c, mark);
+}
+
 /* The passes over a row that was fetched, and its results. */
 static void reduce_row(held *h, weft_kval exists) {
     weft_reduction *r = h->r;
@@ -77,14 +88,69 @@ static void reduce_row(held *h, weft_kval exists) {
     }
     size_t mark = weft_index_mark(&r->c);
     if (exists != WEFT_KNONE) weft_k_if(k, exists);
-    if (r->any_full) store_pass(h);
-    size_t last = weft_index_mark(&r->c);
-    weft_k_if(k, weft_k_eq(k, h->thread, weft_k_index(k, 0)));
-    weft_reduction_emit_results(r, h->index, 1, WEFT_KNONE);
-    weft_k_end(k);
-    weft_index_release(&r->c, last);
+    reduce_results(h);
     if (exists != WEFT_KNONE) weft_k_end(k);
     weft_index_release(&r->c, mark);
+}
+
+/* -- rows in turns, sums of columns beside them */
+
+/* The thread's columns of the row join the sums. */
+static void add_sides(held *h, weft_kval (*sums)[HELD_VECTORS]) {
+    weft_reduction *r = h->r;
+    for (int u = 0; u < h->vectors; u++)
+        for (int i = 0; i < r->side_count; i++) {
+            weft_dtype dtype = r->side[i]->results[0].type.dtype;
+            const char *kind = weft_node_string(r->side[i], WEFT_ATTR_kind, "sum");
+            weft_kval value = weft_index_value(&r->c, r->side[i]->operands[0], index_at(h, u), r->lanes, WEFT_KNONE);
+            if (h->inside[u] != WEFT_KNONE)
+                value = weft_index_select(&r->c, weft_k_splat(r->k, h->inside[u], r->lanes), value,
+                                          weft_index_identity(&r->c, kind, dtype, r->lanes));
+            weft_k_set(r->k, sums[i][u], weft_index_combine(&r->c, kind, dtype, weft_k_get(r->k, sums[i][u]), value));
+        }
+}
+
+static void store_sides(held *h, const weft_kval *temps, weft_kval turn, weft_kval (*sums)[HELD_VECTORS]) {
+    weft_reduction *r = h->r;
+    weft_kernel *k = r->k;
+    weft_kval base = weft_k_mul(k, turn, weft_k_index(k, r->lane_extent));
+    for (int u = 0; u < h->vectors; u++) {
+        if (h->inside[u] != WEFT_KNONE) weft_k_if(k, h->inside[u]);
+        for (int i = 0; i < r->side_count; i++)
+            weft_k_store(k, temps[i], weft_k_add(k, base, h->column[u]), WEFT_KNONE, weft_k_get(k, sums[i][u]));
+        if (h->inside[u] != WEFT_KNONE) weft_k_end(k);
+    }
+}
+
+void weft_reduce_held_beside(weft_reduction *r, const weft_kval *temps, int64_t blocks, int rows) {
+    weft_kernel *k = r->k;
+    weft_kval turn = weft_k_block(k), sums[WEFT_REDUCE_SIDES_MAX][HELD_VECTORS];
+    int64_t step = (int64_t)r->lanes * r->threads;
+    held h = {.r = r, .vectors = (int)((r->lane_extent + step - 1) / step), .thread = weft_k_thread(k)};
+    r->keep_count = 0;
+    k->threads = r->threads * rows, k->grid = weft_dim_number(k->dims, blocks);
+    if (rows > 1) {
+        weft_kval width = weft_k_index(k, r->threads);
+        turn = weft_k_add(k, weft_k_mul(k, turn, weft_k_index(k, rows)), weft_k_div(k, h.thread, width));
+        h.thread = weft_k_rem(k, h.thread, width);
+    }
+    place_columns(&h);
+    for (int i = 0; i < r->side_count; i++)
+        for (int u = 0; u < h.vectors; u++)
+            sums[i][u] = weft_k_var(k, weft_index_identity(&r->c, weft_node_string(r->side[i], WEFT_ATTR_kind, "sum"),
+                                                           r->side[i]->results[0].type.dtype, r->lanes));
+    weft_kval row = weft_k_for(k, turn, weft_k_extent(k, r->kept.extent), weft_k_index(k, blocks * rows), 0);
+    size_t mark = weft_index_mark(&r->c);
+    for (int a = 0; a < r->x->rank; a++) h.index[a] = weft_lane_scalar(weft_k_index(k, 0));
+    weft_axis_set_index(r, &r->kept, row, h.index);
+    for (int u = 0; u < h.vectors; u++) weft_reduction_fetch(r, 0, index_at(&h, u), r->lanes);
+    for (int pass = 0; pass < r->levels; pass++) reduce_pass(&h, pass);
+    add_sides(&h, sums);
+    reduce_results(&h);
+    if (r->threads > k->capability->warp) weft_k_barrier(k); /* sums of warps are read before the next row's come */
+    weft_index_release(&r->c, mark);
+    weft_k_end(k);
+    store_sides(&h, temps, turn, sums);
 }
 
 /* Rows of this thread's warp, all of them under way before the first is reduced. */

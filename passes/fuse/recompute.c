@@ -13,6 +13,7 @@
    read is still computed, by the same operations from the same values. */
 #include "passes/fuse/recompute.h"
 
+#include "passes/fuse/beside.h"
 #include "passes/fuse/fuse.h"
 #include "passes/fuse/order.h"
 #include "passes/fuse/region.h"
@@ -391,6 +392,7 @@ weft_status weft_pass_recompute(weft_pass_context *context) {
     /* bytes grow with the batch, and what joins a group of rows may change how its sums are cut into lanes */
     bool counts_batches = !chosen && context->capability && context->capability->batch_invariant;
     weft_status status = counts_batches ? NULL : visit_block(context->graph->body->block, p);
+    if (!status) status = weft_fuse_beside(context, context->graph->body->block);
     if (!status) status = weft_fuse_order(context->graph, context->graph->body->block);
     weft_free(allocator, p, sizeof *p);
     context->graph->location = location;

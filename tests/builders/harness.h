@@ -20,6 +20,7 @@ typedef struct harness {
     bool may_refuse;     /* a capability without a builder is fine */
     int threads;
     bool native;             /* run compiled code too, where this build and this CPU can */
+    int launches;            /* on GPUs, and no CPU is asked; 0: any, and all are */
     const char *gpu_builder; /* not NULL: schedules on GPUs must name it */
     const int64_t *offsets;  /* contents of the input of that name; NULL: random, as all others */
     const char *note;        /* printed with a failure */

@@ -184,6 +184,52 @@ START_TEST(batch_statistics) {
 }
 END_TEST
 
+/* A norm's backward pass with sums of columns beside it: x, slope [A, B, D], scale [D]. Rows in turns where a block has
+   many (2 * 880, 870), a whole block or a warp a row, vectors that end inside of a row. */
+static void beside(weft_dtype dtype, int64_t a, int64_t b, int64_t d) {
+    harness h;
+    harness_open(&h, "reduce");
+    char note[96];
+    snprintf(note, sizeof note, "sums of columns beside rows, %s [%lld, %lld, %lld]", weft_dtype_name(dtype),
+             (long long)a, (long long)b, (long long)d);
+    h.note = note, h.launches = 2;
+    h.class = WEFT_TOLERANCE_CHAIN;
+    h.terms = (double)(a * b), h.scale = 40;
+    weft_graph *g = h.graph;
+    weft_dim dims[3] = {a, b, d};
+    int64_t last[1] = {2}, others[2] = {0, 1};
+    weft_value *x = weft_emit_convert(g, weft_graph_input(g, "x", dtype, 3, dims), WEFT_F32);
+    weft_value *slope = weft_emit_convert(g, weft_graph_input(g, "slope", dtype, 3, dims), WEFT_F32);
+    weft_value *scale = weft_graph_input(g, "scale", WEFT_F32, 1, &dims[2]);
+    weft_value *scaled = weft_emit_binary(g, WEFT_OP_mul, slope, weft_emit_broadcast(g, scale, 3, dims, last));
+    weft_value *mean = weft_emit_binary_scalar(g, WEFT_OP_mul, weft_emit_reduce(g, scaled, "sum", 1, last), 0.01);
+    weft_value *centered = weft_emit_binary(g, WEFT_OP_sub, scaled, weft_emit_spread(g, mean, x, 1, last));
+    weft_value *product = weft_emit_binary(g, WEFT_OP_mul, centered, x);
+    weft_value *dots = weft_emit_binary_scalar(g, WEFT_OP_mul, weft_emit_reduce(g, product, "sum", 1, last), 0.01);
+    weft_value *back = weft_emit_binary(g, WEFT_OP_sub, centered, weft_emit_spread(g, dots, x, 1, last));
+    weft_value *narrow = weft_emit_convert(g, back, dtype);
+    weft_value *of_scale = weft_emit_reduce(g, weft_emit_binary(g, WEFT_OP_mul, slope, x), "sum", 2, others);
+    weft_value *of_bias = weft_emit_reduce(g, slope, "max", 2, others);
+    /* of what is written where that is exact: a rounding that falls the other way moves a sum of 16-bit values */
+    weft_value *of_back = weft_emit_reduce(g, dtype == WEFT_F32 ? narrow : back, "sum", 2, others);
+    weft_graph_output(g, "back", narrow);
+    weft_graph_output(g, "mean", mean);
+    weft_graph_output(g, "scale", of_scale);
+    weft_graph_output(g, "bias", weft_emit_binary_scalar(g, WEFT_OP_mul, of_bias, 0.5));
+    weft_graph_output(g, "before", of_back);
+    harness_check(&h);
+    harness_close(&h);
+}
+
+START_TEST(sums_beside_rows) {
+    beside(WEFT_F32, 3, 5, 64);
+    beside(WEFT_BF16, 2, 880, 36);
+    beside(WEFT_F32, 1, 870, 516);
+    beside(WEFT_BF16, 7, 3, 768);
+    beside(WEFT_F32, 1, 1, 1000);
+}
+END_TEST
+
 /* Labels run from -9 to 9: inside and outside of the row. */
 static weft_value *picked(weft_graph *g, weft_value *x, weft_value *labels, bool mirrored) {
     int64_t row = 0, class = 1;
@@ -285,6 +331,7 @@ Suite *reduce_suite(void) {
     tcase_add_test(tests, split_full);
     tcase_add_test(tests, norms);
     tcase_add_test(tests, batch_statistics);
+    tcase_add_test(tests, sums_beside_rows);
     tcase_add_test(tests, picks);
     tcase_add_test(tests, quotients_by_row);
     suite_add_tcase(suite, tests);

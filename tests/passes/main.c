@@ -2,6 +2,7 @@
 #include <check.h>
 #include <stdlib.h>
 
+Suite *beside_suite(void);
 Suite *budget_suite(void);
 Suite *chain_suite(void);
 Suite *golden_suite(void);
@@ -10,6 +11,7 @@ Suite *random_suite(void);
 
 int main(void) {
     SRunner *runner = srunner_create(golden_suite());
+    srunner_add_suite(runner, beside_suite());
     srunner_add_suite(runner, budget_suite());
     srunner_add_suite(runner, random_suite());
     srunner_add_suite(runner, chain_suite());

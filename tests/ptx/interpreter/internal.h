@@ -9,7 +9,7 @@
 #include "tests/support/numbers.h"
 #include "tests/support/ranges.h"
 
-enum { LANES = 32, OPERANDS = 6, PARTS = 8, NAME = 96, BARRIERS = 16, PTX_PARAMETERS_MAX = 512 };
+enum { LANES = 32, OPERANDS = 6, PARTS = 8, NAME = 96, BARRIERS = 16 };
 
 /* Addresses of memory that is not global, as generic ones: above all of the host's. */
 #define SHARED_WINDOW UINT64_C(0x800100000000)

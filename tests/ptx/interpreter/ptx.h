@@ -32,6 +32,7 @@ uint64_t ptx_machine_steps(const ptx_machine *machine);
 weft_status ptx_module_load(ptx_machine *machine, const char *text, ptx_module **out_module) WEFT_MUST_USE;
 void ptx_module_unload(ptx_module *module);
 bool ptx_module_has(const ptx_module *module, const char *kernel);
+enum { PTX_PARAMETERS_MAX = 512 }; /* of a kernel: 4 KB of pointers */
 /* Bytes of each parameter of a kernel of the module; returns their number. */
 int ptx_module_parameters(const ptx_module *module, const char *kernel, const int **out_bytes);
 

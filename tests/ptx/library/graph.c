@@ -211,7 +211,7 @@ static int run_conditional(const card_node *node) {
 }
 
 static int run_node(const card_node *node) {
-    void *parameters[256]; /* more than kernels have: theirs are at most 4 KB */
+    void *parameters[PTX_PARAMETERS_MAX];
     const int *sizes;
     if (node->body) return run_conditional(node);
     if (!node->function) {
