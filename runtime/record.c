@@ -1,9 +1,11 @@
 /* Recordings of the main region: the steps as commands that a device keeps and starts at once, loops and branches with
-   what they hold included where it can decide them itself. Invariant: a recording holds the addresses and extents of
-   its commands; weft_frame_forget drops it before one changes. Read next: order.c, drivers/cuda/graph.c. */
+   what they hold included where it can decide them itself, loops of known trips written out. Invariant: a recording
+   holds the addresses and extents of its commands; weft_frame_forget drops it before one changes. Read next: order.c,
+   drivers/cuda/graph.c. */
 #include "runtime/frame.h"
 
-enum { STEADY_RUNS = 2 }; /* recording costs some runs: only what stays the same is worth it */
+enum { STEADY_RUNS = 2 };     /* recording costs some runs: only what stays the same is worth it */
+enum { UNROLLED_MAX = 1024 }; /* commands of a region whose loops of known trips are written out */
 
 void weft_frame_forget(weft_frame *frame) {
     if (frame->recording) frame->device->driver->forget(frame->device, frame->recording);
@@ -11,19 +13,28 @@ void weft_frame_forget(weft_frame *frame) {
     frame->steady = 0;
 }
 
-/* Only steps that shapes alone decide, and predicates that the device reads itself. */
-static bool is_recordable(const weft_frame *frame, int region, bool *out_control) {
+static int count_commands(const weft_frame *frame, int region);
+
+/* Only steps that shapes alone decide, or the trip of a loop whose trips are known, and predicates that the device
+   reads itself. looped: inside such a loop. Extents read from the device are nowhere in it, so what is dynamic depends
+   on trips. */
+static bool is_recordable(const weft_frame *frame, int region, bool looped, bool *out_control) {
     const weft_driver *driver = frame->device->driver;
     const weft_resolved_region *steps = &frame->regions[region];
     for (int i = 0; i < steps->count; i++) {
         const weft_resolved_step *resolved = &steps->steps[i];
         const weft_step *step = resolved->step;
-        if (resolved->dynamic) return false;
-        if (step->kind == WEFT_STEP_LAUNCH || step->kind == WEFT_STEP_COPY) continue;
+        bool plain = step->kind == WEFT_STEP_LAUNCH || step->kind == WEFT_STEP_COPY;
+        if (resolved->dynamic && !(looped && plain)) return false;
+        if (plain) continue;
+        if (step->kind == WEFT_STEP_LOOP) {
+            if (!is_recordable(frame, step->regions[0], true, out_control)) return false;
+            continue;
+        }
         if (step->kind != WEFT_STEP_WHILE && step->kind != WEFT_STEP_COND) return false;
         if (!driver->records_control || !driver->records_control(frame->device)) return false;
         for (int r = 0; r < 2; r++)
-            if (!is_recordable(frame, step->regions[r], out_control)) return false;
+            if (!is_recordable(frame, step->regions[r], looped, out_control)) return false;
         *out_control = true;
     }
     return true;
@@ -31,24 +42,66 @@ static bool is_recordable(const weft_frame *frame, int region, bool *out_control
 
 /* What becomes a list: the steps of some regions, one after the other. */
 typedef struct listing {
-    const weft_frame *frame;
+    weft_frame *frame;
     weft_arena *arena;
     int count, capacity;
     weft_command *commands;
     const weft_resolved_step **steps; /* of each command */
 } listing;
 
+/* At most INT_MAX / 2. */
 static int count_commands(const weft_frame *frame, int region) {
     const weft_resolved_region *steps = &frame->regions[region];
-    int count = steps->count;
-    for (int i = 0; i < steps->count; i++) /* the predicate stands before the loop, too */
-        if (steps->steps[i].step->kind == WEFT_STEP_WHILE)
-            count += count_commands(frame, steps->steps[i].step->regions[0]);
-    return count;
+    int64_t count = steps->count;
+    for (int i = 0; i < steps->count && count < INT32_MAX / 2; i++) {
+        const weft_resolved_step *resolved = &steps->steps[i];
+        const weft_step *step = resolved->step;
+        int64_t own = 0;
+        /* the predicate stands before the loop, too */
+        if (step->kind == WEFT_STEP_WHILE || step->kind == WEFT_STEP_LOOP)
+            own = count_commands(frame, step->regions[0]);
+        if (step->kind == WEFT_STEP_LOOP && __builtin_mul_overflow(own, resolved->count, &own)) own = INT32_MAX;
+        count = own > INT32_MAX / 2 - count ? INT32_MAX / 2 : count + own;
+    }
+    return (int)count;
 }
 
-static weft_status list_regions(const weft_frame *frame, weft_arena *arena, int count, const int *regions,
+static weft_status list_regions(weft_frame *frame, weft_arena *arena, int count, const int *regions,
                                 weft_command_list *out_list) WEFT_MUST_USE;
+static weft_status add_region(listing *l, int region) WEFT_MUST_USE;
+
+/* The step as it is at this trip, for itself. */
+static weft_status keep_step(listing *l, weft_resolved_step *resolved, const weft_resolved_step **out_step) {
+    WEFT_TRY(weft_frame_resolve_step(l->frame, resolved, false), "recording a trip");
+    bool launch = resolved->step->kind == WEFT_STEP_LAUNCH;
+    size_t buffers = launch ? (size_t)resolved->launch.buffer_count : 2, extents = 0, maps = 0;
+    if (launch) extents = (size_t)resolved->launch.extent_count, maps = (size_t)resolved->launch.map_count;
+    weft_resolved_step *copy = weft_arena_allocate(l->arena, sizeof *copy);
+    void **own = weft_arena_allocate_array(l->arena, buffers + 1, sizeof *own);
+    int64_t *numbers = weft_arena_allocate_array(l->arena, extents + 1, sizeof *numbers);
+    weft_launch_map *places = weft_arena_allocate_array(l->arena, maps + 1, sizeof *places);
+    if (!copy || !own || !numbers || !places) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory to record a trip");
+    *copy = *resolved;
+    for (size_t i = 0; i < buffers && !resolved->idle; i++) own[i] = resolved->buffers[i];
+    for (size_t i = 0; i < extents && !resolved->idle; i++) numbers[i] = resolved->extents[i];
+    for (size_t i = 0; i < maps && !resolved->idle; i++) places[i] = resolved->maps[i];
+    copy->buffers = own, copy->extents = numbers, copy->maps = places;
+    copy->launch.buffers = own, copy->launch.extents = numbers, copy->launch.maps = places;
+    *out_step = copy;
+    return NULL;
+}
+
+/* A loop of known trips, written out. */
+static weft_status add_trips(listing *l, const weft_resolved_step *loop) {
+    int64_t *trip = &l->frame->symbols[loop->step->symbol], before = *trip;
+    weft_status status = NULL;
+    for (int64_t i = 0; i < loop->count && !status; i++) {
+        *trip = i;
+        status = add_region(l, loop->step->regions[0]);
+    }
+    *trip = before;
+    return status;
+}
 
 static weft_status add_region(listing *l, int region) {
     const weft_resolved_region *steps = &l->frame->regions[region];
@@ -56,6 +109,11 @@ static weft_status add_region(listing *l, int region) {
         const weft_resolved_step *resolved = &steps->steps[i];
         const int *regions = resolved->step->regions, around[2] = {regions[1], regions[0]};
         weft_command command = {0};
+        if (resolved->step->kind == WEFT_STEP_LOOP) {
+            WEFT_TRY(add_trips(l, resolved), "recording a loop");
+            continue;
+        }
+        if (resolved->dynamic) WEFT_TRY(keep_step(l, &steps->steps[i], &resolved), "recording a loop");
         if (resolved->idle) continue;
         switch (resolved->step->kind) {
         case WEFT_STEP_LAUNCH: command.launch = &resolved->launch; break;
@@ -97,7 +155,7 @@ static weft_status add_mail(listing *l, const weft_mail *mail, bool sends) {
     return NULL;
 }
 
-static weft_status list_regions(const weft_frame *frame, weft_arena *arena, int count, const int *regions,
+static weft_status list_regions(weft_frame *frame, weft_arena *arena, int count, const int *regions,
                                 weft_command_list *out_list) {
     listing l = {.frame = frame, .arena = arena, .capacity = 2};
     bool whole = frame->mails && count == 1 && regions[0] == WEFT_REGION_MAIN;
@@ -123,11 +181,20 @@ static weft_status record(weft_frame *frame) {
     return status;
 }
 
-/* Loops are worth a recording at once, if the last one was not in vain. */
+static bool loops(const weft_frame *frame) {
+    const weft_program_data *data = frame->data;
+    for (int r = 0; r < data->region_count; r++)
+        for (int i = 0; i < data->regions[r].count; i++)
+            if (data->regions[r].steps[i].kind == WEFT_STEP_LOOP) return true;
+    return false;
+}
+
+/* Loops that the device decides are worth a recording at once, if the last one was not in vain. */
 static void try_to_record(weft_frame *frame) {
-    bool control = false, recordable = frame->steady >= 0 && is_recordable(frame, WEFT_REGION_MAIN, &control);
+    bool control = false, recordable = frame->steady >= 0 && is_recordable(frame, WEFT_REGION_MAIN, false, &control);
     bool mails = frame->mails && (frame->inbox.bytes || frame->outbox.bytes);
-    if (!recordable || (!control && !mails && frame->regions[WEFT_REGION_MAIN].count < 2)) {
+    int commands = recordable ? count_commands(frame, WEFT_REGION_MAIN) : 0;
+    if (!recordable || (loops(frame) && commands > UNROLLED_MAX) || (!control && !mails && commands < 2)) {
         frame->steady = -1;
         return;
     }

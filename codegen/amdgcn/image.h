@@ -1,7 +1,8 @@
 /* The code image of AMD GPUs: a head, one row per part, the parts. All numbers are little-endian.
 
    "WEFTAMDG", u32 format, u32 parts; each row: u32 first kernel, u32 kernels, u64 position, u64 bytes. A part is a code
-   object (ELF, amdhsa, code object version 4, by HIP RTC its own) whose kernels are named as in the program; parts start on multiples of
+   object (ELF, amdhsa, code object version 4, by HIP RTC its own) whose kernels are named as in the program; parts
+   start on multiples of
    16. Written by image.c for both ways to a code object (llvm/, hip/), read by runtime/drivers/hip. */
 #ifndef WEFT_CODEGEN_AMDGCN_IMAGE_H
 #define WEFT_CODEGEN_AMDGCN_IMAGE_H
