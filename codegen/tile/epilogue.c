@@ -82,52 +82,111 @@ void weft_epilogue_hoist(const weft_epilogue *e, const weft_lane_index *at, int 
     }
 }
 
-/* -- 1 + erf(x) */
+/* -- 1 + erf(x), GELU */
 
-static bool is_one(const weft_value *value) {
+/* Is it f32 `number` everywhere? */
+static bool is_number(const weft_value *value, double number) {
     while (value->node && (value->node->op == WEFT_OP_broadcast || value->node->op == WEFT_OP_reshape))
         value = value->node->operands[0];
     if (!value->node || value->node->op != WEFT_OP_constant) return false;
     const weft_tensor *tensor = weft_node_attribute(value->node, WEFT_ATTR_value)->as.tensor;
     if (weft_tensor_dtype(tensor) != WEFT_F32 || weft_tensor_element_count(tensor) == 0) return false;
     for (int64_t i = 0; i < weft_tensor_element_count(tensor); i++)
-        if (weft_element_double(WEFT_F32, tensor->data, i) != 1) return false;
+        if (weft_element_double(WEFT_F32, tensor->data, i) != (float)number) return false;
     return true;
 }
 
 /* The argument x of a node 1 + erf(x); NULL. */
 static const weft_value *erf_argument(const weft_node *node) {
-    if (node->op != WEFT_OP_add || node->results[0].type.dtype != WEFT_F32) return NULL;
+    if (!node || node->op != WEFT_OP_add || node->results[0].type.dtype != WEFT_F32) return NULL;
     for (int i = 0; i < 2; i++) {
         const weft_node *erf = node->operands[i]->node;
-        if (erf && erf->op == WEFT_OP_erf && is_one(node->operands[1 - i])) return erf->operands[0];
+        if (erf && erf->op == WEFT_OP_erf && is_number(node->operands[1 - i], 1)) return erf->operands[0];
     }
     return NULL;
 }
 
-/* 1 + erf(x) = erfc(-x). For a = |x|: erfc(a) = 2^q(a), log2 erfc is smooth: degree 6, relative error 1.6e-5 up to a
-   = 9.2, beyond which the product with x is below any 16-bit number. Negative x: erfc(a), else 2 - erfc(a). NaN passes.
- */
+/* x of x times `factor`; NULL. */
+static const weft_value *scaled(const weft_value *value, double factor) {
+    const weft_node *node = value->node;
+    if (!node || node->op != WEFT_OP_mul) return NULL;
+    for (int i = 0; i < 2; i++)
+        if (is_number(node->operands[1 - i], factor)) return node->operands[i];
+    return NULL;
+}
+
+/* x of a node x / 2 (1 + erf(x / sqrt(2))), whose sum nobody else reads; NULL. *out_sum: that sum. */
+static const weft_value *gelu_argument(const weft_node *node, const weft_node **out_sum) {
+    if (node->op != WEFT_OP_mul || node->results[0].type.dtype != WEFT_F32) return NULL;
+    for (int i = 0; i < 2; i++) {
+        const weft_value *gate = node->operands[i], *x = scaled(node->operands[1 - i], 0.5), *inner;
+        if (!x || !(inner = erf_argument(gate->node)) || gate->uses->next) continue;
+        if (scaled(inner, 0.70710678118654752440) != x) continue;
+        *out_sum = gate->node;
+        return x;
+    }
+    return NULL;
+}
+
+/* For a >= 0: log2 erfc(a) is smooth. Degree 6: erfc is right to 1.6e-5 of itself up to a = 3.6 and off by less than
+   3e-12 beyond; at a = 9.2 its product with any x is below 1e-31. */
+static const double log2_erfc[] = {2.412219200e-4,  -4.071727661e-3, 3.124885640e-2, -1.493216793e-1,
+                                   -9.187606600e-1, -1.627746375,    -6.4e-6};
+enum { ERFC_TERMS = sizeof log2_erfc / sizeof *log2_erfc };
+
+/* factor * erfc(scale * min(|x|, 9.2 / scale)); *out_a: that minimum. */
+static weft_kval complement(weft_kernel *k, weft_kval x, double scale, double log2_factor, int lanes,
+                            weft_kval *out_a) {
+    weft_kval operands[2] = {weft_k_unary(k, WEFT_K_abs, x),
+                             weft_k_constant_lanes(k, WEFT_F32, 9.192388 / scale, lanes)};
+    /* either of a NaN and the limit will do: the caller multiplies by x */
+    weft_kval a = weft_kernel_emit(k, WEFT_K_min, weft_kvector(WEFT_F32, lanes), 2, operands, 1, 0), q = WEFT_KNONE;
+    for (int i = 0; i < ERFC_TERMS; i++) {
+        double c = log2_erfc[i];
+        for (int power = ERFC_TERMS - 1 - i; power > 0; power--) c *= scale;
+        weft_kval term = weft_k_constant_lanes(k, WEFT_F32, i == ERFC_TERMS - 1 ? c + log2_factor : c, lanes);
+        q = i ? weft_k_fma(k, q, a, term) : term;
+    }
+    *out_a = a;
+    return weft_k_unary(k, WEFT_K_exp2_fast, q);
+}
+
+/* 1 + erf(x) = erfc(-x): erfc(|x|) for negative x, else 2 - erfc(|x|). NaN passes where it is multiplied by x. */
 static weft_kval one_plus_erf(weft_kernel *k, weft_kval x, int lanes) {
-    static const double c[] = {2.412219200e-4,  -4.071727661e-3, 3.124885640e-2, -1.493216793e-1,
-                               -9.187606600e-1, -1.627746375,    -6.4e-6};
-    weft_kval operands[2] = {weft_k_unary(k, WEFT_K_abs, x), weft_k_constant_lanes(k, WEFT_F32, 9.192388, lanes)};
-    weft_kval a = weft_kernel_emit(k, WEFT_K_min, weft_kvector(WEFT_F32, lanes), 2, operands, 0,
-                                   0); /* NaN < limit is false: takes the limit */
-    weft_kval q = weft_k_constant_lanes(k, WEFT_F32, c[0], lanes);
-    for (int i = 1; i < 7; i++) q = weft_k_fma(k, q, a, weft_k_constant_lanes(k, WEFT_F32, c[i], lanes));
-    weft_kval tail = weft_k_unary(k, WEFT_K_exp2_fast, q);
+    weft_kval a, tail = complement(k, x, 1, 0, lanes, &a);
     return weft_k_select(k, weft_k_lt(k, x, weft_k_constant_lanes(k, WEFT_F32, 0, lanes)), tail,
                          weft_k_sub(k, weft_k_constant_lanes(k, WEFT_F32, 2, lanes), tail));
 }
+
+/* max(x, 0) - |x| erfc(|x| / sqrt(2)) / 2. The maximum keeps NaN. */
+static weft_kval short_gelu(weft_kernel *k, weft_kval x, int lanes) {
+    weft_kval a, tail = complement(k, x, 0.70710678118654752440, -1, lanes, &a);
+    weft_kval above = weft_k_binary(k, WEFT_K_max, x, weft_k_constant_lanes(k, WEFT_F32, 0, lanes)),
+              positive = weft_k_select(k, weft_k_ne(k, x, x), x, above);
+    return weft_k_fma(k, weft_k_unary(k, WEFT_K_neg, a), tail, positive);
+}
+
+enum { GELUS_MAX = 4 };
 
 weft_kval weft_epilogue_value(const weft_epilogue *e, weft_kval sums, const weft_lane_index *at, int lanes,
                               weft_kval mask) {
     weft_kernel *k = kernel_of(e);
     weft_index_bind(e->index, e->product, weft_index_round(e->index, e->product->type.dtype, sums));
     bool narrow = weft_dtype_bits(e->result) <= 16 && weft_dtype_is_float(e->result) && k->capability->threads_max > 1;
-    for (const weft_node *node = weft_fusion_block(e->index->fusion)->first; narrow && node; node = node->next) {
+    const weft_node *first = narrow ? weft_fusion_block(e->index->fusion)->first : NULL, *taken[GELUS_MAX];
+    int count = 0;
+    for (const weft_node *node = first; node; node = node->next) {
+        const weft_node *sum;
+        const weft_value *x = node->results[0].type.rank == e->value->type.rank ? gelu_argument(node, &sum) : NULL;
+        if (!x || count == GELUS_MAX) continue;
+        taken[count++] = sum;
+        weft_index_bind(e->index, &node->results[0],
+                        short_gelu(k, weft_index_value(e->index, x, at, lanes, mask), lanes));
+    }
+    for (const weft_node *node = first; node; node = node->next) {
         const weft_value *x = erf_argument(node);
+        for (int i = 0; i < count; i++)
+            if (taken[i] == node) x = NULL;
         if (x && node->results[0].type.rank == e->value->type.rank)
             weft_index_bind(e->index, &node->results[0],
                             one_plus_erf(k, weft_index_value(e->index, x, at, lanes, mask), lanes));

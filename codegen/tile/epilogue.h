@@ -2,7 +2,7 @@
 
    The index evaluator does the arithmetic; this adds what a tile knows: rows and columns are visited many times, so
    vectors along them are read once and ahead of their use (hoist); 16-bit results are rounded once, when they are
-   packed; 1 + erf(x), the core of GELU, is computed as one exponential when the result has 16 bits. Read next:
+   packed; GELU and 1 + erf(x), its core, are computed as one exponential when the result has 16 bits. Read next:
    codegen/builders/index.h. Thread-compatible. */
 #ifndef WEFT_CODEGEN_TILE_EPILOGUE_H
 #define WEFT_CODEGEN_TILE_EPILOGUE_H

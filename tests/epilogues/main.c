@@ -159,11 +159,57 @@ START_TEST(epilogues_share_the_kernel_of_their_product) {
 }
 END_TEST
 
+/* x along the rows, by a product that leaves it as it is: a 16-bit GELU is right to its rounding, in its tails too, and
+   keeps infinities and NaN. */
+START_TEST(gelu_keeps_its_digits) {
+    static const epilogue_row row = {"gelu", gelu, 1, 0};
+    weft_capability card = *weft_capability_find("cuda", "sm_90a");
+    card.multiprocessors = 2;
+    weft_context *context;
+    cuda_check(weft_context_create(NULL, &context));
+    compiled c = {.graph = make_graph(context, &row)};
+    weft_arena_init(context->allocator, &c.arena);
+    weft_tensor *inputs[2], *got;
+    uint64_t state = 1;
+    for (int i = 0; i < 2; i++) inputs[i] = cuda_random_tensor(context, weft_graph_input_value(c.graph, i), &state);
+    got = cuda_random_tensor(context, weft_graph_output_value(c.graph, 0), &state);
+    double x[M];
+    for (int m = 0; m < M; m++) {
+        x[m] = m == 0 ? NAN : m == 1 ? INFINITY : m == 2 ? -INFINITY : (m - M / 2) / 5.0;
+        for (int k = 0; k < K; k++) weft_element_set_double(WEFT_BF16, inputs[0]->data, m * K + k, k ? 0 : x[m]);
+        x[m] = weft_element_double(WEFT_BF16, inputs[0]->data, m * K);
+    }
+    for (int n = 0; n < N; n++)
+        for (int k = 0; k < K; k++) weft_element_set_double(WEFT_BF16, inputs[1]->data, n * K + k, 1);
+    weft_pass_context pass = {.graph = c.graph, .capability = &card, .options = "", .claims = weft_builder_claims};
+    cuda_check(weft_graph_finish(c.graph));
+    cuda_check(weft_pipeline_run(&pass, weft_pipeline_standard));
+    bool more;
+    ck_assert(cuda_build_choice(&c, &card, 0, &more));
+    memset(got->data, 0xff, got->bytes);
+    cuda_simulate_plan(&c, inputs, 2, &got, 1, context, NULL);
+    for (int i = 0; i < M * N; i++) {
+        double value = x[i / N], want = isinf(value) && value < 0 ? 0 : 0.5 * value * erfc(-value / sqrt(2));
+        double own = weft_element_double(WEFT_BF16, got->data, i);
+        bool right = isnan(want)   ? isnan(own)
+                     : isinf(want) ? own == want
+                                   : fabs(own - want) <= 0.004 * fabs(want) + 1e-11;
+        ck_assert_msg(right, "gelu(%g) = %g instead of %g", value, own, want);
+    }
+    for (int i = 0; i < 2; i++) weft_tensor_release(inputs[i]);
+    weft_tensor_release(got);
+    weft_arena_deinit(&c.arena);
+    weft_graph_release(c.graph);
+    weft_context_release(context);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("epilogues");
     TCase *tests = tcase_create("products");
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, epilogues_share_the_kernel_of_their_product, 0, EPILOGUE_ROWS);
+    tcase_add_test(tests, gelu_keeps_its_digits);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
