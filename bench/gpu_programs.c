@@ -4,7 +4,8 @@
    head   examples features classes pieces     a language model's head in bf16: loss and both gradients; pieces -1:
    logits as a whole
    loop   trips width host                     x = tanh(x w) until the count of trips, a value on the device, is
-   reached; host 1: the host looks after each trip, as with a driver whose graphs have no loops. Time is the device's,
+   reached; host 1: the host looks after each trip, as with a driver whose graphs have no loops
+   scan   trips width                          the same with a count that the program knows. Time is the device's,
    by events around the steps of one call. Memory is the program's own: values go in and out through its states. Read
    next: gpu_peers/programs.py. */
 #include <stdio.h>
@@ -134,12 +135,29 @@ static weft_status build_loop(weft_graph *g, const int64_t *numbers) {
     return weft_graph_verify(g);
 }
 
+static void one_step(void *self, weft_graph *g, weft_value *const *a, weft_value **out) {
+    (void)self;
+    out[0] = weft_tanh(g, weft_matmul(g, a[0], weft_state_read(g, "w")));
+}
+
+static weft_status build_scan(weft_graph *g, const int64_t *numbers) {
+    int64_t shape[2] = {numbers[1], numbers[1]};
+    static const int64_t axes[2] = {0, 1};
+    weft_value *x = state(g, "x", WEFT_F32, 2, shape), *result;
+    weft_graph_state_zeros(g, "w", WEFT_F32, 2, shape), weft_graph_state_zeros(g, "y", WEFT_F32, 2, shape);
+    weft_scan(g, 1, &x, 0, NULL, numbers[0], false, one_step, NULL, 0, &result);
+    weft_state_update(g, "y", result);
+    weft_graph_output(g, "mean", weft_reduce_mean(g, result, 2, axes, false));
+    return weft_graph_verify(g);
+}
+
 static weft_status build(weft_bench_step *s, const char *name, const int64_t *numbers) {
     WEFT_TRY(weft_context_create(NULL, &s->context), "%s", name);
     WEFT_TRY(weft_graph_create(s->context, name, &s->graph), "%s", name);
     if (!strcmp(name, "adamw")) return build_adamw(s->graph, numbers);
     if (!strcmp(name, "head")) return build_head(s->graph, numbers);
     if (!strcmp(name, "loop")) return build_loop(s->graph, numbers);
+    if (!strcmp(name, "scan")) return build_scan(s->graph, numbers);
     return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "no program is called %s", name);
 }
 

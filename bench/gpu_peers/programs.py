@@ -168,3 +168,26 @@ def part_loop():
         record("loop", f"1000 trips of {width}x{width}", lambda t: t * 1e3, times, f"{times['weft graph'] * 1e3:.2f} us a trip in the graph, {times['weft host'] * 1e3:.2f} by the host", {"unit": "ms"})
         for step in steps.values():
             step.release()
+    for width in (64, 512):  # a count that programs know: both sides are one graph
+        x, w = torch.randn(width, width), torch.randn(width, width) / math.sqrt(width)
+        step, place, weights, y = Step("scan", (64, width)), x.cuda(), w.cuda(), torch.empty_like(x.cuda())
+        step.write("x", x)
+        step.write("w", w)
+
+        def scan():
+            h = place
+            for _ in range(64):
+                h = torch.tanh(h @ weights)
+            y.copy_(h)
+        scan()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            scan()
+        compiled = torch.compile(scan)
+        compiled()
+        own = sorted(step() for _ in range(12))
+        times = {"weft": own[len(own) // 2], **rounds({"torch": scan, "torch.compile": compiled, "torch graph": graph.replay}, 9, 2)}
+        verdict(f"scan {width}", step.read("y", x), y.cpu(), 1e-3)
+        record("loop", f"scan, 64 trips of {width}x{width}", lambda t: t * 1e3, times, f"{times['weft'] / 64 * 1e6:.2f} us a trip", {"unit": "ms"})
+        step.release()
