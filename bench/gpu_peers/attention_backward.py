@@ -141,6 +141,33 @@ def time_backward(b, h, hkv, s, d, causal):
     torch.cuda.empty_cache()
 
 
+def time_wide(b, h, hkv, s, d, causal):
+    """Head dims above 128: one plan, in a fixed order."""
+    numbers = (b, h, hkv, s, s, d, causal, 0)
+    inputs, outs = backward_tensors(*numbers)
+    label = f"{b}x{h}x{s}x{d} {'causal' if causal else 'full'}"
+    kernel = Kernel("attention_backward", numbers)
+    times = rounds({"weft": lambda: kernel(inputs, outs), **backward_peers(inputs, bool(causal))}, 7, 2)
+    error = backward_verdicts(f"attention-wide {label}", inputs, outs, causal, [(0, 0), (b - 1, hkv - 1)], torch.float32)
+    try:
+        note = kernel_times(lambda: kernel(inputs, outs))
+    except Exception as problem:
+        note = f"no kernel times: {str(problem)[:60]}"
+    record("attention-wide", label, lambda t: 10.0 * b * h * s * s * d * (0.5 if causal else 1) / t * 1e-12, times, f"{kernel.text}; {note}",
+           {"unit": "TFLOP/s", "error": error, "compile_s": kernel.compile_seconds})
+    kernel.release()
+    torch.cuda.empty_cache()
+
+
+def part_attention_wide():
+    """The backward pass of head dims above 128: small shapes in f64, then timed."""
+    torch.manual_seed(4)
+    for numbers in ((2, 4, 2, 333, 200, 192, 1, 0), (1, 2, 1, 300, 301, 256, 0, 1), (2, 2, 2, 130, 1023, 200, 1, 0), (1, 2, 2, 1, 77, 136, 0, 1)):
+        test_backward(numbers, 0)
+    for d in (192, 256):
+        time_wide(2, 16, 16, 8192 if d == 256 else 4096, d, 1)
+
+
 def part_attention_bwd():
     """Sums of dQ in any order and in a fixed one, against the backward passes behind scaled_dot_product_attention; then small shapes."""
     torch.manual_seed(3)

@@ -6,7 +6,7 @@
    each key head, which alone adds up that head's dQ: a fixed order, same bits every time. Else the kernel of queries
    (statistics and dQ), then the kernel of keys (dK, dV): 7 products in place of 5, a fixed order too; or, where sums in
    no fixed order are permitted, prepare (which also clears the sums), the kernel of keys, which adds dQ by atomics, and
-   finish, which converts the sums.
+   finish, which converts the sums. Above 128 columns the kernel of keys runs twice, for dV and for dK: 8 products.
    Accepts what attention_hopper.c accepts, with at least one query. Read next: attention_backward_hopper.h. */
 #include "codegen/builders/attention_backward_hopper.h"
 
@@ -61,6 +61,11 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
     bool plain = weft_attention_plain(&forms);
     bool draws = weft_attention_draws(&forms);
     int two = narrow ? 128 : draws ? 48 : 80; /* queries of a step of the kernel of keys: as registers permit */
+    if (width > 128) {                        /* no other plan: weft_backward_part */
+        two = weft_backward_wide_rows(width, &forms);
+        if (capacity > 0) out_schedules[0] = schedule_of(two, TWO_KERNELS, WEFT_BACKWARD_SEPARATE);
+        return capacity > 0;
+    }
     bool several = (forms.cap > 0) + (forms.mask != NULL) + draws > 1;
     if (!plain) two = narrow ? 64 : several ? 32 : 48;
     const int rows[] = {[TWO_KERNELS] = two, [UNORDERED_SUMS] = 8192 / width, [OWNED_SUMS] = 8192 / width};
@@ -249,11 +254,16 @@ static weft_status build_two(weft_backward *b) {
     if (b->way & WEFT_BACKWARD_SEPARATE)
         WEFT_TRY(add_kernel(b, launch++, "_prepare", false, weft_backward_prepare), "building %s", b->request->name);
     WEFT_TRY(add_kernel(b, launch++, "_queries", true, weft_backward_queries), "building %s", b->request->name);
+    if (weft_backward_wide(b)) {
+        b->part = WEFT_BACKWARD_ONLY_DV;
+        WEFT_TRY(add_kernel(b, launch++, "_values", true, weft_backward_keys), "building %s", b->request->name);
+        b->part = WEFT_BACKWARD_ONLY_DK;
+    }
     return add_kernel(b, launch, "_keys", true, weft_backward_keys);
 }
 
 static weft_status build(const weft_build_request *request, weft_kernel_plan *out_plan) {
-    enum { MAPS_MAX = 16 };
+    enum { MAPS_MAX = 24 };
     const weft_node *node = find_node(request->fusion);
     const weft_type *q = weft_operand_type(node, WEFT_BACKWARD_Q), *keys = weft_operand_type(node, WEFT_BACKWARD_K);
     weft_dim_table *dims = request->graph->dims;
@@ -271,12 +281,14 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
                        .way = request->schedule->way,
                        .sums = request->schedule->split != TWO_KERNELS,
                        .owned = request->schedule->split == OWNED_SUMS};
-    if ((b.bm != 8192 / b.width && (b.sums || b.bm % 16 || b.bm < 32 || b.bm > 80)) ||
+    if ((b.bm != 8192 / b.width && (b.sums || b.bm % 16 || b.bm < 16 || b.bm > 80)) ||
         request->schedule->tile_n != WEFT_BACKWARD_KEYS || request->schedule->stages != 2)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-backward-hopper: schedule %dx%d",
                            request->schedule->tile_m, request->schedule->tile_n);
     if ((b.way & WEFT_BACKWARD_TWO_KEYS && b.width != 64) || (b.way & WEFT_BACKWARD_SEPARATE && b.sums))
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-backward-hopper: way %d", b.way);
+    if (b.width > 128 && (b.sums || !(b.way & WEFT_BACKWARD_SEPARATE)))
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-backward-hopper: sums of %d columns", b.width);
     if (b.owned && b.width != 64)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "attention-backward-hopper: owned sums of %d columns", b.width);
     weft_attention_forms_init(&b.forms, request, node);
@@ -288,7 +300,7 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
     bool separate = b.way & WEFT_BACKWARD_SEPARATE;
     b.listed = !b.sums && weft_attention_lists(&b.forms);
     WEFT_TRY(
-        weft_plan_init(request, ((b.sums && !b.owned) || separate ? 3 : 2) + (b.listed ? 4 : 0),
+        weft_plan_init(request, ((b.sums && !b.owned) || separate ? 3 : 2) + (b.width > 128) + (b.listed ? 4 : 0),
                        (b.sums ? WEFT_BACKWARD_TEMPS : WEFT_BACKWARD_SUMS) + (b.listed ? 2 * WEFT_ATTENTION_TEMPS : 0),
                        out_plan),
         "building %s", request->name);

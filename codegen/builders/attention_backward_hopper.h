@@ -39,8 +39,11 @@ enum {
 /* Operands and results of attention_backward. */
 enum { WEFT_BACKWARD_Q, WEFT_BACKWARD_K, WEFT_BACKWARD_V, WEFT_BACKWARD_O, WEFT_BACKWARD_LSE, WEFT_BACKWARD_DO };
 enum { WEFT_BACKWARD_DQ, WEFT_BACKWARD_DK, WEFT_BACKWARD_DV, WEFT_BACKWARD_DS };
-/* Temporaries of the plan. counters: the next tile of the kernel of keys. */
+/* Temporaries of the plan. counters: the next tile of a kernel of keys, two of them. */
 enum { WEFT_BACKWARD_LSE2, WEFT_BACKWARD_DELTA, WEFT_BACKWARD_COUNTERS, WEFT_BACKWARD_SUMS, WEFT_BACKWARD_TEMPS };
+
+/* What a kernel of keys computes. Above 128 columns the sums of dK and dV do not fit the registers side by side. */
+typedef enum weft_backward_part { WEFT_BACKWARD_BOTH, WEFT_BACKWARD_ONLY_DK, WEFT_BACKWARD_ONLY_DV } weft_backward_part;
 
 typedef struct weft_backward {
     const weft_build_request *request;
@@ -50,7 +53,8 @@ typedef struct weft_backward {
     weft_dtype dtype;
     weft_dim queries, keys, heads, key_heads, group; /* heads, key_heads: of all batches together */
     weft_dim tiles, rows;                            /* of bm queries of a head; rows = bm * tiles */
-    int width, columns; /* columns: D; width: 64 or 128 columns that a tile has, zeros past D */
+    int width, columns; /* columns: D; width: 64, 128, 192 or 256 columns that a tile has, zeros past D */
+    weft_backward_part part;
     int bm, way;
     bool causal;  /* later queries see more keys */
     bool sums;    /* dQ is added up by the kernel of keys */
@@ -79,7 +83,7 @@ weft_kval weft_backward_length(weft_backward *b, weft_dim extent);
 /* -- the kernels */
 void weft_backward_prepare(weft_backward *b); /* statistics; clears sums and counters */
 void weft_backward_finish(weft_backward *b);  /* dQ from its sums */
-void weft_backward_keys(weft_backward *b);    /* dK, dV, sums of dQ */
+void weft_backward_keys(weft_backward *b);    /* dK, dV, sums of dQ: as b->part says */
 void weft_backward_queries(weft_backward *b); /* statistics, dQ; clears counters */
 
 /* -- what kernels with roles have in common */
@@ -111,7 +115,15 @@ weft_kval weft_backward_together(weft_backward *b, weft_dim heads, weft_dim byte
 
 /* Queries of a tile and keys of a block of the kernel of queries. */
 enum { WEFT_BACKWARD_QUERY_TILE = 128 };
+static inline bool weft_backward_wide(const weft_backward *b) { return b->width > 128; }
+/* Above 128 columns: queries of a step of the kernels of keys, and keys of a block of the kernel of queries. Shared
+   memory holds 128 rows of two operands and two stages of that many of the others, registers sums of 64 rows. */
+static inline int weft_backward_wide_rows(int width, const weft_attention_forms *forms) {
+    int more = (forms->mask != NULL) + (forms->cap > 0) + weft_attention_draws(forms);
+    return more > 1 ? 16 : more == 1 ? 32 : width == 192 ? 64 : 48;
+}
 static inline int weft_backward_query_block(const weft_backward *b) { /* fewer where masks or draws need registers */
+    if (weft_backward_wide(b)) return weft_backward_wide_rows(b->width, &b->forms);
     bool forms = !weft_attention_plain(&b->forms), draws = weft_attention_draws(&b->forms) && b->width > 64;
     return forms && draws ? WEFT_BACKWARD_KEYS / 4 : forms || draws ? WEFT_BACKWARD_KEYS / 2 : WEFT_BACKWARD_KEYS;
 }

@@ -58,11 +58,13 @@ static key_tile place(const weft_key_kernel *e, weft_kval t, weft_kval blocks) {
     return of_block(e, block, weft_k_add(k, from, weft_k_rem(k, rest, width)), blocks);
 }
 
-/* Rows of queries or of dO and their statistic. */
+/* Rows of queries or of dO and their statistic, unless nobody reads that. */
 static void load_rows(const weft_key_kernel *e, weft_kval memory, const weft_attention_side *side, weft_kval statistics,
                       weft_kval map_row, weft_kval full, weft_kval slot, weft_kval q0, weft_kval head) {
-    weft_mbarrier_emit(e->k, WEFT_K_mbarrier_expect, full, slot, e->q_bytes + 4 * e->b->bm);
+    bool both = map_row != WEFT_KNONE;
+    weft_mbarrier_emit(e->k, WEFT_K_mbarrier_expect, full, slot, e->q_bytes + (both ? 4 * e->b->bm : 0));
     weft_backward_load(e->b, memory, weft_k_times(e->k, slot, e->q_bytes), e->q_box, side, full, slot, q0, head);
+    if (!both) return;
     weft_k_effect(e->k, WEFT_K_tensor_load, 7,
                   (weft_kval[]){statistics, weft_k_times(e->k, slot, 4 * e->statistics), map_row, full, slot, q0, head},
                   0, 0);
@@ -109,10 +111,11 @@ static void produce_step(const weft_key_kernel *e, const key_tile *tile, weft_kv
     load_rows(e, e->do_memory, &e->g, e->delta_memory, e->map_delta, e->do_full, slot, q0, head);
 }
 
+/* The kernel for dK has a counter of its own behind that for dV. */
 static weft_kval take_number(const weft_key_kernel *e) {
+    weft_kval counter = weft_k_index(e->k, e->b->part == WEFT_BACKWARD_ONLY_DK);
     return weft_kernel_emit(e->k, WEFT_K_atomic, weft_kvector(WEFT_I32, 1), 3,
-                            (weft_kval[]){e->counters, weft_k_index(e->k, 0), weft_k_integer(e->k, WEFT_I32, 1)},
-                            WEFT_ATOMIC_ADD, 0);
+                            (weft_kval[]){e->counters, counter, weft_k_integer(e->k, WEFT_I32, 1)}, WEFT_ATOMIC_ADD, 0);
 }
 
 static void emit_producer(weft_key_kernel *e) {
@@ -156,9 +159,10 @@ static void emit_producer(weft_key_kernel *e) {
     weft_mbarrier_arrive(e->k, e->tile_full, zero);
     weft_kval slot = weft_keys_slot(e, tile_number), at = weft_k_times(e->k, slot, e->kv_bytes);
     weft_mbarrier_wait(k, e->kv_empty, slot, other(e, weft_keys_slot_parity(e, tile_number)));
-    weft_mbarrier_emit(k, WEFT_K_mbarrier_expect, e->kv_full, slot, 2 * e->kv_bytes);
+    bool values = e->b->part != WEFT_BACKWARD_ONLY_DV;
+    weft_mbarrier_emit(k, WEFT_K_mbarrier_expect, e->kv_full, slot, (values ? 2 : 1) * e->kv_bytes);
     weft_backward_load(e->b, e->k_memory, at, e->kv_box, &e->k_side, e->kv_full, slot, tile.key, tile.head);
-    weft_backward_load(e->b, e->v_memory, at, e->kv_box, &e->v, e->kv_full, slot, tile.key, tile.head);
+    if (values) weft_backward_load(e->b, e->v_memory, at, e->kv_box, &e->v, e->kv_full, slot, tile.key, tile.head);
     weft_k_set(k, head, weft_k_mul(k, tile.head, e->group));
     weft_k_set(k, query_tile, start);
     weft_kval from = weft_k_get(k, steps), n = weft_k_for(k, from, weft_k_add(k, from, count), one, 0);
@@ -184,14 +188,17 @@ static void make_arguments(weft_key_kernel *e) {
     int bm = b->bm, keys = WEFT_BACKWARD_KEYS, rows = WEFT_BACKWARD_ROWS;
     e->q = weft_backward_in(b, WEFT_BACKWARD_Q, bm, "q");
     e->k_side = weft_backward_in(b, WEFT_BACKWARD_K, keys, "k");
-    e->v = weft_backward_in(b, WEFT_BACKWARD_V, keys, "v");
+    if (b->part != WEFT_BACKWARD_ONLY_DV) e->v = weft_backward_in(b, WEFT_BACKWARD_V, keys, "v");
     e->g = weft_backward_in(b, WEFT_BACKWARD_DO, bm, "do");
-    e->dk = weft_backward_out(b, WEFT_BACKWARD_DK, rows, "dk");
-    e->dv = weft_backward_out(b, WEFT_BACKWARD_DV, rows, "dv");
+    if (b->part != WEFT_BACKWARD_ONLY_DV) e->dk = weft_backward_out(b, WEFT_BACKWARD_DK, rows, "dk");
+    if (b->part != WEFT_BACKWARD_ONLY_DK) e->dv = weft_backward_out(b, WEFT_BACKWARD_DV, rows, "dv");
     (void)weft_backward_temp(b, WEFT_BACKWARD_LSE2, WEFT_F32, false, "lse2");
     e->map_lse = weft_backward_statistics_map(b, "map_lse");
-    (void)weft_backward_temp(b, WEFT_BACKWARD_DELTA, WEFT_F32, false, "delta");
-    e->map_delta = weft_backward_statistics_map(b, "map_delta");
+    e->map_delta = WEFT_KNONE;
+    if (b->part != WEFT_BACKWARD_ONLY_DV) {
+        (void)weft_backward_temp(b, WEFT_BACKWARD_DELTA, WEFT_F32, false, "delta");
+        e->map_delta = weft_backward_statistics_map(b, "map_delta");
+    }
     e->counters = weft_backward_temp(b, WEFT_BACKWARD_COUNTERS, WEFT_I32, true, "counters");
     e->sums = b->sums ? weft_backward_temp(b, WEFT_BACKWARD_SUMS, WEFT_F32, true, "sums") : WEFT_KNONE;
     e->dq_memory = WEFT_KNONE;
@@ -201,11 +208,14 @@ static void make_arguments(weft_key_kernel *e) {
 static void make_memory(weft_key_kernel *e) {
     weft_kernel *k = e->k;
     e->k_memory = weft_k_shared(k, WEFT_U8, (weft_dim)e->kv_buffers * e->kv_bytes);
-    e->v_memory = weft_k_shared(k, WEFT_U8, (weft_dim)e->kv_buffers * e->kv_bytes);
+    e->v_memory = WEFT_KNONE;
+    if (e->b->part != WEFT_BACKWARD_ONLY_DV)
+        e->v_memory = weft_k_shared(k, WEFT_U8, (weft_dim)e->kv_buffers * e->kv_bytes);
     e->q_memory = weft_k_shared(k, WEFT_U8, (weft_dim)WEFT_KEYS_STAGES * e->q_bytes);
     e->do_memory = weft_k_shared(k, WEFT_U8, (weft_dim)WEFT_KEYS_STAGES * e->q_bytes);
     e->ds_memory = e->b->sums ? weft_k_shared(k, WEFT_U8, (weft_dim)2 * e->ds_bytes) : WEFT_KNONE;
-    e->out_memory = weft_k_shared(k, WEFT_U8, e->out_bytes);
+    /* wide results leave through their consumer's own rows of the keys, whose last reader is done */
+    e->out_memory = weft_backward_wide(e->b) ? e->k_memory : weft_k_shared(k, WEFT_U8, e->out_bytes);
     e->lse_memory = weft_k_shared(k, WEFT_F32, (weft_dim)WEFT_KEYS_STAGES * e->statistics);
     e->delta_memory = weft_k_shared(k, WEFT_F32, (weft_dim)WEFT_KEYS_STAGES * e->statistics);
     e->steps = weft_k_shared(k, WEFT_I32, (weft_dim)WEFT_KEYS_STEPS * e->words);
@@ -221,13 +231,14 @@ static void init(const weft_key_kernel *e, weft_kval barrier, int index, int arr
 }
 
 static void init_barriers(const weft_key_kernel *e, weft_kval thread) {
-    const int warps = 4 * WEFT_BACKWARD_CONSUMERS;
+    const int warps = 4 * WEFT_BACKWARD_CONSUMERS,
+              releases = weft_backward_wide(e->b) ? WEFT_BACKWARD_CONSUMERS : warps;
     weft_k_if(e->k, weft_k_eq(e->k, thread, weft_k_index(e->k, 0)));
     for (int s = 0; s < WEFT_KEYS_STAGES; s++) {
         init(e, e->q_full, s, 1), init(e, e->q_empty, s, warps);
         init(e, e->do_full, s, 1), init(e, e->do_empty, s, warps);
     }
-    for (int s = 0; s < e->kv_buffers; s++) init(e, e->kv_full, s, 1), init(e, e->kv_empty, s, warps);
+    for (int s = 0; s < e->kv_buffers; s++) init(e, e->kv_full, s, 1), init(e, e->kv_empty, s, releases);
     init(e, e->tile_full, 0, 1), init(e, e->tile_empty, 0, 32 * warps);
     weft_k_event(e->k, WEFT_K_mbarrier_init_fence, 0);
     weft_k_end(e->k);
@@ -245,6 +256,7 @@ void weft_backward_keys(weft_backward *b) {
     e.words = b->forms.mask || weft_attention_draws(&b->forms) ? 8 : 4;
     e.statistics = (b->bm + 31) / 32 * 32;
     e.ds_bytes = b->bm / 64 * WEFT_BACKWARD_KEYS * 128;
+    e.out_box = weft_backward_wide(b) ? e.kv_box : WEFT_BACKWARD_ROWS * 128;
     e.out_bytes = WEFT_BACKWARD_CONSUMERS * halves * WEFT_BACKWARD_ROWS * 128;
     weft_dim tiles = weft_dim_multiply(dims, weft_dim_divide_ceil(dims, b->keys, WEFT_BACKWARD_KEYS), b->key_heads);
     if (b->owned) tiles = b->key_heads;

@@ -23,7 +23,7 @@ typedef struct weft_key_kernel {
     weft_kval q_full, q_empty, do_full, do_empty, kv_full, kv_empty, tile_full, tile_empty;
     weft_kval t, s, key_heads, group, tiles_q, together; /* lengths */
     weft_kval last_block;                                /* of keys; the producer's */
-    int kv_bytes, kv_box, kv_buffers, q_bytes, q_box, ds_bytes, out_bytes;
+    int kv_bytes, kv_box, kv_buffers, q_bytes, q_box, ds_bytes, out_bytes, out_box;
     weft_dim list_heads; /* key heads of a batch */
     int words;           /* of a step or tile record: 4, or 8 where masks or dropout need the head */
     int statistics;      /* f32 of a stage: bm, and what keeps stages at multiples of 128 bytes */

@@ -198,9 +198,15 @@ static void make_slopes(const consumer *c, weft_kval s, weft_kval p, weft_kval d
             weft_k_set_reg(c->k, ds, at, weft_wgmma_pack(k, x[0], x[1], b->dtype));
         }
     }
-    for (int i = 0; capped && i < b->bm / 4; i++)
+}
+
+/* Weights as the operand of dV: from where make_weights left them, without those that are dropped. */
+static void finish_weights(const consumer *c, weft_kval s, weft_kval p) {
+    const weft_backward *b = c->e->b;
+    weft_kernel *k = c->k;
+    for (int i = 0; b->forms.cap > 0 && i < b->bm / 4; i++)
         weft_k_set_reg(k, p, i, weft_k_bitcast(k, weft_k_reg(k, s, 2 * i), WEFT_U32));
-    for (int i = 0; draws && i < b->bm / 4; i++) /* dV takes those that are left */
+    for (int i = 0; weft_attention_draws(&b->forms) && i < b->bm / 4; i++)
         weft_k_set_reg(k, p, i, weft_attention_unmarked(k, weft_k_reg(k, p, i)));
 }
 
@@ -354,7 +360,7 @@ static void emit_step(const consumer *c, weft_kval n, bool first) {
               dq = b->sums && !first ? weft_k_regs(k, WEFT_F32, 1, 32) : WEFT_KNONE;
     weft_kval q = weft_wgmma_operand(k, e->q_memory, q_at, 16), g = weft_wgmma_operand(k, e->do_memory, q_at, 16);
     int64_t inner = weft_backward_unit(b, b->bm), outer = weft_backward_unit(b, b->width);
-    bool turns = b->way & WEFT_BACKWARD_TURNS;
+    bool turns = b->way & WEFT_BACKWARD_TURNS, slopes = c->dk != WEFT_KNONE;
     bool late = !weft_attention_plain(&b->forms); /* dP after the weights: masks need its registers */
     weft_mbarrier_wait(k, e->q_full, slot, parity);
     if (turns && first) take_turn(c);
@@ -362,23 +368,29 @@ static void emit_step(const consumer *c, weft_kval n, bool first) {
     weft_wgmma_inner(k, inner, b->width, s, c->k_rows, e->kv_box, q, e->q_box);
     weft_mbarrier_wait(k, e->do_full, slot, parity);
     weft_k_event(k, WEFT_K_mma_fence, 0); /* again: a spin loop ended the block in which the first fence counts */
-    if (!late) weft_wgmma_inner(k, inner, b->width, dp, c->v_rows, e->kv_box, g, e->q_box);
+    if (slopes && !late) weft_wgmma_inner(k, inner, b->width, dp, c->v_rows, e->kv_box, g, e->q_box);
     if (turns) pass_turn(c);
-    weft_mma_wait_for(k, 1, &s, late ? 0 : 1);
+    weft_mma_wait_for(k, 1, &s, late || !slopes ? 0 : 1);
     make_weights(c, s, p, slot, weft_k_bits(k, n, WEFT_KEYS_STEPS - 1));
     weft_kval do_rows = weft_wgmma_operand(k, e->do_memory, q_at, e->q_box);
-    if (late) weft_k_event(k, WEFT_K_mma_fence, 0);
-    if (late) weft_wgmma_inner(k, inner, b->width, dp, c->v_rows, e->kv_box, g, e->q_box);
-    weft_mma_wait_for(c->k, 1, &dp, 0);
-    make_slopes(c, s, p, dp, ds, slot);
+    if (slopes && late) {
+        weft_k_event(k, WEFT_K_mma_fence, 0);
+        weft_wgmma_inner(k, inner, b->width, dp, c->v_rows, e->kv_box, g, e->q_box);
+    }
+    if (slopes) {
+        weft_mma_wait_for(c->k, 1, &dp, 0);
+        make_slopes(c, s, p, dp, ds, slot);
+    }
+    if (c->dv != WEFT_KNONE) finish_weights(c, s, p);
     if (b->sums) share_slopes(c, ds, slot, first);
     if (turns) take_turn(c);
     weft_k_event(e->k, WEFT_K_mma_fence, 0);
     if (b->sums && !first) issue_queries(c, dq, weft_k_xor(k, slot, weft_k_index(e->k, 1)));
-    weft_wgmma_outer(k, outer, b->bm, c->dk, ds, weft_wgmma_operand(k, e->q_memory, q_at, e->q_box), first);
-    weft_wgmma_outer(k, outer, b->bm, c->dv, p, do_rows, first);
+    if (slopes) weft_wgmma_outer(k, outer, b->bm, c->dk, ds, weft_wgmma_operand(k, e->q_memory, q_at, e->q_box), first);
+    if (c->dv != WEFT_KNONE) weft_wgmma_outer(k, outer, b->bm, c->dv, p, do_rows, first);
     if (b->sums && !first) add_queries(c, dq, weft_k_plus(e->k, n, -1), 2);
-    weft_mma_wait_for(c->k, 2, (weft_kval[]){c->dv, c->dk}, 0);
+    weft_kval both[2] = {c->dv == WEFT_KNONE ? c->dk : c->dv, c->dk};
+    weft_mma_wait_for(c->k, slopes && c->dv != WEFT_KNONE ? 2 : 1, both, 0);
     weft_k_event(e->k, WEFT_K_warp_sync, 0); /* every lane has read its statistics */
     weft_k_if(k, weft_k_eq(k, c->at.lane, weft_k_index(e->k, 0)));
     weft_mbarrier_arrive(e->k, e->q_empty, slot);
@@ -399,10 +411,14 @@ static void send(const consumer *c, weft_kval sums, const weft_attention_side *s
     weft_k_effect(k, WEFT_K_bulk_wait, 0, NULL, 0, 1);
     weft_k_end(k);
     weft_keys_named(e, WEFT_K_named_sync, own, 128);
-    weft_backward_stage(e->b, sums, factor, e->out_memory, out_row, lane, WEFT_BACKWARD_ROWS * 128);
+    weft_backward_stage(e->b, sums, factor, e->out_memory, out_row, lane, e->out_box);
     weft_keys_named(e, WEFT_K_named_sync, own, 128);
     weft_k_if(k, leader);
-    weft_backward_send(e->b, side, e->out_memory, c->out_at, WEFT_BACKWARD_ROWS * 128, key, head);
+    weft_backward_send(e->b, side, e->out_memory, c->out_at, e->out_box, key, head);
+    if (weft_backward_wide(e->b)) { /* the place is the keys' */
+        weft_k_effect(k, WEFT_K_bulk_wait, 0, NULL, 0, 1);
+        weft_mbarrier_arrive(e->k, e->kv_empty, weft_k_index(k, 0));
+    }
     weft_k_end(k);
 }
 
@@ -412,7 +428,7 @@ static void take_keys(consumer *c, weft_kval slot) {
     weft_kval at = weft_k_times(e->k, slot, e->kv_bytes),
               rows = weft_k_add(c->k, at, weft_k_times(e->k, c->at.number, WEFT_BACKWARD_ROWS * 128));
     c->k_rows = weft_wgmma_operand(c->k, e->k_memory, rows, 16);
-    c->v_rows = weft_wgmma_operand(c->k, e->v_memory, rows, 16);
+    if (e->v_memory != WEFT_KNONE) c->v_rows = weft_wgmma_operand(c->k, e->v_memory, rows, 16);
     if (!e->b->sums) return;
     /* dQ: consumers share the columns of a wide head, else the queries */
     if (e->b->width == 128) at = weft_k_add(c->k, at, weft_k_times(e->k, c->at.number, e->kv_box));
@@ -429,10 +445,12 @@ static consumer make_consumer(const weft_key_kernel *e, weft_kval thread) {
     if (e->kv_buffers == 1) take_keys(&c, weft_k_index(e->k, 0));
     weft_kval row = weft_k_add(k, weft_k_times(e->k, c.at.warp, 16), weft_k_rem(k, c.at.lane, weft_k_index(e->k, 16)));
     c.ds_row = weft_k_add(k, rows, weft_k_times(e->k, row, 128));
-    c.out_at = weft_k_times(e->k, c.at.number, (int64_t)e->out_bytes / WEFT_BACKWARD_CONSUMERS);
+    int64_t own = weft_backward_wide(e->b) ? WEFT_BACKWARD_ROWS * 128 : (int64_t)e->out_bytes / WEFT_BACKWARD_CONSUMERS;
+    c.out_at = weft_k_times(e->k, c.at.number, own);
     c.draw = weft_attention_draw_begin(&e->b->forms);
-    c.dk = weft_k_regs(k, WEFT_F32, 1, e->b->width / 2);
-    c.dv = weft_k_regs(k, WEFT_F32, 1, e->b->width / 2);
+    c.dk = c.dv = WEFT_KNONE;
+    if (e->b->part != WEFT_BACKWARD_ONLY_DV) c.dk = weft_k_regs(k, WEFT_F32, 1, e->b->width / 2);
+    if (e->b->part != WEFT_BACKWARD_ONLY_DK) c.dv = weft_k_regs(k, WEFT_F32, 1, e->b->width / 2);
     return c;
 }
 
@@ -475,14 +493,17 @@ void weft_keys_consumer(const weft_key_kernel *e, weft_kval thread) {
         issue_queries(&c, dq, buffer);
         add_queries(&c, dq, last, 0);
     }
-    weft_k_if(k, weft_k_eq(k, c.at.lane, zero));
-    weft_mbarrier_arrive(e->k, e->kv_empty, slot);
-    weft_k_end(k);
+    if (!weft_backward_wide(b)) {
+        weft_k_if(k, weft_k_eq(k, c.at.lane, zero));
+        weft_mbarrier_arrive(e->k, e->kv_empty, slot);
+        weft_k_end(k);
+    }
     weft_kval key = weft_k_add(k, weft_keys_word(e, e->tiles, c.phase, WEFT_KEYS_TILE_KEY),
                                weft_k_times(e->k, c.at.number, WEFT_BACKWARD_ROWS)),
               head = weft_keys_word(e, e->tiles, c.phase, WEFT_KEYS_TILE_HEAD);
-    send(&c, c.dv, &e->dv, weft_attention_draws(&b->forms) ? weft_dropout_scale(b->forms.dropout) : 1, key, head);
-    send(&c, c.dk, &e->dk, b->scale, key, head);
+    if (c.dv != WEFT_KNONE)
+        send(&c, c.dv, &e->dv, weft_attention_draws(&b->forms) ? weft_dropout_scale(b->forms.dropout) : 1, key, head);
+    if (c.dk != WEFT_KNONE) send(&c, c.dk, &e->dk, b->scale, key, head);
     weft_k_set(k, phase, weft_k_bits(e->k, weft_k_plus(e->k, tile_number, 1), 3));
     weft_k_end(k);
     weft_k_if(k, weft_k_eq(k, c.at.thread, zero));

@@ -1,9 +1,9 @@
 /* Row by row before and after the products of attention_backward_hopper.c, where dQ is summed in no fixed order.
 
    prepare: delta = rowsum(dO O); the log-sum-exp in base 2, +inf for rows past the end and rows that see no key, so
-   that P is 0 there; dQ sums and tile counters are cleared. D / 8 threads a row. finish: dQ sums, which lie as
-   accumulator fragments of 64 x 64, become rows of 16-bit values; turned through shared memory, so that every lane
-   writes 16 bytes. Both fragments of a tile: halves of D (128) or of the queries (64). */
+   that P is 0 there; dQ sums and tile counters are cleared. D / 8 threads a row, above 128 columns 32. finish: dQ sums,
+   which lie as accumulator fragments of 64 x 64, become rows of 16-bit values; turned through shared memory, so that
+   every lane writes 16 bytes. Both fragments of a tile: halves of D (128) or of the queries (64). */
 #include "codegen/builders/attention_backward_hopper.h"
 
 #include <math.h>
@@ -28,8 +28,9 @@ static weft_kval dot8(weft_kernel *k, weft_kval x, weft_kval y) {
 void weft_backward_prepare(weft_backward *b) {
     weft_kernel *k = b->k;
     weft_dim_table *dims = k->dims;
-    bool clears = b->sums && !b->owned;                /* an owner's first addition to a tile is a store */
-    int lanes = b->width / 8, per_block = 256 / lanes; /* rows, of which every head has a multiple */
+    bool clears = b->sums && !b->owned;                    /* an owner's first addition to a tile is a store */
+    int lanes = weft_backward_wide(b) ? 32 : b->width / 8; /* of a row */
+    int per_block = 256 / lanes;                           /* rows, of which every head has a multiple */
     weft_kval o, g;
     weft_attention_side o_side = weft_backward_lines_in(b, WEFT_BACKWARD_O, "o", &o),
                         g_side = weft_backward_lines_in(b, WEFT_BACKWARD_DO, "do", &g);

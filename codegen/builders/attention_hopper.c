@@ -33,16 +33,19 @@ bool weft_attention_claims(const weft_graph *graph, const weft_node *node, const
     *out_reason = "the target has no wgmma";
     if (!capability->hopper) return false;
     bool backward = node->op == WEFT_OP_attention_backward;
-    const int widest = backward ? 128 : 256;
     const weft_type *q = weft_operand_type(node, 0), *k = weft_operand_type(node, 1), *v = weft_operand_type(node, 2);
     *out_reason = "dropout with one query, where heads are the rows of a tile";
     if (weft_attention_key_at(node) >= 0 && q->dims[2] == 1) return false;
+    *out_reason = "backward with a mask, a soft cap and dropout at once above 128 columns: their registers are spilled";
+    if (backward && q->dims[3] > 128 && weft_attention_mask_at(node) >= 0 && weft_attention_key_at(node) >= 0 &&
+        weft_node_float(node, WEFT_ATTR_soft_cap, 0) > 0)
+        return false;
     *out_reason = "the gradient of scores with a soft cap, without an additive mask, or of more than 2^31 of them";
     if (backward && node->result_count > 3 && !gives_scores(graph, node)) return false;
     *out_reason = "operands are not bf16 or f16";
     if ((q->dtype != WEFT_BF16 && q->dtype != WEFT_F16) || k->dtype != q->dtype || v->dtype != q->dtype) return false;
-    *out_reason = "a head dim that is no multiple of 8 up to 256 (backward: 128), or another one of the values";
-    if (!weft_dim_is_number(q->dims[3]) || q->dims[3] < 8 || q->dims[3] > widest || q->dims[3] % 8 ||
+    *out_reason = "a head dim that is no multiple of 8 up to 256, or another one of the values";
+    if (!weft_dim_is_number(q->dims[3]) || q->dims[3] < 8 || q->dims[3] > 256 || q->dims[3] % 8 ||
         v->dims[3] != q->dims[3])
         return false;
     int64_t low, high;

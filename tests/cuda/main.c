@@ -147,6 +147,11 @@ static const case_row rows[] = {
     {"attention_backward_form", 12, {2, 16, 16, 4096, 4096, 128, 1, 0, 512, -1, 0, 0}},
     {"attention_backward_form", 12, {2, 16, 4, 300, 333, 128, 1, 0, -1, -1, 0, 3}},
     {"attention_backward_form", 12, {2, 16, 4, 300, 333, 128, 0, 1, -1, -1, 30, 4}},
+    {"attention_backward_form", 12, {2, 16, 16, 8192, 8192, 256, 1, 0, -1, -1, 0, 0}},
+    {"attention_backward_form", 12, {2, 16, 16, 8192, 8192, 192, 1, 0, -1, -1, 0, 0}},
+    {"attention_backward_form", 12, {2, 16, 4, 300, 333, 256, 1, 1, -1, -1, 20, 2}},
+    {"attention_backward_form", 12, {2, 16, 4, 300, 333, 192, 0, 0, -1, -1, 0, 21}},
+    {"attention_backward_form", 12, {2, 16, 4, 300, 333, 256, 0, 0, -1, -1, 0, 11}},
     {"attention_backward_form", 12, {64, 12, 12, 197, 197, 64, 0, 0, -1, -1, 0, 21}},
     {"attention_backward_form", 12, {8, 16, 16, 512, 512, 128, 1, 0, -1, -1, 0, 31}},
     {"attention_form", 12, {2, 16, 16, 8192, 8192, 128, 1, 0, -1, -1, 0, 10}},
@@ -419,6 +424,11 @@ static const small_row backward_form_rows[] = {
     /* lists with blocks that are seen whole */
     {"sm_90a", {"attention_backward_form", 12, {1, 1, 1, 140, 300, 64, 0, 0, -1, -1, 0, 6}}, 0.08, 2, 1},
     {"sm_90a", {"attention_backward_form", 12, {1, 2, 1, 150, 420, 128, 1, 1, -1, -1, 0, 16}}, 0.08, 1, 1},
+    /* head dims above 128 */
+    {"sm_90a", {"attention_backward_form", 12, {1, 2, 1, 150, 200, 256, 1, 0, -1, -1, 0, 0}}, 0.08, 1, 1},
+    {"sm_90a", {"attention_backward_form", 12, {1, 1, 1, 200, 300, 192, 0, 1, -1, -1, 0, 0}}, 0.08, 2, 1},
+    {"sm_90a", {"attention_backward_form", 12, {1, 1, 1, 130, 140, 200, 1, 0, -1, -1, 0, 12}}, 0.08, 1, 1},
+    {"sm_90a", {"attention_backward_form", 12, {1, 1, 1, 70, 150, 136, 0, 0, -1, -1, 0, 21}}, 0.08, 1, 1},
     /* dropout, in every plan */
     {"sm_90a", {"attention_backward_form", 12, {2, 2, 1, 70, 133, 64, 1, 0, -1, -1, 0, 10}}, 0.08, 2, 5},
     {"sm_90a", {"attention_backward_form", 12, {1, 1, 1, 150, 300, 128, 0, 1, -1, -1, 0, 10}}, 0.08, 1, 4},
