@@ -279,17 +279,21 @@ static void divide_scale(amdgcn_wave *w, const amdgcn_instruction *i) {
     amdgcn_lanes_set(w, &i->out[1], flags & amdgcn_exec(w));
 }
 
+WIDE static void fuse(const lane_f32 *a, const lane_f32 *b, const lane_f32 *c, lane_f32 *out) {
+    for (int l = 0; l < LANES; l++) out[l] = __builtin_fmaf(a[l], b[l], c[l]);
+}
+
 static void divide_fmas(amdgcn_wave *w, const amdgcn_instruction *i) {
     uint32_t space[3][LANES], result[LANES];
     const lane_f32 *a = amdgcn_floats(w, &i->in[0], space[0]), *b = amdgcn_floats(w, &i->in[1], space[1]),
                    *c = amdgcn_floats(w, &i->in[2], space[2]);
     uint64_t vcc = w->pair[SCALAR_VCC / 2];
-    for (int l = 0; l < LANES; l++) {
-        float q = fmaf(a[l], b[l], c[l]);
-        if (vcc >> l & 1) /* one rounding, of the scaled sum */
-            q = (float)ldexp(amdgcn_odd_fma((double)a[l], (double)b[l], (double)c[l]), biased(c[l]) > 127 ? 64 : -64);
-        result[l] = number_bits32(q);
-    }
+    fuse(a, b, c, (lane_f32 *)result);
+    for (int l = 0; l < LANES && vcc; l++)
+        if (vcc >> l & 1) { /* one rounding, of the scaled sum */
+            double sum = amdgcn_odd_fma((double)a[l], (double)b[l], (double)c[l]);
+            result[l] = number_bits32((float)ldexp(sum, biased(c[l]) > 127 ? 64 : -64));
+        }
     finish(w, i, result);
 }
 

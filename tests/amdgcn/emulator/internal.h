@@ -265,7 +265,7 @@ static inline const uint32_t *amdgcn_mask(amdgcn_wave *w) {
 
 static inline void amdgcn_put(amdgcn_wave *w, const amdgcn_operand *o, int part, const uint32_t *values) {
     uint32_t *row = w->rows[o->index + part];
-    if (amdgcn_exec(w) == ~UINT64_C(0)) {
+    if (amdgcn_exec(w) == amdgcn_all(w)) { /* lanes beyond those of the wavefront mean nothing */
         memcpy(row, values, sizeof w->rows[0]);
         return;
     }

@@ -34,35 +34,53 @@ static float number_of(const amdgcn_wave *w, element type, uint32_t bits) {
     }
 }
 
-/* Value `at` of what lane l holds of a source. */
-static float held(amdgcn_wave *w, const amdgcn_operand *o, element type, int lane, int at) {
-    int bits = bits_of(type), bit = at * bits;
-    uint32_t word = w->rows[o->index + bit / 32][lane] >> bit % 32;
-    return number_of(w, type, bits < 32 ? word & ((UINT32_C(1) << bits) - 1) : word);
+/* Value `at` of what `count` lanes hold of a source, whose registers `words` are from the first of them on. */
+WIDE static void numbers(const amdgcn_wave *w, element type, const uint32_t *words, int at, int count, float *out) {
+    int bits = bits_of(type), shift = at * bits % 32;
+    uint32_t keep = bits < 32 ? (UINT32_C(1) << bits) - 1 : UINT32_MAX;
+    if (type == BF16)
+        for (int l = 0; l < count; l++) out[l] = amdgcn_from_bf16(words[l] >> shift & 0xffff);
+    else if (type == F16)
+        for (int l = 0; l < count; l++) out[l] = amdgcn_from_half(words[l] >> shift & 0xffff);
+    else if (type == I8)
+        for (int l = 0; l < count; l++) out[l] = (float)(int8_t)(words[l] >> shift);
+    else
+        for (int l = 0; l < count; l++) out[l] = number_of(w, type, words[l] >> shift & keep);
 }
 
-/* d = c + a b^T; a and b as [row][k]. Sums of integers are exact in i32. */
+/* The register that holds value `at` of a source, from a lane on. */
+static const uint32_t *held(amdgcn_wave *w, const amdgcn_operand *o, element type, int lane, int at) {
+    return &w->rows[o->index + at * bits_of(type) / 32][lane];
+}
+
+/* d = c + a b^T; a and b as [k][row], rows of M_MAX or of 16. Sums of integers are exact in i32. */
 typedef struct product {
     int m, k;
     bool integer;
-    float a[M_MAX][K_MAX], b[K_MAX][M_MAX];
+    float a[K_MAX][M_MAX], b[K_MAX][M_MAX];
     uint32_t d[M_MAX][M_MAX]; /* c before, d after */
 } product;
 
-WIDE static void multiply(product *p) {
+static inline void multiply_rows(product *p, int columns) {
     for (int row = 0; row < p->m; row++) {
         uint32_t *d = p->d[row];
+        lane_f32 *f = (lane_f32 *)d;
         for (int k = 0; k < p->k; k++) {
-            float a = p->a[row][k];
+            float a = p->a[k][row];
             const float *b = p->b[k];
-            if (p->integer) {
-                for (int n = 0; n < M_MAX; n++) d[n] += (uint32_t)((int32_t)a * (int32_t)b[n]);
-            } else {
-                lane_f32 *f = (lane_f32 *)d;
-                for (int n = 0; n < M_MAX; n++) f[n] = __builtin_fmaf(a, b[n], f[n]);
-            }
+            if (p->integer)
+                for (int n = 0; n < columns; n++) d[n] += (uint32_t)((int32_t)a * (int32_t)b[n]);
+            else
+                for (int n = 0; n < columns; n++) f[n] = __builtin_fmaf(a, b[n], f[n]);
         }
     }
+}
+
+WIDE static void multiply(product *p) {
+    if (p->m > 16)
+        multiply_rows(p, M_MAX);
+    else
+        multiply_rows(p, 16);
 }
 
 static bool all_active(amdgcn_wave *w) {
@@ -135,47 +153,46 @@ enum {
 static void gather(amdgcn_wave *w, const amdgcn_instruction *i, const shape *s, int block, product *p) {
     int groups = 64 / (s->m * s->blocks), each = s->k / groups;
     for (int group = 0; group < groups; group++)
-        for (int row = 0; row < s->m; row++) {
-            int lane = row + s->m * (block + s->blocks * group);
-            for (int at = 0; at < each; at++) {
-                p->a[row][group * each + at] = held(w, &i->in[0], s->a, lane, at);
-                p->b[group * each + at][row] = held(w, &i->in[1], s->b, lane, at);
-            }
+        for (int at = 0; at < each; at++) {
+            int lane = s->m * (block + s->blocks * group), k = group * each + at;
+            numbers(w, s->a, held(w, &i->in[0], s->a, lane, at), at, s->m, p->a[k]);
+            numbers(w, s->b, held(w, &i->in[1], s->b, lane, at), at, s->m, p->b[k]);
         }
 }
 
-/* Where register r of lane l lies: false, not in this block. */
-static bool position(const shape *s, int block, int r, int l, int *out_row, int *out_column) {
-    *out_column = l % s->m;
+/* Register r of the result holds m columns of a row from lane `*out_lane` on, run after run: false, not in this block,
+   or no more runs. */
+static bool find_run(const shape *s, int block, int r, int run, int *out_row, int *out_lane) {
     if (s->m == 4) {
-        *out_row = r;
-        return l / 4 == block;
+        *out_row = r, *out_lane = 4 * block;
+        return run == 0;
     }
     int each = s->m * s->m / 64;
-    *out_row = r % each / 4 * (256 / s->m) + l / s->m * 4 + r % 4;
-    return r / each == block;
+    *out_row = r % each / 4 * (256 / s->m) + run * 4 + r % 4;
+    *out_lane = run * s->m;
+    return r / each == block && run < 64 / s->m;
 }
 
 static void mfma(amdgcn_wave *w, const amdgcn_instruction *i) {
     const shape *s = &shapes[i->op];
-    int registers = s->m * s->m * s->blocks / 64, row, column;
+    int registers = s->m * s->m * s->blocks / 64, row, lane;
     uint32_t space[LANES], out[REGISTERS_MAX][LANES];
-    static const product nothing;
+    product p;
     if (!all_active(w)) return;
     w->machine->counts.matrix++;
+    if (s->m < 16) memset(&p, 0, sizeof p); /* rows of 16 are multiplied */
+    p.m = s->m, p.k = s->k, p.integer = s->a == I8;
     for (int block = 0; block < s->blocks; block++) {
-        product p = nothing;
-        p.m = s->m, p.k = s->k, p.integer = s->a == I8;
         gather(w, i, s, block, &p);
         for (int r = 0; r < registers; r++) {
             const uint32_t *c = amdgcn_words(w, &i->in[2], i->in[2].kind == VECTOR ? r : 0, space);
-            for (int l = 0; l < LANES; l++)
-                if (position(s, block, r, l, &row, &column)) p.d[row][column] = c[l];
+            for (int run = 0; find_run(s, block, r, run, &row, &lane); run++)
+                memcpy(p.d[row], c + lane, (size_t)s->m * sizeof *c);
         }
         multiply(&p);
         for (int r = 0; r < registers; r++)
-            for (int l = 0; l < LANES; l++)
-                if (position(s, block, r, l, &row, &column)) out[r][l] = p.d[row][column];
+            for (int run = 0; find_run(s, block, r, run, &row, &lane); run++)
+                memcpy(out[r] + lane, p.d[row], (size_t)s->m * sizeof **out);
     }
     for (int r = 0; r < registers; r++) memcpy(w->rows[i->out[0].index + r], out[r], sizeof out[r]);
 }
@@ -210,17 +227,18 @@ static void mfma_wide(amdgcn_wave *w, const amdgcn_instruction *i) {
 enum { W_F16, W_BF16, W_IU8, W_IU4, W_FP8, W_FP8_BF8, W_BF8_FP8, W_BF8, W_HALF = 16 /* the result has 16 bits */ };
 
 /* Sources and results of 16 x 16 x 16; gfx11 holds whole rows, and the same in each 16 lanes. */
-static bool gather_rows(amdgcn_wave *w, const amdgcn_operand *o, element type, float out[16][16]) {
+static bool gather_rows(amdgcn_wave *w, const amdgcn_operand *o, element type, float out[K_MAX][M_MAX]) {
     bool whole = w->machine->generation == 11;
-    int parts = whole ? 1 : w->lanes / 16, each = 16 / parts;
-    for (int l = 0; l < w->lanes; l++)
+    int groups = w->lanes / 16, each = whole ? 16 : 16 / groups;
+    for (int group = 0; group < groups; group++)
         for (int at = 0; at < each; at++) {
-            float value = held(w, o, type, l, at);
-            if (whole && l >= 16 && memcmp(&value, &out[l % 16][at], 4) != 0) {
-                amdgcn_fail(w, l, "a source of a matrix product that is not the same in every 16 lanes");
+            float row[16];
+            numbers(w, type, held(w, o, type, 16 * group, at), at, 16, row);
+            if (whole && group && memcmp(row, out[at], sizeof row) != 0) {
+                amdgcn_fail(w, 16 * group, "a source of a matrix product that is not the same in every 16 lanes");
                 return false;
             }
-            out[l % 16][whole ? at : l / 16 * each + at] = value;
+            memcpy(out[whole ? at : group * each + at], row, sizeof row);
         }
     return true;
 }
@@ -230,29 +248,42 @@ static int result_row(const amdgcn_wave *w, int r, int l) {
     return w->machine->generation == 11 ? w->lanes / 16 * r + l / 16 : r + 256 / w->lanes * (l / 16);
 }
 
+/* Results of 32 bits. */
+static void take_words(amdgcn_wave *w, const amdgcn_instruction *i, product *p, bool stores) {
+    const amdgcn_operand *o = stores ? &i->out[0] : &i->in[2];
+    uint32_t space[LANES];
+    for (int r = 0; r < 256 / w->lanes; r++)
+        for (int l = 0; l < w->lanes; l += 16) {
+            uint32_t *row = p->d[result_row(w, r, l)];
+            if (stores)
+                memcpy(&w->rows[o->index + r][l], row, 16 * sizeof *row);
+            else
+                memcpy(row, amdgcn_words(w, o, o->kind == VECTOR ? r : 0, space) + l, 16 * sizeof *row);
+        }
+}
+
 static void take_result(amdgcn_wave *w, const amdgcn_instruction *i, int kind, product *p, bool stores) {
     int count = 256 / w->lanes;
-    bool packed = w->machine->generation >= 12, is_half = kind & W_HALF, is_f16 = (kind & 15) == W_F16;
+    if (!(kind & W_HALF)) {
+        take_words(w, i, p, stores);
+        return;
+    }
+    bool packed = w->machine->generation >= 12, is_f16 = (kind & 15) == W_F16;
     const amdgcn_operand *o = stores ? &i->out[0] : &i->in[2];
     for (int r = 0; r < count; r++)
         for (int l = 0; l < w->lanes; l++) {
             uint32_t *cell = &p->d[result_row(w, r, l)][l % 16];
-            int part = is_half && packed ? r / 2 : r,
-                shift = is_half && (packed ? r % 2 == 1 : (i->op_sel >> 2 & 1) == 1) ? 16 : 0;
+            int part = packed ? r / 2 : r, shift = (packed ? r % 2 == 1 : (i->op_sel >> 2 & 1) == 1) ? 16 : 0;
             if (stores) {
                 uint32_t *word = &w->rows[o->index + part][l];
-                uint32_t value = !is_half ? *cell
-                                 : is_f16 ? amdgcn_to_half((double)number_f32(*cell))
-                                          : (*cell + 0x7fff + (*cell >> 16 & 1)) >> 16;
-                *word = !is_half ? value : (*word & ~(UINT32_C(0xffff) << shift)) | value << shift;
+                uint32_t value =
+                    is_f16 ? amdgcn_to_half((double)number_f32(*cell)) : (*cell + 0x7fff + (*cell >> 16 & 1)) >> 16;
+                *word = (*word & ~(UINT32_C(0xffff) << shift)) | value << shift;
                 continue;
             }
             uint32_t word = o->kind == VECTOR ? w->rows[o->index + part][l] : amdgcn_scalar32(w, o, 0);
-            if (is_half) {
-                word = word >> shift & 0xffff;
-                word = number_bits32(is_f16 ? amdgcn_from_half(word) : amdgcn_from_bf16(word));
-            }
-            *cell = word;
+            word = word >> shift & 0xffff;
+            *cell = number_bits32(is_f16 ? amdgcn_from_half(word) : amdgcn_from_bf16(word));
         }
 }
 
@@ -262,19 +293,15 @@ static void wmma(amdgcn_wave *w, const amdgcn_instruction *i) {
     const element rows[][2] = {
         {F16, F16}, {BF16, BF16}, {sa ? I8 : U8, sb ? I8 : U8}, {sa ? I4 : U4, sb ? I4 : U4}, {FP8, FP8}, {FP8, BF8},
         {BF8, FP8}, {BF8, BF8}};
-    float a[16][16], b[16][16];
-    static const product nothing;
-    product p = nothing;
+    product p;
     if (!all_active(w)) return;
     if ((kind != W_IU8 && kind != W_IU4 && (i->neg_lo || i->neg_hi)) || i->clamp) {
         amdgcn_fail(w, -1, "modifiers of a matrix product");
         return;
     }
     w->machine->counts.matrix++;
-    if (!gather_rows(w, &i->in[0], rows[kind][0], a) || !gather_rows(w, &i->in[1], rows[kind][1], b)) return;
+    if (!gather_rows(w, &i->in[0], rows[kind][0], p.a) || !gather_rows(w, &i->in[1], rows[kind][1], p.b)) return;
     p.m = p.k = 16, p.integer = kind == W_IU8 || kind == W_IU4;
-    for (int row = 0; row < 16; row++)
-        for (int k = 0; k < 16; k++) p.a[row][k] = a[row][k], p.b[k][row] = b[row][k];
     take_result(w, i, i->op, &p, false);
     multiply(&p);
     take_result(w, i, i->op, &p, true);

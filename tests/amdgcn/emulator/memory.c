@@ -75,6 +75,42 @@ static inline uint8_t *resolve(amdgcn_wave *w, int space, int lane, uint64_t add
     return amdgcn_global(w, lane, address, bytes, writes);
 }
 
+/* Do all active lanes' accesses to global memory lie in one range? Then none needs a look of its own. */
+static bool all_inside(amdgcn_wave *w, const uint64_t *at, uint64_t exec, unsigned bytes, bool writes) {
+    uint64_t low = UINT64_MAX, high = 0;
+    for (int l = 0; l < w->lanes; l++) {
+        if (!(exec >> l & 1)) continue;
+        if (at[l] < low) low = at[l];
+        if (at[l] > high) high = at[l];
+    }
+    if (low > high || high > UINT64_MAX - bytes) return false;
+    const memory_range *range = ranges_find(&w->machine->ranges, low, high - low + bytes);
+    return range && (range->writable || !writes);
+}
+
+static inline uint8_t *host(uint64_t address) { return (uint8_t *)(uintptr_t)address; } /* NOLINT: as amdgcn_global */
+
+/* Whole words, of lanes that were looked at. */
+static void load_words(amdgcn_wave *w, const amdgcn_instruction *i, const uint64_t *at, uint64_t exec, int words) {
+    uint32_t(*rows)[LANES] = &w->rows[i->out[0].index];
+    for (int l = 0; l < w->lanes; l++) {
+        if (!(exec >> l & 1)) continue;
+        uint32_t values[4];
+        memcpy(values, host(at[l]), (size_t)words * 4);
+        for (int word = 0; word < words; word++) rows[word][l] = values[word];
+    }
+}
+
+static void store_words(amdgcn_wave *w, const place *p, const uint64_t *at, uint64_t exec, int words) {
+    uint32_t(*rows)[LANES] = &w->rows[p->data->index];
+    for (int l = 0; l < w->lanes; l++) {
+        if (!(exec >> l & 1)) continue;
+        uint32_t values[4];
+        for (int word = 0; word < words; word++) values[word] = rows[word][l];
+        memcpy(host(at[l]), values, (size_t)words * 4);
+    }
+}
+
 static void load(amdgcn_wave *w, const amdgcn_instruction *i) {
     int space = i->op >> SPACE_SHIFT & 3, words = ((i->op & BYTES) + 3) / 4;
     unsigned bytes = (unsigned)i->op & BYTES;
@@ -82,6 +118,10 @@ static void load(amdgcn_wave *w, const amdgcn_instruction *i) {
     place p = place_of(i, space, false);
     if (space == BUFFER && !known_buffer(w, &p)) return;
     addresses(w, i, space, &p, at);
+    if (space == GLOBAL && bytes % 4 == 0 && all_inside(w, at, exec, bytes, false)) {
+        load_words(w, i, at, exec, words);
+        return;
+    }
     for (int l = 0; l < w->lanes; l++) {
         if (!(exec >> l & 1)) continue;
         const uint8_t *from = resolve(w, space, l, at[l], bytes, false);
@@ -100,6 +140,10 @@ static void store(amdgcn_wave *w, const amdgcn_instruction *i) {
     place p = place_of(i, space, true);
     if (space == BUFFER && !known_buffer(w, &p)) return;
     addresses(w, i, space, &p, at);
+    if (space == GLOBAL && bytes % 4 == 0 && !(i->op & HIGH_HALF) && all_inside(w, at, exec, bytes, true)) {
+        store_words(w, &p, at, exec, words);
+        return;
+    }
     for (int l = 0; l < w->lanes; l++) {
         if (!(exec >> l & 1)) continue;
         uint8_t *to = resolve(w, space, l, at[l], bytes, true);
