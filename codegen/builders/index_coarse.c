@@ -6,10 +6,13 @@
    for every x whose exp f32 holds.
    An exp of x - max(x) that is only summed may be, too: x is at most 0, so the errors |x| 2^-24 exp(x) are less than
    2^-25 of the largest term.
+   To such an exp, times a number, something may be added at one place of the row, as in cross-entropy's gradient
+   (exp / sum - 1 there): where that cancels, x is 0, whose exponential is exact, or the quotient is at most a half.
    A quotient by a number that all lanes share is a product with its reciprocal when it is coarse. */
 #include <math.h>
 #include <string.h>
 
+#include "base/tensor.h"
 #include "codegen/builders/index_internal.h"
 #include "codegen/kernel/math.h"
 
@@ -19,8 +22,33 @@ static bool is_sum(const weft_node *node) {
     return node->op == WEFT_OP_reduce && !strcmp(weft_node_string(node, WEFT_ATTR_kind, "sum"), "sum");
 }
 
-/* sums: sums may be among the uses. */
-static bool is_coarse(const weft_value *value, bool sums, int depth) {
+static const weft_node *producer(const weft_value *value) {
+    while (value->node && (value->node->op == WEFT_OP_broadcast || value->node->op == WEFT_OP_reshape))
+        value = value->node->operands[0];
+    return value->node;
+}
+
+static bool is_zero(const weft_value *value) {
+    const weft_node *constant = producer(value);
+    if (!constant || constant->op != WEFT_OP_constant) return false;
+    const weft_tensor *tensor = weft_node_attribute(constant, WEFT_ATTR_value)->as.tensor;
+    return tensor->element_count == 1 && weft_element_double(tensor->dtype, tensor->data, 0) == 0;
+}
+
+/* Zero but where a number meets its place: select(i == label, a, 0). */
+static bool is_at_one_place(const weft_value *value) {
+    const weft_node *choice = value->node;
+    if (!choice || choice->op != WEFT_OP_select || !is_zero(choice->operands[2])) return false;
+    const weft_node *equal = choice->operands[0]->node;
+    if (!equal || equal->op != WEFT_OP_compare || strcmp(weft_node_string(equal, WEFT_ATTR_direction, "eq"), "eq") != 0)
+        return false;
+    for (int side = 0; side < 2; side++)
+        if (equal->operands[side]->node && equal->operands[side]->node->op == WEFT_OP_iota) return true;
+    return false;
+}
+
+/* below: of an exp of what is at most 0; sums may be among its uses, and numbers at one place be added. */
+static bool is_coarse(const weft_value *value, bool below, int depth) {
     if (depth == DEPTH_MAX || !value->uses) return false;
     for (const weft_use *use = value->uses; use; use = use->next) {
         const weft_node *user = use->user;
@@ -37,8 +65,12 @@ static bool is_coarse(const weft_value *value, bool sums, int depth) {
         case WEFT_OP_reshape:
         case WEFT_OP_broadcast:
         case WEFT_OP_transpose:
-        case WEFT_OP_slice: fine = is_coarse(&user->results[0], sums, depth + 1); break;
-        case WEFT_OP_reduce: fine = sums && depth == 0 && is_sum(user); break;
+        case WEFT_OP_slice: fine = is_coarse(&user->results[0], below, depth + 1); break;
+        case WEFT_OP_add:
+            fine = below && is_at_one_place(user->operands[1 - use->index]) &&
+                   is_coarse(&user->results[0], false, depth + 1);
+            break;
+        case WEFT_OP_reduce: fine = below && depth == 0 && is_sum(user); break;
         default: break;
         }
         if (!fine) return false;
