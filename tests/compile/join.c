@@ -108,6 +108,20 @@ static void heads(weft_graph *g) {
     for (int i = 0; i < 5; i++) output(g, weft_matmul(g, x, input(g, 48, 16)));
 }
 
+/* Layers and their way back: one launch where there are warps (codegen/builders/rows.c). */
+static void network(weft_graph *g) {
+    weft_value *x = input(g, 13, 5), *w[3], *h[3];
+    for (int i = 0; i < 3; i++) {
+        w[i] = input(g, i ? 24 : 5, i < 2 ? 24 : 3);
+        h[i] = x = weft_tanh(g, weft_matmul(g, x, w[i]));
+    }
+    for (int i = 2; i >= 0; i--) {
+        x = weft_sub(g, x, weft_mul(g, x, weft_mul(g, h[i], h[i])));
+        output(g, x);
+        if (i) x = weft_matmul(g, x, weft_transpose(g, w[i], NULL));
+    }
+}
+
 typedef struct join_case {
     const char *name;
     void (*build)(weft_graph *g);
@@ -119,6 +133,7 @@ static const join_case cases[] = {
     {"projections", projections, 3, 1, 3}, {"pairs", pairs, 4, 3, 4},     {"norms", norms, 4, 1, 1},
     {"points", points, 3, 2, 3},           {"chain", chain, 3, 3, 3},     {"diamond", diamond, 6, 4, 5},
     {"states", states, 5, 0, 0},           {"updates", updates, 6, 0, 0}, {"heads", heads, 5, 1, 1},
+    {"network", network, 1, 1, 1},
 };
 static const char *const targets[][2] = {
     {"cuda", "sm_80"}, {"cpu", "x86-64-v4"}, {"metal", "apple9"}, {"webgpu", "wgsl"}, {"amdgcn", "gfx942"}};
