@@ -88,4 +88,5 @@ if has selftest; then
   tail -1 "$out/selftest.log" | sed 's/^/selftest: /' >> "$table"
 fi
 echo "---- table"; cat "$table"
+[ -n "$(ls "$out"/gpu-*.json "$out"/vit*.json 2> /dev/null)" ] && python3 bench/gpu_peers --merge "$out" | tail -1 # with what bench/gpu.sh left there
 exit $code
