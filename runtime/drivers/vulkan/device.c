@@ -74,9 +74,14 @@ static weft_status choose_physical(vulkan_device *device) {
     device->physical = devices[device->gpu.base.ordinal];
     VkPhysicalDeviceMaintenance3Properties sizes = {.sType =
                                                         VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES};
-    VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &sizes};
+    VkPhysicalDeviceFloatControlsProperties floats = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES, .pNext = &sizes};
+    VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                              .pNext = &floats};
     device->api.GetPhysicalDeviceProperties2(device->physical, &properties);
     device->limits = properties.properties.limits;
+    device->keeps_subnormals = floats.shaderDenormPreserveFloat32 &&
+                               floats.denormBehaviorIndependence != VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
     device->gpu.blocks.limit = sizes.maxMemoryAllocationSize;
     (void)snprintf(device->name, sizeof device->name, "%.127s", properties.properties.deviceName);
     if (properties.properties.apiVersion < VK_API_VERSION_1_2)

@@ -52,6 +52,23 @@ static weft_status read_image(weft_module *module, const weft_program_data *prog
     return NULL;
 }
 
+/* Modules ask that subnormal numbers be kept (codegen/spirv/module.c); where a device cannot promise it, that is taken
+   out of them: OpCapability and OpExecutionMode DenormPreserve. */
+static void drop_preserve(kernel_code *kernel, uint32_t *words) {
+    enum { HEADER = 5, CAPABILITY = 17, EXECUTION_MODE = 16, PRESERVE_CAPABILITY = 4464, PRESERVE_MODE = 4459 };
+    size_t kept = HEADER;
+    for (size_t at = HEADER, size; at < kernel->count; at += size) {
+        uint32_t code = words[at] & 0xffff;
+        size = words[at] >> 16;
+        if (size == 0 || size > kernel->count - at) return; /* the driver will say so */
+        if (code == CAPABILITY && size == 2 && words[at + 1] == PRESERVE_CAPABILITY) continue;
+        if (code == EXECUTION_MODE && size > 2 && words[at + 2] == PRESERVE_MODE) continue;
+        memmove(words + kept, words + at, size * sizeof *words);
+        kept += size;
+    }
+    kernel->count = kept;
+}
+
 weft_status weft_vulkan_load(weft_device *base, const weft_program_data *program, const weft_binary *code,
                              weft_module **out_module) {
     weft_allocator allocator = base->context->allocator;
@@ -72,6 +89,9 @@ weft_status weft_vulkan_load(weft_device *base, const weft_program_data *program
     if (module->image && module->kernels) {
         memcpy(module->image, code->data, code->bytes);
         status = read_image(module, program);
+        bool drop = !status && !((vulkan_device *)base)->keeps_subnormals;
+        for (int i = 0; drop && i < module->kernel_count; i++)
+            drop_preserve(&module->kernels[i], module->image + (module->kernels[i].words - module->image));
     } else {
         status = WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for %zu bytes of code", code->bytes);
     }

@@ -111,9 +111,10 @@ typedef struct vulkan_device {
     VkFence fence;
     weft_block ring;
     size_t ring_used;
-    int command_count; /* written and not submitted */
-    bool open;         /* the command buffer takes commands */
-    bool lost;         /* VK_ERROR_DEVICE_LOST was seen: nothing works any more */
+    int command_count;     /* written and not submitted */
+    bool keeps_subnormals; /* modules may say so, and do */
+    bool open;             /* the command buffer takes commands */
+    bool lost;             /* VK_ERROR_DEVICE_LOST was seen: nothing works any more */
 } vulkan_device;
 
 /* "what: VK_ERROR_...". NULL for VK_SUCCESS. */
