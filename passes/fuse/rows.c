@@ -303,8 +303,7 @@ static weft_status take(search *s, weft_arena *arena) {
             s->nodes[s->count++] = fuse->items[i].node;
     int results, most = fuse->capability->bindings_max;
     if (!most || most > WEFT_ROWS_BUFFERS_MAX) most = WEFT_ROWS_BUFFERS_MAX;
-    if (s->count < 2 || s->count > WEFT_ROWS_NODES_MAX || count_buffers(s, &results) > most)
-        return NULL;
+    if (s->count < 2 || s->count > WEFT_ROWS_NODES_MAX || count_buffers(s, &results) > most) return NULL;
     weft_status status = weft_rows_init(fuse->graph, s->count, s->nodes, s->rows, arena, &net);
     bool found = !status && net.stages > 2 && !fuse->capability->batch_invariant &&
                  pays(&net, fuse->graph, fuse->capability) &&
@@ -323,8 +322,7 @@ static weft_status take(search *s, weft_arena *arena) {
 /* Every number of rows that some product has, in order of appearance; what one network took is gone for the next. */
 weft_status weft_fuse_rows(weft_fuse *fuse) {
     const weft_capability *capability = fuse->capability;
-    if (!capability || capability->warp <= 1 || capability->threads_max < WEFT_ROWS_THREADS_MAX)
-        return NULL;
+    if (!capability || capability->warp <= 1 || capability->threads_max < WEFT_ROWS_THREADS_MAX) return NULL;
     weft_arena arena;
     weft_arena_init(fuse->allocator, &arena);
     size_t size = (size_t)fuse->count + 1;

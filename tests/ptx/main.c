@@ -9,6 +9,7 @@ void add_builder_tests(Suite *suite);
 void add_image_tests(Suite *suite);
 void add_loop_tests(Suite *suite);
 void add_device_tests(Suite *suite);
+void add_mail_tests(Suite *suite);
 
 int main(void) {
     Suite *suite = suite_create("ptx");
@@ -18,6 +19,7 @@ int main(void) {
     add_builder_tests(suite);
     add_loop_tests(suite);
     add_device_tests(suite);
+    add_mail_tests(suite);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
