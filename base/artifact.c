@@ -74,6 +74,9 @@ static weft_status read_manifest(weft_arena *arena, const weft_zip *zip, const w
     if (!bytes || bytes->kind != WEFT_JSON_NUMBER || !bytes->is_integer || bytes->integer < 0 ||
         (uint64_t)bytes->integer != found)
         return PROBLEM("the manifest and the weights entry disagree about its size");
+    const weft_json *invariant = weft_json_find(manifest, "batch_invariant");
+    if (invariant && invariant->kind != WEFT_JSON_BOOL) return PROBLEM("\"batch_invariant\" is neither true nor false");
+    artifact->batch_invariant = invariant && invariant->boolean;
     return read_targets(arena, zip, manifest, artifact);
 }
 

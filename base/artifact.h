@@ -33,6 +33,7 @@ typedef struct weft_artifact_content {
     size_t graph_bytes;
     const void *weights; /* weights_bytes: at least every program's */
     uint64_t weights_bytes;
+    bool batch_invariant; /* compiled so (weft/compile.h), and to be compiled so again */
 } weft_artifact_content;
 
 /* The file appears complete or not at all. */
@@ -52,6 +53,7 @@ typedef struct weft_artifact {
     const weft_artifact_entry *targets;
     const weft_zip_entry *graph;   /* NULL = none */
     const weft_zip_entry *weights; /* NULL = none */
+    bool batch_invariant;
 } weft_artifact;
 
 /* Checks the ZIP structure, the manifest (its CRC too) and that every entry it names exists. Entries' own CRCs are for

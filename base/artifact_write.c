@@ -37,6 +37,7 @@ static void write_manifest(const weft_artifact_content *content, weft_text *text
     append_field(text, "name", content->name ? content->name : "");
     append_field(text, "graph", content->graph ? graph_entry : NULL);
     append_field(text, "weights", content->weights_bytes ? weights_entry : NULL);
+    if (content->batch_invariant) weft_text_append(text, "\"batch_invariant\":true,");
     weft_text_append(text, "\"weights_bytes\":%" PRIu64 ",\"targets\":[", content->weights_bytes);
     for (int i = 0; i < content->target_count; i++) {
         const weft_artifact_target *target = &content->targets[i];

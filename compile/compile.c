@@ -129,7 +129,8 @@ static weft_status write_content(weft_graph *graph, const char *path, const weft
 static weft_status write_artifact(weft_graph *graph, const weft_compile_options *options, const char *path, int count,
                                   weft_unit *const *units) {
     weft_artifact_target targets[TARGETS_MAX];
-    weft_artifact_content content = {.name = graph->name, .target_count = count, .targets = targets};
+    weft_artifact_content content = {
+        .name = graph->name, .target_count = count, .targets = targets, .batch_invariant = options->batch_invariant};
     weft_constants constants;
     weft_text text;
     weft_status status = NULL;

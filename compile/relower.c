@@ -97,7 +97,8 @@ static weft_status get(void *self, const char *key, weft_tensor **out_tensor) {
     return NULL;
 }
 
-static weft_status read_graph(weft_context *context, const weft_file *file, weft_graph **out_graph) {
+static weft_status read_graph(weft_context *context, const weft_file *file, weft_graph **out_graph,
+                              bool *out_invariant) {
     weft_arena arena;
     weft_artifact artifact;
     weft_arena_init(context->allocator, &arena);
@@ -109,29 +110,42 @@ static weft_status read_graph(weft_context *context, const weft_file *file, weft
         reader r = {context, artifact.weights};
         weft_tensor_source source = {.self = &r, .get = get};
         status = weft_parse(context, artifact.graph->data, (size_t)artifact.graph->bytes, &source, out_graph);
+        *out_invariant = artifact.batch_invariant;
     }
     weft_arena_deinit(&arena);
     return status;
 }
 
-weft_status weft_graph_read_artifact(weft_context *context, const char *path, weft_graph **out_graph) {
+static weft_status read_file(weft_context *context, const char *path, weft_graph **out_graph, bool *out_invariant) {
     weft_file file;
-    *out_graph = NULL;
+    *out_graph = NULL, *out_invariant = false;
     WEFT_TRY(weft_file_map(path, &file), "reading %s", path);
-    weft_status status = read_graph(context, &file, out_graph);
+    weft_status status = read_graph(context, &file, out_graph, out_invariant);
     weft_file_unmap(&file);
     return status;
 }
 
+weft_status weft_graph_read_artifact(weft_context *context, const char *path, weft_graph **out_graph) {
+    bool invariant;
+    return read_file(context, path, out_graph, &invariant);
+}
+
+/* What the file promises about its numbers is kept, asked for or not. */
 weft_status weft_compile_artifact(weft_context *context, const char *path, const weft_compile_options *options,
                                   weft_program **out_program) {
     WEFT_NEED(out_program, "out_program");
     *out_program = NULL;
     WEFT_NEED(context, "the context");
     WEFT_NEED(path, "the path");
+    weft_compile_options own = WEFT_COMPILE_OPTIONS_INIT;
     weft_graph *graph = NULL;
-    weft_status status = weft_graph_read_artifact(context, path, &graph);
-    if (!status) status = weft_compile(graph, options, out_program);
+    bool invariant = false;
+    weft_status status = read_file(context, path, &graph, &invariant);
+    if (!status) {
+        if (options) own = *options;
+        own.batch_invariant |= invariant;
+        status = weft_compile(graph, &own, out_program);
+    }
     weft_graph_release(graph);
     return weft_status_annotate(status, __FILE__, __LINE__, "compiling %s", path);
 }
