@@ -284,7 +284,7 @@ START_TEST(test_weights_once) {
     weft_arena_init(weft_allocator_system(), &arena);
     assert_fine(weft_file_map(path, &file));
     assert_fine(weft_artifact_open(&arena, file.data, file.bytes, &artifact));
-    ck_assert_int_eq(artifact.target_count, 3);
+    ck_assert_int_ge(artifact.target_count, 3); /* two of CPUs and those of WebGPU */
     ck_assert_ptr_nonnull(artifact.graph);
     ck_assert_uint_ge(artifact.weights->bytes, WEIGHTS * 4);
     ck_assert_uint_lt(artifact.weights->bytes, WEIGHTS * 4 + 1024);
