@@ -208,10 +208,12 @@ static bool straddles(const weft_graph *graph, const weft_product *product) {
 /* The best tiles for a product whose tiles of the table leave blocks idle or wait for few of them: any 16 columns, and
    parts of k in clusters. How many were found, FEW at most, the best first. */
 static int find_few(const weft_capability *capability, const problem *p, tile_choice *out) {
+    enum { FEW_ROWS = 512, MOST = 144 /* results leave from registers, which wider tiles fill */ };
     double cost[FEW];
     int count = 0;
+    if (p->m > FEW_ROWS) return 0;
     for (int join = 1; join <= 8; join *= 2)
-        for (int bn = 16 > 8 * join ? 16 : 8 * join; bn <= 256; bn += 16) {
+        for (int bn = 16 > 8 * join ? 16 : 8 * join; bn <= MOST; bn += 16) {
             tile_choice tried = {.bm = p->m <= 64 ? 64 : 128, .bn = bn, .cluster = 1, .split = 1, .efficiency = 0.7};
             tried.join = join, tried.consumers = tried.bm / 64;
             int64_t tiles = (p->m + tried.bm - 1) / tried.bm * ((p->n + bn - 1) / bn) * p->batch * join;
