@@ -239,15 +239,17 @@ static bool uniform_mask(const weft_spirv *p, weft_kval mask) {
     return weft_ktype_of(p->kernel, mask).lanes == 1 || weft_kernel_get(p->kernel, mask)->op == WEFT_K_splat;
 }
 
-static id open_mask(weft_spirv *p, id mask) {
+static id open_mask(weft_spirv *p, id mask, size_t *out_known) {
     id then = weft_spirv_new(p), merge = weft_spirv_new(p);
+    *out_known = weft_spirv_reuse_mark(&p->values);
     weft_spirv_do(p, &p->code, "OpSelectionMerge $ None", merge);
     weft_spirv_do(p, &p->code, "OpBranchConditional $ $ $", mask, then, merge);
     weft_spirv_open_block(p, then);
     return merge;
 }
 
-static void close_mask(weft_spirv *p, id merge) {
+static void close_mask(weft_spirv *p, id merge, size_t known) {
+    weft_spirv_reuse_forget(&p->values, known);
     weft_spirv_do(p, &p->code, "OpBranch $", merge);
     weft_spirv_open_block(p, merge);
 }
@@ -266,10 +268,11 @@ static void load_masked(weft_spirv *p, const span *a, int first, int count, id m
     id others[LANES_MAX], before = p->label;
     for (int lane = first; lane < first + count; lane++)
         others[lane] = a->other == WEFT_KNONE ? weft_spirv_constant(p, type, 0) : weft_spirv_lane(p, a->other, lane);
-    id merge = open_mask(p, mask);
+    size_t known;
+    id merge = open_mask(p, mask, &known);
     load_lanes(p, a, first, count, out);
     id inside = p->label;
-    close_mask(p, merge);
+    close_mask(p, merge, known);
     for (int lane = first; lane < first + count; lane++)
         out[lane] = weft_spirv_emit(p, type, "OpPhi", "$ $ $ $", out[lane], inside, others[lane], before);
 }
@@ -304,14 +307,16 @@ static void print_store(weft_spirv *p, const weft_kinstr *instr) {
     } else if (a.mask == WEFT_KNONE) {
         store_lanes(p, &a);
     } else if (uniform_mask(p, a.mask)) {
-        id merge = open_mask(p, weft_spirv_lane(p, a.mask, 0));
+        size_t known;
+        id merge = open_mask(p, weft_spirv_lane(p, a.mask, 0), &known);
         store_lanes(p, &a);
-        close_mask(p, merge);
+        close_mask(p, merge, known);
     } else {
         for (int lane = 0; lane < a.lanes; lane++) {
-            id merge = open_mask(p, weft_spirv_lane(p, a.mask, lane));
+            size_t known;
+            id merge = open_mask(p, weft_spirv_lane(p, a.mask, lane), &known);
             store_lane(p, &a, lane);
-            close_mask(p, merge);
+            close_mask(p, merge, known);
         }
     }
 }
@@ -331,6 +336,7 @@ static id atomic_float(weft_spirv *p, const weft_kinstr *instr, id place, id val
     const weft_spirv_type t = WEFT_SPIRV_U32, f = WEFT_SPIRV_F32;
     id header = weft_spirv_new(p), body = weft_spirv_new(p), next = weft_spirv_new(p), merge = weft_spirv_new(p),
        device = weft_spirv_u32(p, 1), relaxed = weft_spirv_u32(p, 0);
+    size_t known = weft_spirv_reuse_mark(&p->values);
     weft_spirv_do(p, &p->code, "OpBranch $", header);
     weft_spirv_open_block(p, header);
     weft_spirv_do(p, &p->code, "OpLoopMerge $ $ None\nOpBranch $", merge, next, body);
@@ -351,6 +357,7 @@ static id atomic_float(weft_spirv *p, const weft_kinstr *instr, id place, id val
     weft_spirv_open_block(p, next);
     weft_spirv_do(p, &p->code, "OpBranch $", header);
     weft_spirv_open_block(p, merge);
+    weft_spirv_reuse_forget(&p->values, known);
     return old;
 }
 

@@ -75,8 +75,29 @@ void weft_spirv_do(weft_spirv *p, weft_text *section, const char *format, ...) {
     va_end(list);
 }
 
+/* Written before? Then the line is taken back. before: length of the section without the line. */
+static weft_spirv_id reused(weft_spirv *p, weft_spirv_reuse *reuse, weft_text *section, size_t before,
+                            weft_spirv_id id) {
+    if (section->failed) return id;
+    const char *line = weft_text_string(section) + before, *key = strchr(line, '=');
+    weft_spirv_id known = weft_spirv_reuse_find(reuse, key, section->length - before - (size_t)(key - line), id);
+    if (known == id) return id;
+    section->length = before;
+    if (p->next_id == id + 1) p->next_id = id;
+    return known;
+}
+
+/* Without memory, effects or decorations of its own. */
+static bool is_plain(const char *op) {
+    static const char *const starts[] = {"OpI", "OpU", "OpS", "OpBit", "OpLogical", "OpCompositeExtract", "OpConvert"};
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
+        if (strncmp(op, starts[i], strlen(starts[i])) == 0) return true;
+    return false;
+}
+
 weft_spirv_id weft_spirv_emit(weft_spirv *p, weft_spirv_type type, const char *op, const char *format, ...) {
     weft_spirv_id id = weft_spirv_new(p);
+    size_t before = p->code.length;
     append_id(&p->code, id);
     weft_text_append(&p->code, " = %s ", op);
     append_id(&p->code, weft_spirv_type_name(p, type));
@@ -85,7 +106,7 @@ weft_spirv_id weft_spirv_emit(weft_spirv *p, weft_spirv_type type, const char *o
     va_start(list, format);
     append_list(&p->code, format, list);
     va_end(list);
-    return id;
+    return is_plain(op) ? reused(p, &p->values, &p->code, before, id) : id;
 }
 
 weft_spirv_id weft_spirv_type_name(weft_spirv *p, weft_spirv_type type) {
@@ -119,10 +140,11 @@ static void append_float(weft_text *text, double value, bool wide) {
 weft_spirv_id weft_spirv_constant(weft_spirv *p, weft_spirv_type type, uint64_t bits) {
     weft_spirv_id id = weft_spirv_new(p);
     (void)weft_spirv_type_name(p, type);
+    size_t before = p->globals.length;
     append_id(&p->globals, id);
     if (type == WEFT_SPIRV_BOOL) {
         weft_text_append(&p->globals, " = %s %%bool\n", bits ? "OpConstantTrue" : "OpConstantFalse");
-        return id;
+        return reused(p, &p->constants, &p->globals, before, id);
     }
     weft_text_append(&p->globals, " = OpConstant %%%s ", type_names[type]);
     if (type == WEFT_SPIRV_F32)
@@ -132,7 +154,7 @@ weft_spirv_id weft_spirv_constant(weft_spirv *p, weft_spirv_type type, uint64_t 
     else
         weft_text_append(&p->globals, "%llu", (unsigned long long)bits);
     weft_text_append_bytes(&p->globals, "\n", 1);
-    return id;
+    return reused(p, &p->constants, &p->globals, before, id);
 }
 
 weft_spirv_id weft_spirv_u32(weft_spirv *p, uint32_t value) {
@@ -307,6 +329,7 @@ static void print_instructions(weft_spirv *p) {
 void weft_spirv_open_function(weft_spirv *p, weft_spirv_id label) {
     p->code.length = 0;
     p->variables.length = 0;
+    weft_spirv_reuse_forget(&p->values, 0);
     p->label = label;
 }
 
@@ -407,6 +430,8 @@ weft_status weft_spirv_print_as(const weft_kernel *kernel, bool numbers, weft_te
     weft_text *sections[] = {&p->interfaces, &p->decorations, &p->globals, &p->functions, &p->variables, &p->code};
     enum { SECTIONS = sizeof sections / sizeof *sections };
     for (int i = 0; i < SECTIONS; i++) weft_text_init(text->allocator, sections[i]);
+    weft_spirv_reuse_init(&p->constants, text->allocator);
+    weft_spirv_reuse_init(&p->values, text->allocator);
     weft_status status = print_kernel(p);
     for (int i = 0; i < SECTIONS && !status; i++) status = weft_text_status(sections[i]);
     if (!status) {
@@ -414,6 +439,8 @@ weft_status weft_spirv_print_as(const weft_kernel *kernel, bool numbers, weft_te
         status = weft_text_status(text);
     }
     for (int i = 0; i < SECTIONS; i++) weft_text_deinit(sections[i]);
+    weft_spirv_reuse_deinit(&p->constants);
+    weft_spirv_reuse_deinit(&p->values);
     weft_free(text->allocator, p, sizeof *p);
     return status;
 }

@@ -7,8 +7,8 @@
    %u64, F32 in %f32, BOOL in %bool. Exact fused multiply-add goes through %f64. F64 has no carrier; 8-bit floats are
    integers by then (kernel/narrow.h). Memory. Neighbouring lanes move in words of up to 16 bytes where the alignment is
    known. Shared arrays hold one carrier an element, or words where matrices come from them. Read next: module.c
-   (sections, names, constants), structure.c, values.c, convert.c, memory.c, matrix.c, target.c. Source: Khronos,
-   SPIR-V 1.5; Vulkan 1.2, appendix A. Thread-compatible. */
+   (sections, names, constants), reuse.c, structure.c, values.c, convert.c, memory.c, matrix.c, target.c. Source:
+   Khronos, SPIR-V 1.5; Vulkan 1.2, appendix A. Thread-compatible. */
 #ifndef WEFT_CODEGEN_SPIRV_PRINT_H
 #define WEFT_CODEGEN_SPIRV_PRINT_H
 
@@ -38,12 +38,31 @@ typedef enum weft_spirv_type {
 
 enum { WEFT_SPIRV_SMALL = 65 }; /* u32 constants 0..64 exist once */
 
+/* reuse.c: texts of instructions behind the id that they define. */
+typedef struct weft_spirv_known {
+    uint64_t hash;
+    size_t start, length; /* in keys */
+    int32_t next;         /* of the same head; -1 = none */
+    weft_spirv_id id;
+} weft_spirv_known;
+
+enum { WEFT_SPIRV_HEADS = 1024 };
+
+typedef struct weft_spirv_reuse {
+    weft_allocator allocator;
+    weft_text keys;
+    weft_spirv_known *entries; /* the last ones are forgotten first */
+    size_t count, capacity;
+    int32_t heads[WEFT_SPIRV_HEADS];
+} weft_spirv_reuse;
+
 typedef struct weft_spirv_nest {
     weft_kop op;
     weft_kval id;
     bool has_else;
     weft_spirv_id header, next, merge; /* next: the loop's continue block, or the else branch */
     weft_spirv_id counter;             /* variable of a for */
+    size_t known;                      /* mark of values before it */
 } weft_spirv_nest;
 
 enum { WEFT_SPIRV_DEPTH = 64 };
@@ -53,6 +72,7 @@ typedef struct weft_spirv {
     weft_text interfaces, decorations, globals, functions; /* sections */
     weft_text variables, code;                             /* of the open function */
     weft_spirv_id next_id;
+    weft_spirv_reuse constants, values;
     weft_spirv_id small[WEFT_SPIRV_SMALL];
     uint32_t types, pointers[3]; /* used: bits by weft_spirv_type; pointers by weft_spirv_storage */
     bool atomics64;
@@ -98,6 +118,13 @@ void weft_spirv_open_function(weft_spirv *p, weft_spirv_id label);
 void weft_spirv_close_function(weft_spirv *p, weft_spirv_id label);
 void weft_spirv_open_block(weft_spirv *p, weft_spirv_id label);
 void weft_spirv_fail(weft_spirv *p, weft_code code, const char *problem);
+
+void weft_spirv_reuse_init(weft_spirv_reuse *reuse, weft_allocator allocator);
+void weft_spirv_reuse_deinit(weft_spirv_reuse *reuse);
+/* The id that this text defined before; else `id`, which it defines from now on. */
+weft_spirv_id weft_spirv_reuse_find(weft_spirv_reuse *reuse, const char *key, size_t length, weft_spirv_id id);
+size_t weft_spirv_reuse_mark(const weft_spirv_reuse *reuse);
+void weft_spirv_reuse_forget(weft_spirv_reuse *reuse, size_t mark);
 
 /* How a value of an element type is carried; NONE = not at all. */
 weft_spirv_type weft_spirv_carrier(weft_dtype elem);

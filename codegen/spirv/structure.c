@@ -11,6 +11,7 @@ static weft_spirv_nest *push(weft_spirv *p, weft_kop op, weft_kval id) {
     }
     weft_spirv_nest *nest = &p->nests[p->depth++];
     *nest = (weft_spirv_nest){.op = op, .id = id, .merge = weft_spirv_new(p), .next = weft_spirv_new(p)};
+    nest->known = weft_spirv_reuse_mark(&p->values);
     return nest;
 }
 
@@ -78,6 +79,7 @@ static void test(weft_spirv *p, const weft_kinstr *instr) {
 static void close(weft_spirv *p) {
     weft_spirv_nest nest = p->nests[--p->depth];
     if (nest.op == WEFT_K_if) {
+        weft_spirv_reuse_forget(&p->values, nest.known);
         branch(p, nest.merge);
         weft_spirv_open_block(p, nest.merge);
         return;
@@ -91,6 +93,7 @@ static void close(weft_spirv *p) {
                             weft_spirv_lane(p, nest.id, 0), weft_spirv_lane(p, weft_koperand(p->kernel, instr, 2), 0));
         weft_spirv_do(p, &p->code, "OpStore $ $", nest.counter, sum);
     }
+    weft_spirv_reuse_forget(&p->values, nest.known);
     branch(p, nest.header);
     weft_spirv_open_block(p, nest.merge);
 }
@@ -105,6 +108,7 @@ bool weft_spirv_structure(weft_spirv *p, weft_kval id) {
     case WEFT_K_end: close(p); return true;
     case WEFT_K_else: {
         weft_spirv_nest *nest = &p->nests[p->depth - 1];
+        weft_spirv_reuse_forget(&p->values, nest->known);
         branch(p, nest->merge);
         weft_spirv_open_block(p, nest->next);
         return true;
