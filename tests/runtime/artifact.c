@@ -33,7 +33,7 @@ static void write_affine(const char *arch) {
     weft_artifact_target targets[2] = {{&m.data, arch, code.data, code.bytes},
                                        {&m.data, "x86-64-v9", code.data, code.bytes}};
     weft_artifact_content content = {
-        "affine", 2, targets, graph_text, strlen(graph_text), affine_weights, sizeof affine_weights};
+        "affine", 2, targets, graph_text, strlen(graph_text), affine_weights, sizeof affine_weights, false};
     assert_fine(weft_artifact_write(weft_allocator_system(), path, &content));
     maker_deinit(&m);
 }
@@ -271,7 +271,7 @@ START_TEST(contents_that_do_not_fit) {
     weft_binary code = test_image();
     weft_artifact_target targets[2] = {{&m.data, "x86-64", code.data, code.bytes},
                                        {&m.data, "x86-64", code.data, code.bytes}};
-    weft_artifact_content content = {"affine", 1, targets, NULL, 0, affine_weights, 8};
+    weft_artifact_content content = {"affine", 1, targets, NULL, 0, affine_weights, 8, false};
     assert_fails(weft_artifact_write(weft_allocator_system(), path, &content), WEFT_INVALID_ARGUMENT,
                  "bytes of weights");
     content.weights_bytes = sizeof affine_weights;
