@@ -23,6 +23,10 @@ static const struct {
              {"matmul", 6, {129, 257, 48, 0, 2, 3}},
              {"matmul", 6, {300, 520, 200, 1, 0, 10}},
              {"matmul", 6, {129, 257, 33, 2, 0, 2}},
+             {"scaled_dot", 5, {129, 577, 400, 1, 3}},
+             {"ragged_dot", 6, {300, 5, 72, 136, 1, 0}},
+             {"ragged_dot", 6, {190, 5, 67, 70, 2, 0}},
+             {"ragged_dot", 6, {300, 5, 72, 136, 0, 0}},
              {"attention", 8, {1, 2, 1, 300, 300, 128, 1, 0}},
              {"attention", 8, {1, 2, 2, 193, 127, 64, 0, 1}},
              {"attention", 8, {2, 8, 2, 1, 1000, 128, 0, 0}},
@@ -38,7 +42,8 @@ static const struct {
              {"sum", 1, {65537}},
              {"mlp", 4, {129, 5, 33, 4}}};
 
-/* Floats below 1 in size; integers 0 or 1, which are labels, segments and truths. */
+/* Floats below 1 in size; integers 0 or 1, which are labels, segments and truths; lists of i32 are offsets of groups,
+   some of them empty. */
 static void fill(weft_tensor *tensor, uint64_t *random) {
     unsigned char *data = weft_tensor_data(tensor);
     int64_t count = weft_tensor_element_count(tensor);
@@ -52,6 +57,7 @@ static void fill(weft_tensor *tensor, uint64_t *random) {
         case WEFT_F16:
         case WEFT_F8E5M2: value = sign << 15 | 14u << 10 | (draw & 0x3ff); break;
         case WEFT_F8E4M3FN: value = sign << 7 | 6u << 3 | (draw & 7); break;
+        case WEFT_I32: value = weft_tensor_rank(tensor) == 1 ? (uint32_t)(3 + 61 * (i - i / 3)) : value; break;
         default: break;
         }
         if (weft_tensor_dtype(tensor) == WEFT_F8E5M2) value >>= 8; /* the upper half of an f16 */
