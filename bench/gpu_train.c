@@ -38,6 +38,7 @@ typedef struct options {
     double tolerance;
     uint32_t relax;
     bool apart;    /* a launch for each group */
+    bool waits;    /* for every launch: a fault names its kernel */
     double memory; /* a budget: bytes, or a share up to 1; 0 = none */
 } options;
 
@@ -72,7 +73,9 @@ static weft_status compile(weft_context *context, const options *o, const train_
     start = clock_seconds();
     WEFT_TRY(weft_compile(out->graph, &settings, &out->program), "compiling");
     out->compile_s = clock_seconds() - start;
-    return weft_session_create(out->program, &out->session);
+    WEFT_TRY(weft_session_create(out->program, &out->session), "a session");
+    out->session->frame.waits = o->waits;
+    return NULL;
 }
 
 /* -- check */
@@ -411,6 +414,7 @@ static bool parse_text(options *o, const char *key, const char *value) {
         return true;
     }
     if (!strcmp(key, "--bias")) return o->train.bias = atoi(value) != 0, true;
+    if (!strcmp(key, "--waits")) return o->waits = atoi(value), true;
     if (!strcmp(key, "--apart")) return o->apart = atoi(value), true;
     if (!strcmp(key, "--relax")) return o->relax = (uint32_t)atoi(value), true;
     return false;

@@ -90,10 +90,9 @@ weft_status weft_frame_run(weft_frame *frame, int region) {
         if (resolved->dynamic && resolved->step->kind != WEFT_STEP_WHILE)
             status = weft_frame_resolve_step(frame, resolved, false);
         if (!status) status = run_step(frame, resolved);
-        if (!status && frame->observe && region == WEFT_REGION_MAIN) {
-            status = frame->device->driver->synchronise(frame->device);
-            frame->observe(frame->observe_self, i);
-        }
+        bool observed = frame->observe && region == WEFT_REGION_MAIN;
+        if (!status && (observed || frame->waits)) status = frame->device->driver->synchronise(frame->device);
+        if (!status && observed) frame->observe(frame->observe_self, i);
         if (status) return annotate(frame, resolved, region, i, status);
     }
     return NULL;

@@ -55,6 +55,7 @@ typedef struct weft_frame {
     bool was_recorded;         /* before that */
     weft_mail inbox, outbox;   /* copied to the device before the steps of the main region, from it behind them */
     bool mails;                /* by weft_frame_run_main; else by who calls it */
+    bool waits;                /* for every step, none is recorded: what faults is known */
     /* For profiles: called after each step of the main region, once the device has finished it. NULL = off. */
     void (*observe)(void *self, int step);
     void *observe_self;

@@ -221,8 +221,9 @@ weft_status weft_frame_fetch(weft_frame *frame) {
 
 weft_status weft_frame_run_main(weft_frame *frame) {
     const weft_driver *driver = frame->device->driver;
-    if (!frame->observe && driver->record && !frame->recording && frame->steady >= 0) try_to_record(frame);
-    if (frame->observe || !frame->recording) {
+    bool apart = frame->observe || frame->waits;
+    if (!apart && driver->record && !frame->recording && frame->steady >= 0) try_to_record(frame);
+    if (apart || !frame->recording) {
         if (frame->mails) WEFT_TRY(weft_frame_send(frame), "running %s", frame->data->name);
         WEFT_TRY(weft_frame_run(frame, WEFT_REGION_MAIN), "running %s", frame->data->name);
         return frame->mails ? weft_frame_fetch(frame) : NULL;
