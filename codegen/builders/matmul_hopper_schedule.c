@@ -158,7 +158,10 @@ static double cost_of(const weft_capability *capability, const tile_choice *choi
     }
     if (choice->even) { /* a tile or two in part for each cluster: as many places of sums as tiles and clusters */
         double places = (double)(tiles / choice->split + blocks), each = 600 + area * 4 / 40;
-        return choice->even * step + 2 * each + 2200 + 5000 + places * area * 8 / 2400;
+        /* clusters are at different k, so that none reads what another has just read: all of it comes from memory */
+        double own = (double)blocks * choice->even * (double)(choice->bm + choice->bn / choice->cluster);
+        double share = choice->even * step, inflow = own * HOPPER_ROW_BYTES * 0.00021;
+        return (share > inflow ? share : inflow) + 2 * each + 2200 + 5000 + places * area * 8 / 2400;
     }
     if (choice->split == 1) return waves * (loop + epilogue) + 2200;
     /* parts of k: a launch, their sums written while no product runs, and read */
