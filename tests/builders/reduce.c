@@ -321,6 +321,37 @@ START_TEST(quotients_by_row) {
 }
 END_TEST
 
+/* Cross-entropy's gradient, (exp(x - m) / sum - one at the label) / 64 as bf16, where a label is the largest of its row
+   by far, one of many, and no place of it. */
+START_TEST(gradient_of_cross_entropy) {
+    harness h;
+    harness_open(&h, "reduce");
+    h.class = WEFT_TOLERANCE_CHAIN;
+    h.terms = 8, h.scale = 1.0 / 64;
+    weft_graph *g = h.graph;
+    weft_dim dims[2] = {37, 264};
+    int64_t row = 0, class = 1;
+    weft_value *x = weft_emit_convert(g, weft_graph_input(g, "x", WEFT_BF16, 2, dims), WEFT_F32);
+    weft_value *labels = weft_graph_input(g, "labels", WEFT_I64, 1, dims);
+    weft_value *wide = weft_emit_broadcast(g, labels, 2, dims, &row);
+    weft_value *is_label = weft_emit_compare(g, "eq", wide, weft_emit_iota(g, WEFT_I64, 2, dims, 1));
+    weft_value *zero = weft_emit_splat_like(g, 0, x);
+    x = weft_emit_select(g, weft_emit_compare(g, "eq", wide, weft_emit_splat_like(g, 3, wide)),
+                         weft_emit_binary_scalar(g, WEFT_OP_mul, x, 8), x);
+    weft_value *most = weft_emit_spread(g, weft_emit_reduce(g, x, "max", 1, &class), x, 1, &class);
+    weft_value *e = weft_emit_unary(g, WEFT_OP_exp, weft_emit_binary(g, WEFT_OP_sub, x, most));
+    weft_value *sum = weft_emit_reduce(g, e, "sum", 1, &class);
+    weft_value *share = weft_emit_binary_scalar(g, WEFT_OP_div, sum, 64);
+    weft_value *p = weft_emit_binary(g, WEFT_OP_div, e, weft_emit_spread(g, share, x, 1, &class));
+    p = weft_emit_binary_scalar(g, WEFT_OP_mul, p, 1.0 / 4096);
+    weft_value *slope =
+        weft_emit_binary(g, WEFT_OP_add, weft_emit_select(g, is_label, weft_emit_splat_like(g, -1.0 / 64, x), zero), p);
+    weft_graph_output(g, "slope", weft_emit_convert(g, slope, WEFT_BF16));
+    harness_check(&h);
+    harness_close(&h);
+}
+END_TEST
+
 Suite *reduce_suite(void) {
     Suite *suite = suite_create("reduce");
     TCase *tests = tcase_create("reduce");
@@ -332,6 +363,7 @@ Suite *reduce_suite(void) {
     tcase_add_test(tests, norms);
     tcase_add_test(tests, batch_statistics);
     tcase_add_test(tests, sums_beside_rows);
+    tcase_add_test(tests, gradient_of_cross_entropy);
     tcase_add_test(tests, picks);
     tcase_add_test(tests, quotients_by_row);
     suite_add_tcase(suite, tests);
