@@ -27,6 +27,7 @@ static void describe(const weft_frame *frame, const weft_resolved_step *resolved
     s->what = step->location ? step->location : "";
     s->place = at ? at + 4 : "";
     s->forward = -1;
+    s->origin = "";
     s->bytes = step->kind == WEFT_STEP_COPY ? 2 * resolved->count : 0;
     s->kernel = kinds[step->kind];
     if (step->kind != WEFT_STEP_LAUNCH) return;

@@ -22,7 +22,8 @@ typedef struct cli_profile_step {
     int forward;               /* of a backward step: the step whose derivative it belongs to; -1 = unknown */
     const char *kernel, *what; /* what: "matmul at gpt.c:72" */
     const char *place;         /* its end: "gpt.c:72"; "" = unknown */
-    const char *parameter;     /* a state or constant with a name that it reads or writes; "" = none */
+    const char *origin;        /* of a backward step: the place of what it is the derivative of; "" = unknown */
+    const char *parameter;     /* a state or constant with a name that it, or its origin, reads; "" = none */
     int64_t blocks;
 } cli_profile_step;
 

@@ -16,6 +16,7 @@
 
 typedef struct counter {
     const weft_graph *graph;
+    const weft_graph *source; /* as it was built: origins are its nodes */
     const int64_t *symbols;
 } counter;
 
@@ -120,27 +121,53 @@ static const weft_node *heaviest(const counter *c, const weft_node *node) {
     return found;
 }
 
-/* The parameter among a node's operands, seen through views; NULL = none. */
-static const char *parameter_of(const weft_node *node) {
+/* A parameter's copy in fewer bits bears its name; moments and the like are none. */
+static const char *parameter_name(cli_profile_data *p, const char *state) {
+    const char *slash = strrchr(state, '/');
+    if (!slash) return state;
+    return strcmp(slash, "/rounded") ? NULL : weft_arena_copy_string(&p->arena, state, (size_t)(slash - state));
+}
+
+/* The parameter among a node's operands, seen through views and conversions; NULL = none. */
+static const char *parameter_of(cli_profile_data *p, const weft_node *node) {
     for (int i = 0; i < node->operand_count; i++) {
         const weft_node *from = node->operands[i]->node;
-        while (from && (weft_op_get(from->op)->flags & WEFT_FLAG_VIEW) && from->operand_count)
+        while (from && from->operand_count &&
+               (weft_op_get(from->op)->flags & WEFT_FLAG_VIEW || from->op == WEFT_OP_convert))
             from = from->operands[0]->node;
         if (!from) continue;
         const char *name = from->op == WEFT_OP_state_read ? weft_node_string(from, WEFT_ATTR_name, "")
                            : from->op == WEFT_OP_constant ? from->results[0].name
                                                           : NULL;
-        if (name && name[0] && !strchr(name, '/')) return name;
+        name = name && name[0] ? parameter_name(p, name) : NULL;
+        if (name) return name;
     }
     return NULL;
+}
+
+static const weft_node *find_node(const weft_graph *graph, int id) {
+    const weft_node *node = graph->body->block->first;
+    while (node && node->id != id) node = node->next;
+    return node;
+}
+
+/* What the step is the derivative of: derivatives carry the node's number through all passes. */
+static void find_origin(cli_profile_data *p, const counter *c, const weft_node *n, cli_profile_step *s) {
+    const weft_node *origin = n->location.origin ? find_node(c->source, n->location.origin) : NULL;
+    if (!origin || !origin->location.name || !origin->location.line) return;
+    const char *place = weft_arena_format(&p->arena, "%s:%d", origin->location.name, origin->location.line);
+    const char *parameter = parameter_of(p, origin);
+    if (place) s->origin = place;
+    if (parameter) s->parameter = parameter;
 }
 
 /* "dot_general at gpt.c:72" in place of where the group ends. */
 static void name_step(cli_profile_data *p, const counter *c, const weft_node *node, cli_profile_step *s) {
     const weft_node *n = heaviest(c, node);
-    const char *parameter = parameter_of(node);
+    const char *parameter = parameter_of(p, node);
     char *copy = parameter ? weft_arena_copy_string(&p->arena, parameter, strlen(parameter)) : NULL;
     if (copy) s->parameter = copy;
+    if (s->part == CLI_PROFILE_BACKWARD) find_origin(p, c, n, s);
     if (!n->location.name || n == node) return;
     const char *op = weft_op_get(n->op)->name;
     char *text = n->location.line ? weft_arena_format(&p->arena, "%s at %s:%d", op, n->location.name, n->location.line)
@@ -176,33 +203,46 @@ static void spread(cli_profile_data *p, const counter *c, const weft_lowered *lo
     }
 }
 
-/* Two steps of which one may be the derivative of the other: of one parameter, or, without one, of one place. */
-static bool related(const cli_profile_step *a, const cli_profile_step *b) {
-    if (a->parameter[0] || b->parameter[0]) return !strcmp(a->parameter, b->parameter);
-    return a->place[0] && !strcmp(a->place, b->place);
+/* A step that comes from what the other is the derivative of: of its place and its parameter. */
+static bool is_origin(const cli_profile_step *a, const cli_profile_step *s) {
+    return s->origin[0] && !strcmp(a->place, s->origin) && !strcmp(a->parameter, s->parameter);
 }
 
-/* The derivative runs through related steps from the last to the first. */
+/* Two steps of which one may be the derivative of the other: of one parameter, or, without one, of one place. */
+static bool related(const cli_profile_step *a, const cli_profile_step *s) {
+    if (a->parameter[0] || s->parameter[0]) return !strcmp(a->parameter, s->parameter);
+    return a->place[0] && !strcmp(a->place, s->place);
+}
+
+typedef bool (*relation)(const cli_profile_step *a, const cli_profile_step *s);
+
+/* The derivative runs through steps of one kind from the last to the first. */
+static void link_step(cli_profile_data *p, int i, relation holds) {
+    cli_profile_step *s = &p->steps[i];
+    int forward = 0, backward = 0, before = 0;
+    for (int j = 0; j < p->count; j++) {
+        const cli_profile_step *other = &p->steps[j];
+        bool twin = other->part == CLI_PROFILE_BACKWARD && !strcmp(other->parameter, s->parameter) &&
+                    (holds == is_origin ? !strcmp(other->origin, s->origin) : related(other, s));
+        forward += other->part == CLI_PROFILE_FORWARD && holds(other, s);
+        backward += twin;
+        before += twin && j < i;
+    }
+    int wanted = forward - 1 - (int)((int64_t)before * forward / (backward ? backward : 1));
+    for (int j = 0; j < p->count && forward; j++)
+        if (p->steps[j].part == CLI_PROFILE_FORWARD && holds(&p->steps[j], s) && wanted-- == 0) s->forward = j;
+}
+
 static void link_derivatives(cli_profile_data *p) {
     for (int i = 0; i < p->count; i++) {
-        cli_profile_step *s = &p->steps[i];
-        if (s->part != CLI_PROFILE_BACKWARD) continue;
-        int forward = 0, backward = 0, before = 0;
-        for (int j = 0; j < p->count; j++) {
-            const cli_profile_step *other = &p->steps[j];
-            if (!related(other, s)) continue;
-            forward += other->part == CLI_PROFILE_FORWARD;
-            backward += other->part == CLI_PROFILE_BACKWARD;
-            before += other->part == CLI_PROFILE_BACKWARD && j < i;
-        }
-        int wanted = forward - 1 - (int)((int64_t)before * forward / (backward ? backward : 1));
-        for (int j = 0; j < p->count && forward; j++)
-            if (p->steps[j].part == CLI_PROFILE_FORWARD && related(&p->steps[j], s) && wanted-- == 0) s->forward = j;
+        if (p->steps[i].part != CLI_PROFILE_BACKWARD) continue;
+        link_step(p, i, is_origin);
+        if (p->steps[i].forward < 0) link_step(p, i, related);
     }
 }
 
-static weft_status lower(cli_profile_data *p, weft_context *context, weft_graph *copy, weft_arena *arena,
-                         weft_arena *kernels) {
+static weft_status lower(cli_profile_data *p, weft_context *context, const weft_graph *graph, weft_graph *copy,
+                         weft_arena *arena, weft_arena *kernels) {
     weft_lowered lowered;
     const weft_capability *capability;
     WEFT_TRY(weft_unit_capability(p->frame->device, &capability), "profiling");
@@ -214,7 +254,7 @@ static weft_status lower(cli_profile_data *p, weft_context *context, weft_graph 
              "profiling");
     p->has_graph = lowered.program->regions[WEFT_REGION_MAIN].count == p->count;
     if (p->has_graph) {
-        counter c = {copy, p->frame->symbols};
+        counter c = {copy, graph, p->frame->symbols};
         spread(p, &c, &lowered);
         link_derivatives(p);
     }
@@ -230,7 +270,7 @@ weft_status cli_profile_add_graph(cli_profile_data *p, weft_context *context, we
     WEFT_TRY(weft_graph_clone(graph, NULL, &copy), "profiling");
     weft_arena_init(weft_allocator_system(), &arena);
     weft_arena_init(weft_allocator_system(), &kernels);
-    weft_status status = lower(p, context, copy, &arena, &kernels);
+    weft_status status = lower(p, context, graph, copy, &arena, &kernels);
     weft_arena_deinit(&kernels);
     weft_arena_deinit(&arena);
     weft_graph_release(copy);
