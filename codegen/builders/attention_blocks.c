@@ -93,7 +93,7 @@ static weft_status emit_flags(const weft_attention_pairs *p, weft_kernel *k) {
     weft_kval whole = weft_k_and(k, weft_k_eq(k, from, low), weft_k_eq(k, end, high));
     weft_kval any = weft_k_var(k, none), all = weft_k_var(k, weft_k_select(k, whole, some, none));
     size_t mark = weft_index_mark(&f.index);
-    weft_kval key = weft_k_for(k, from, end, one, 0), seen = weft_attention_mask_sees(&f, head, row, key);
+    weft_kval key = weft_k_for(k, from, end, one, 4), seen = weft_attention_mask_sees(&f, head, row, key);
     weft_k_set(k, any, weft_k_select(k, seen, some, weft_k_get(k, any)));
     weft_k_set(k, all, weft_k_select(k, seen, weft_k_get(k, all), none));
     weft_index_release(&f.index, mark);
@@ -124,6 +124,8 @@ static weft_status emit_flags(const weft_attention_pairs *p, weft_kernel *k) {
     return weft_index_finish(&f.index);
 }
 
+enum { AHEAD = 8 }; /* flags that a list reads at a time */
+
 /* One list a thread: entries from the last down. */
 static void emit_lists(const weft_attention_pairs *p, weft_kernel *k) {
     weft_dim_table *dims = k->dims;
@@ -147,15 +149,20 @@ static void emit_lists(const weft_attention_pairs *p, weft_kernel *k) {
     }
     weft_k_if(k, weft_k_lt(k, list, weft_k_extent(k, all)));
     weft_kval count = weft_k_var(k, zero);
-    weft_kval i = weft_k_for(k, zero, entries, one, 0), entry = weft_k_sub(k, weft_k_plus(k, entries, -1), i);
-    weft_kval flag =
-        weft_k_load(k, flags, weft_k_add(k, from, weft_k_mul(k, entry, stride)), 1, WEFT_KNONE, WEFT_KNONE);
-    weft_k_if(k, weft_k_ne(k, flag, weft_k_integer(k, WEFT_I32, 0)));
-    weft_kval whole = weft_k_select(k, weft_k_eq(k, flag, weft_k_integer(k, WEFT_I32, 2)), one, zero);
-    weft_kval word = weft_k_convert(k, weft_k_add(k, weft_k_times(k, entry, 2), whole), WEFT_I32);
-    weft_k_store(k, lists, weft_k_add(k, at, weft_k_get(k, count)), WEFT_KNONE, word);
-    weft_k_set(k, count, weft_k_plus(k, weft_k_get(k, count), 1));
-    weft_k_end(k);
+    weft_kval i = weft_k_for(k, zero, entries, weft_k_index(k, AHEAD), 0), none = weft_k_integer(k, WEFT_I32, 0);
+    weft_kval last = weft_k_sub(k, weft_k_plus(k, entries, -1), i), flag[AHEAD];
+    for (int n = 0; n < AHEAD; n++) { /* all on their way before the first is waited for */
+        weft_kval entry = weft_k_plus(k, last, -n), there = weft_k_le(k, zero, entry);
+        flag[n] = weft_k_load(k, flags, weft_k_add(k, from, weft_k_mul(k, entry, stride)), 1, there, none);
+    }
+    for (int n = 0; n < AHEAD; n++) {
+        weft_k_if(k, weft_k_ne(k, flag[n], none));
+        weft_kval whole = weft_k_select(k, weft_k_eq(k, flag[n], weft_k_integer(k, WEFT_I32, 2)), one, zero);
+        weft_kval entry = weft_k_add(k, weft_k_times(k, weft_k_plus(k, last, -n), 2), whole);
+        weft_k_store(k, lists, weft_k_add(k, at, weft_k_get(k, count)), WEFT_KNONE, weft_k_convert(k, entry, WEFT_I32));
+        weft_k_set(k, count, weft_k_plus(k, weft_k_get(k, count), 1));
+        weft_k_end(k);
+    }
     weft_k_end(k);
     weft_k_if(k, weft_k_eq(k, weft_k_get(k, count), zero)); /* nothing is seen: one step gives the zeros */
     weft_k_store(k, lists, at, WEFT_KNONE, weft_k_integer(k, WEFT_I32, 0));

@@ -153,15 +153,15 @@ static void drop(consumer *c, weft_kval first) {
 static void softmax(consumer *c, bool masked, weft_kval block, weft_kval part) {
     size_t mark = weft_index_mark(&c->a->forms.index);
     weft_kval first = weft_k_mul(c->k, block, weft_k_index(c->k, c->a->bn));
-    if (part != WEFT_KNONE) weft_k_if(c->k, part);
     for (int h = 0; h < 2; h++) {
+        if (part != WEFT_KNONE) weft_k_if(c->k, part);
         score_row(c, h, first);
         if (masked) mask_row(c, h, first);
-        if (part == WEFT_KNONE) softmax_row(c, h);
-    }
-    if (part != WEFT_KNONE) {
-        weft_k_end(c->k);
-        for (int h = 0; h < 2; h++) softmax_row(c, h);
+        if (part != WEFT_KNONE) {
+            weft_k_end(c->k);
+            weft_index_release(&c->a->forms.index, mark);
+        }
+        softmax_row(c, h);
     }
     if (weft_attention_draws(&c->a->forms)) drop(c, first);
     weft_index_release(&c->a->forms.index, mark);

@@ -133,9 +133,7 @@ weft_kval weft_attention_form_score(weft_attention_forms *f, weft_kval product, 
                                     weft_kval key, weft_kval *out_slope) {
     if (out_slope) *out_slope = WEFT_KNONE;
     if (weft_attention_plain(f)) return product;
-    if (!weft_attention_natural(f))
-        return weft_k_select(f->k, weft_attention_mask_sees(f, head, row, key), product,
-                             weft_k_float(f->k, WEFT_F32, -INFINITY));
+    if (!weft_attention_natural(f)) return weft_k_add(f->k, product, bias(f, head, row, key));
     weft_kval score =
         f->cap > 0 ? capped(f, product, out_slope) : weft_k_mul(f->k, product, weft_k_float(f->k, WEFT_F32, f->scale));
     return f->mask ? weft_k_add(f->k, score, bias(f, head, row, key)) : score;
