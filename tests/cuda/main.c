@@ -263,6 +263,13 @@ typedef struct small_row {
     int choices;         /* schedules to try; 0: two */
 } small_row;
 
+/* Weights and their gradients are rounded to 8 bits before they are summed: an element of dV errs by a sum of e_i P_i
+   dO_i with |e_i| <= 2^-8, of dK and dQ likewise. With the inputs of these rows, uniform in (-1, 1) as is the
+   log-sum-exp, so that weights reach 12, those roundings alone, emulated over twelve seeds, come to 0.10 of 1 + |value|
+   at most among the 20000 elements of a row (70 to 300 queries; a median row 0.06). A weight that is wrong costs
+   about 1. */
+#define BACKWARD_TOLERANCE 0.12
+
 static const small_row small_rows[] = {
     {"sm_80", {"matmul", 6, {70, 67, 19, 0, 0, 2}}, 1e-4, 0, 0},
     {"sm_80", {"matmul", 6, {5, 130, 33, 1, 0, 2}}, 1e-4, 0, 0},
@@ -298,15 +305,15 @@ static const small_row small_rows[] = {
     {"sm_90a", {"attention", 8, {1, 2, 1, 150, 100, 128, 1, 0}}, 0.02, 1, 1},
     {"sm_90a", {"attention", 8, {1, 1, 1, 70, 340, 128, 0, 0}}, 0.02, 1, 2},
     /* weights of random log-sum-exps are above 1: 16-bit roundings of them add up */
-    {"sm_90a", {"attention_backward", 8, {1, 2, 1, 70, 133, 64, 1, 0}}, 0.08, 2, 2},
-    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 150, 100, 128, 1, 0}}, 0.08, 1, 2},
-    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 70, 280, 64, 0, 0}}, 0.08, 2, 1},
-    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 130, 140, 128, 0, 1}}, 0.08, 2, 2},
+    {"sm_90a", {"attention_backward", 8, {1, 2, 1, 70, 133, 64, 1, 0}}, BACKWARD_TOLERANCE, 2, 2},
+    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 150, 100, 128, 1, 0}}, BACKWARD_TOLERANCE, 1, 2},
+    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 70, 280, 64, 0, 0}}, BACKWARD_TOLERANCE, 2, 1},
+    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 130, 140, 128, 0, 1}}, BACKWARD_TOLERANCE, 2, 2},
     {"sm_90a", {"attention", 8, {1, 1, 1, 70, 70, 80, 1, 0}}, 0.02, 1, 1},
-    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 70, 70, 72, 0, 0}}, 0.08, 2, 2},
-    {"sm_90a", {"attention_backward", 8, {1, 2, 1, 70, 90, 40, 1, 1}}, 0.08, 1, 1},
-    {"sm_90a", {"attention_backward", 8, {1, 4, 2, 140, 270, 64, 1, 0}}, 0.08, 1, 1},
-    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 290, 140, 64, 1, 0}}, 0.08, 1, 1},
+    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 70, 70, 72, 0, 0}}, BACKWARD_TOLERANCE, 2, 2},
+    {"sm_90a", {"attention_backward", 8, {1, 2, 1, 70, 90, 40, 1, 1}}, BACKWARD_TOLERANCE, 1, 1},
+    {"sm_90a", {"attention_backward", 8, {1, 4, 2, 140, 270, 64, 1, 0}}, BACKWARD_TOLERANCE, 1, 1},
+    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 290, 140, 64, 1, 0}}, BACKWARD_TOLERANCE, 1, 1},
     {"sm_90a", {"matmul", 6, {136, 200, 72, 0, 0, 0}}, 0.01, 2, 3},
     {"sm_90a", {"matmul", 6, {136, 136, 72, 2, 0, 0}}, 0.01, 2, 3},
     {"sm_90a", {"matmul", 6, {5, 136, 6200, 1, 0, 0}}, 0.02, 16, 2}, /* k split */
@@ -407,54 +414,74 @@ static const small_row form_rows[] = {
     {"sm_90a", {"attention", 8, {1, 1, 1, 70, 70, 152, 0, 0}}, 0.02, 1, 1},
 };
 static const small_row backward_form_rows[] = {
-    {"sm_90a", {"attention_backward_form", 12, {1, 2, 1, 150, 290, 64, 0, 0, 20, 9, 0, 0}}, 0.08, 1, 2},
-    {"sm_90a", {"attention_backward_form", 12, {1, 1, 1, 290, 290, 64, 1, 0, 65, -1, 0, 0}}, 0.08, 2, 5},
-    {"sm_90a", {"attention_backward_form", 12, {1, 1, 1, 140, 300, 128, 1, 1, 100, -1, 5, 0}}, 0.08, 1, 2},
-    {"sm_90a", {"attention_backward_form", 12, {1, 1, 1, 300, 140, 64, 0, 1, 30, 40, 2, 0}}, 0.08, 1, 5},
-    {"sm_90a", {"attention_backward_form", 12, {2, 2, 1, 70, 90, 64, 0, 0, -1, -1, 0, 1}}, 0.08, 1, 2},
-    {"sm_90a", {"attention_backward_form", 12, {2, 2, 2, 67, 91, 32, 1, 0, -1, -1, 2, 2}}, 0.08, 1, 5},
-    {"sm_90a", {"attention_backward_form", 12, {1, 2, 1, 130, 130, 128, 1, 0, -1, -1, 0, 3}}, 0.08, 1, 2},
-    {"sm_90a", {"attention_backward_form", 12, {2, 1, 1, 70, 140, 64, 0, 1, -1, -1, 0, 4}}, 0.08, 2, 2},
-    {"sm_90a", {"attention_backward_form", 12, {1, 2, 1, 300, 300, 64, 1, 0, -1, -1, 0, 4}}, 0.08, 2, 1},
-    {"sm_90a", {"attention_backward_form", 12, {2, 1, 1, 65, 128, 96, 0, 0, -1, -1, 3, 5}}, 0.08, 2, 2},
+    {"sm_90a", {"attention_backward_form", 12, {1, 2, 1, 150, 290, 64, 0, 0, 20, 9, 0, 0}}, BACKWARD_TOLERANCE, 1, 2},
+    {"sm_90a", {"attention_backward_form", 12, {1, 1, 1, 290, 290, 64, 1, 0, 65, -1, 0, 0}}, BACKWARD_TOLERANCE, 2, 5},
+    {"sm_90a",
+     {"attention_backward_form", 12, {1, 1, 1, 140, 300, 128, 1, 1, 100, -1, 5, 0}},
+     BACKWARD_TOLERANCE,
+     1,
+     2},
+    {"sm_90a", {"attention_backward_form", 12, {1, 1, 1, 300, 140, 64, 0, 1, 30, 40, 2, 0}}, BACKWARD_TOLERANCE, 1, 5},
+    {"sm_90a", {"attention_backward_form", 12, {2, 2, 1, 70, 90, 64, 0, 0, -1, -1, 0, 1}}, BACKWARD_TOLERANCE, 1, 2},
+    {"sm_90a", {"attention_backward_form", 12, {2, 2, 2, 67, 91, 32, 1, 0, -1, -1, 2, 2}}, BACKWARD_TOLERANCE, 1, 5},
+    {"sm_90a", {"attention_backward_form", 12, {1, 2, 1, 130, 130, 128, 1, 0, -1, -1, 0, 3}}, BACKWARD_TOLERANCE, 1, 2},
+    {"sm_90a", {"attention_backward_form", 12, {2, 1, 1, 70, 140, 64, 0, 1, -1, -1, 0, 4}}, BACKWARD_TOLERANCE, 2, 2},
+    {"sm_90a", {"attention_backward_form", 12, {1, 2, 1, 300, 300, 64, 1, 0, -1, -1, 0, 4}}, BACKWARD_TOLERANCE, 2, 1},
+    {"sm_90a", {"attention_backward_form", 12, {2, 1, 1, 65, 128, 96, 0, 0, -1, -1, 3, 5}}, BACKWARD_TOLERANCE, 2, 2},
     /* the gradient of scores: odd and even rows, keys that nobody sees, with dropout */
-    {"sm_90a", {"attention_backward_form", 12, {2, 2, 1, 70, 91, 64, 0, 0, -1, -1, 0, 21}}, 0.08, 2, 1},
-    {"sm_90a", {"attention_backward_form", 12, {1, 2, 2, 150, 200, 128, 1, 1, -1, -1, 0, 31}}, 0.08, 1, 1},
-    {"sm_90a", {"attention_backward_form", 12, {2, 1, 1, 190, 70, 64, 1, 0, -1, -1, 0, 21}}, 0.08, 2, 1},
+    {"sm_90a", {"attention_backward_form", 12, {2, 2, 1, 70, 91, 64, 0, 0, -1, -1, 0, 21}}, BACKWARD_TOLERANCE, 2, 1},
+    {"sm_90a",
+     {"attention_backward_form", 12, {1, 2, 2, 150, 200, 128, 1, 1, -1, -1, 0, 31}},
+     BACKWARD_TOLERANCE,
+     1,
+     1},
+    {"sm_90a", {"attention_backward_form", 12, {2, 1, 1, 190, 70, 64, 1, 0, -1, -1, 0, 21}}, BACKWARD_TOLERANCE, 2, 1},
     /* lists with blocks that are seen whole */
-    {"sm_90a", {"attention_backward_form", 12, {1, 1, 1, 140, 300, 64, 0, 0, -1, -1, 0, 6}}, 0.08, 2, 1},
-    {"sm_90a", {"attention_backward_form", 12, {1, 2, 1, 150, 420, 128, 1, 1, -1, -1, 0, 16}}, 0.08, 1, 1},
+    {"sm_90a", {"attention_backward_form", 12, {1, 1, 1, 140, 300, 64, 0, 0, -1, -1, 0, 6}}, BACKWARD_TOLERANCE, 2, 1},
+    {"sm_90a",
+     {"attention_backward_form", 12, {1, 2, 1, 150, 420, 128, 1, 1, -1, -1, 0, 16}},
+     BACKWARD_TOLERANCE,
+     1,
+     1},
     /* head dims above 128 */
-    {"sm_90a", {"attention_backward_form", 12, {1, 2, 1, 150, 200, 256, 1, 0, -1, -1, 0, 0}}, 0.08, 1, 1},
-    {"sm_90a", {"attention_backward_form", 12, {1, 1, 1, 200, 300, 192, 0, 1, -1, -1, 0, 0}}, 0.08, 2, 1},
-    {"sm_90a", {"attention_backward_form", 12, {1, 1, 1, 130, 140, 200, 1, 0, -1, -1, 0, 12}}, 0.08, 1, 1},
-    {"sm_90a", {"attention_backward_form", 12, {1, 1, 1, 70, 150, 136, 0, 0, -1, -1, 0, 21}}, 0.08, 1, 1},
+    {"sm_90a", {"attention_backward_form", 12, {1, 2, 1, 150, 200, 256, 1, 0, -1, -1, 0, 0}}, BACKWARD_TOLERANCE, 1, 1},
+    {"sm_90a", {"attention_backward_form", 12, {1, 1, 1, 200, 300, 192, 0, 1, -1, -1, 0, 0}}, BACKWARD_TOLERANCE, 2, 1},
+    {"sm_90a",
+     {"attention_backward_form", 12, {1, 1, 1, 130, 140, 200, 1, 0, -1, -1, 0, 12}},
+     BACKWARD_TOLERANCE,
+     1,
+     1},
+    {"sm_90a", {"attention_backward_form", 12, {1, 1, 1, 70, 150, 136, 0, 0, -1, -1, 0, 21}}, BACKWARD_TOLERANCE, 1, 1},
     /* dropout, in every plan */
-    {"sm_90a", {"attention_backward_form", 12, {2, 2, 1, 70, 133, 64, 1, 0, -1, -1, 0, 10}}, 0.08, 2, 5},
-    {"sm_90a", {"attention_backward_form", 12, {1, 1, 1, 150, 300, 128, 0, 1, -1, -1, 0, 10}}, 0.08, 1, 4},
-    {"sm_90a", {"attention_backward_form", 12, {1, 2, 2, 90, 140, 128, 1, 0, -1, -1, 4, 10}}, 0.08, 1, 1},
-    {"sm_90a", {"attention_backward_form", 12, {2, 2, 2, 70, 90, 64, 0, 0, -1, -1, 0, 11}}, 0.08, 1, 1},
+    {"sm_90a", {"attention_backward_form", 12, {2, 2, 1, 70, 133, 64, 1, 0, -1, -1, 0, 10}}, BACKWARD_TOLERANCE, 2, 5},
+    {"sm_90a",
+     {"attention_backward_form", 12, {1, 1, 1, 150, 300, 128, 0, 1, -1, -1, 0, 10}},
+     BACKWARD_TOLERANCE,
+     1,
+     4},
+    {"sm_90a", {"attention_backward_form", 12, {1, 2, 2, 90, 140, 128, 1, 0, -1, -1, 4, 10}}, BACKWARD_TOLERANCE, 1, 1},
+    {"sm_90a", {"attention_backward_form", 12, {2, 2, 2, 70, 90, 64, 0, 0, -1, -1, 0, 11}}, BACKWARD_TOLERANCE, 1, 1},
 };
 enum { BACKWARD_FORM_ROWS = sizeof backward_form_rows / sizeof *backward_form_rows };
 enum { FORM_ROWS = sizeof form_rows / sizeof *form_rows };
 
 /* Heads in tokens, all plans. */
 static const small_row token_rows[] = {
-    {"sm_90a", {"attention_backward_tokens", 6, {2, 3, 70, 64, 1, 0}}, 0.08, 2, 5},
-    {"sm_90a", {"attention_backward_tokens", 6, {1, 2, 133, 128, 0, 1}}, 0.08, 1, 2},
-    {"sm_90a", {"attention_backward_tokens", 6, {2, 2, 140, 40, 0, 0}}, 0.08, 2, 5},
+    {"sm_90a", {"attention_backward_tokens", 6, {2, 3, 70, 64, 1, 0}}, BACKWARD_TOLERANCE, 2, 5},
+    {"sm_90a", {"attention_backward_tokens", 6, {1, 2, 133, 128, 0, 1}}, BACKWARD_TOLERANCE, 1, 2},
+    {"sm_90a", {"attention_backward_tokens", 6, {2, 2, 140, 40, 0, 0}}, BACKWARD_TOLERANCE, 2, 5},
 };
 enum { TOKEN_ROWS = sizeof token_rows / sizeof *token_rows };
 
 /* Ways of keeping the tensor cores busy beside the builder's own; choices: the one choice. */
 static const small_row way_rows[] = {
-    {"sm_90a", {"attention_backward", 8, {1, 2, 1, 70, 133, 64, 1, 0}}, 0.08, 2, 3001},
-    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 150, 100, 128, 1, 0}}, 0.08, 1, 1001},
-    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 70, 280, 64, 0, 0}}, 0.08, 2, 1001},
-    {"sm_90a", {"attention_backward", 8, {1, 2, 1, 70, 90, 40, 1, 1}}, 0.08, 1, 1001},
-    {"sm_90a", {"attention_backward", 8, {1, 4, 2, 140, 270, 64, 1, 0}}, 0.08, 1, 3004},
-    {"sm_90a", {"attention_backward", 8, {1, 2, 1, 150, 133, 64, 0, 0}}, 0.08, 3, 12002},
-    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 150, 300, 128, 0, 0}}, 0.08, 1, 12002},
+    {"sm_90a", {"attention_backward", 8, {1, 2, 1, 70, 133, 64, 1, 0}}, BACKWARD_TOLERANCE, 2, 3001},
+    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 150, 100, 128, 1, 0}}, BACKWARD_TOLERANCE, 1, 1001},
+    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 70, 280, 64, 0, 0}}, BACKWARD_TOLERANCE, 2, 1001},
+    {"sm_90a", {"attention_backward", 8, {1, 2, 1, 70, 90, 40, 1, 1}}, BACKWARD_TOLERANCE, 1, 1001},
+    {"sm_90a", {"attention_backward", 8, {1, 4, 2, 140, 270, 64, 1, 0}}, BACKWARD_TOLERANCE, 1, 3004},
+    {"sm_90a", {"attention_backward", 8, {1, 2, 1, 150, 133, 64, 0, 0}}, BACKWARD_TOLERANCE, 3, 12002},
+    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 150, 300, 128, 0, 0}}, BACKWARD_TOLERANCE, 1, 12002},
 };
 /* Products whose consumers take turns: one, five or nine tiles a block, fewer steps than stages, as many, more. */
 static const small_row turn_rows[] = {
