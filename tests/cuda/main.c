@@ -125,6 +125,7 @@ static const case_row rows[] = {
     {"matmul", 6, {32768, 768, 768, 1, 7, 0}},
     {"matmul", 6, {4096, 768, 768, 1, 6, 0}},
     {"matmul", 6, {768, 3072, 32768, 2, 0, 0}},
+    {"matmul", 6, {768, 3072, 4096, 2, 0, 0}},
     {"matmul", 6, {4096, 4096, 4096, 1, 2, 5}},
     {"matmul", 6, {4096, 4096, 4096, 1, 2, 14}},
     {"scaled_dot", 5, {8192, 8192, 8192, 0, 3}},
@@ -208,7 +209,7 @@ static int choices_of(const case_row *row, const weft_capability *capability, bo
     if (strcmp(row->name, "matmul") != 0) return 1;
     if (row->numbers[5] >= 16) return row->numbers[5] == 16 && row->numbers[4] == 0 ? 7 : 1;
     return capability->hopper && (first || row->numbers[1] == 4104 || row->numbers[4] >= 3 || row->numbers[0] == 16 ||
-                                  row->numbers[2] == 32768 || row->numbers[4] * row->numbers[0] == 8192)
+                                  row->numbers[0] == 768 || row->numbers[4] * row->numbers[0] == 8192)
                ? 12
            : row->numbers[5] == 3 ? 3
                                   : 1;
