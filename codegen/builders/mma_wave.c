@@ -78,10 +78,19 @@ static bool keeps_sums(const weft_capability *capability) {
     return capability->cores == WEFT_CORES_COOPERATIVE16 || capability->cores == WEFT_CORES_COOPERATIVE8;
 }
 
-/* Rows of both stages, and where the spread is hidden a fragment of sums for each wavefront: 8 elements a thread. */
+/* Elements from one row to the next of a fragment of sums in shared memory: four more than it has, where there is room,
+   so that eight rows meet no bank twice. */
+static int sums_pitch(const weft_capability *capability, int bm, int bn) {
+    int size = capability->cores == WEFT_CORES_COOPERATIVE8 ? 8 : 16, fragments = THREADS / capability->warp;
+    int rows = STAGES * (bm + bn) * (ROW_BYTES + APART_BYTES);
+    return size + (rows + fragments * size * (size + 4) * 4 <= capability->shared_bytes ? 4 : 0);
+}
+
+/* Rows of both stages, and where the spread is hidden a fragment of sums for each wavefront. */
 static int shared_bytes(const weft_capability *capability, int bm, int bn) {
-    return keeps_sums(capability) ? STAGES * (bm + bn) * (ROW_BYTES + APART_BYTES) + 8 * THREADS * 4
-                                  : STAGES * (bm + bn) * ROW_BYTES;
+    if (!keeps_sums(capability)) return STAGES * (bm + bn) * ROW_BYTES;
+    int size = capability->cores == WEFT_CORES_COOPERATIVE8 ? 8 : 16, fragments = THREADS / capability->warp;
+    return STAGES * (bm + bn) * (ROW_BYTES + APART_BYTES) + fragments * size * sums_pitch(capability, bm, bn) * 4;
 }
 
 static int64_t sample(weft_dim extent, int64_t otherwise) { return weft_dim_is_number(extent) ? extent : otherwise; }
@@ -415,10 +424,11 @@ static void store_whole(const wave *x, int i, int j) {
     const weft_wave_unit *u = x->unit;
     int quads = u->size / 4, turns = u->size * quads / u->lanes;
     weft_kval m = weft_k_extent(k, s->m), n = weft_k_extent(k, s->n);
-    weft_kval own = times(x, over(x, s->thread, u->lanes), u->size * u->size);
+    int pitch = sums_pitch(k->capability, s->bm, s->bn);
+    weft_kval own = times(x, over(x, s->thread, u->lanes), (int64_t)u->size * pitch);
     weft_k_effect(k, WEFT_K_warp_sync, 0, NULL, 0, 0);
     weft_k_effect(k, WEFT_K_matrix_store, 4, (weft_kval[]){x->d, index_of(x, (int64_t)i * x->ni + j), x->sums, own},
-                  weft_matrix_place(x->unit_id, WEFT_MATRIX_D, u->size), 0);
+                  weft_matrix_place(x->unit_id, WEFT_MATRIX_D, pitch), 0);
     weft_k_effect(k, WEFT_K_warp_sync, 0, NULL, 0, 0);
     for (int turn = 0; turn < turns; turn++) {
         size_t mark = weft_index_mark(s->index);
@@ -430,7 +440,7 @@ static void store_whole(const wave *x, int i, int j) {
         weft_lane_index range = weft_lane_range(column, 4);
         weft_kval mask =
             weft_dim_divisor(k->dims, s->n) % 4 == 0 ? WEFT_KNONE : weft_index_below(s->index, range, 4, n);
-        weft_kval at = plus(x, own, plus(x, times(x, line, u->size), quad));
+        weft_kval at = plus(x, own, plus(x, times(x, line, pitch), quad));
         weft_kval sums = weft_k_load(k, x->sums, at, 4, WEFT_KNONE, WEFT_KNONE);
         if (!k->failed) k->instrs[sums].align_bytes = 16;
         s->store(s, row, range, mask, sums);
@@ -513,7 +523,10 @@ static weft_status take_schedule(wave *x, const weft_schedule *schedule) {
     x->k->threads = THREADS;
     x->k->grid = weft_raster_count(x->k->dims, s->m, s->n, s->batch, s->bm, s->bn);
     x->shared = weft_k_shared(x->k, x->dtype, (weft_dim)STAGES * x->stage);
-    if (is_hidden(x->unit)) x->sums = weft_k_shared(x->k, x->unit->sum, 8 * THREADS);
+    if (is_hidden(x->unit))
+        x->sums =
+            weft_k_shared(x->k, x->unit->sum,
+                          (weft_dim)THREADS / x->unit->lanes * x->unit->size * sums_pitch(capability, s->bm, s->bn));
     return NULL;
 }
 
