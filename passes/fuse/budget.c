@@ -186,12 +186,13 @@ static weft_status cannot(const weft_budget *b, double fixed, double budget) {
 }
 
 static weft_status fit(weft_budget *b, const char *options) {
-    double fixed = fixed_bytes(b->graph, b->block), budget = 0;
+    double fixed = fixed_bytes(b->graph, b->block);
     WEFT_TRY(measure(b), "measuring");
     double before = fixed + b->peak;
-    if (!strncmp(options, "bytes=", 6)) budget = strtod(options + 6, NULL);
-    if (!strncmp(options, "share=", 6)) budget = strtod(options + 6, NULL) * before;
-    if (!(budget > 0)) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "budget{%s}: bytes=N or share=X", options);
+    bool bytes = !strncmp(options, "bytes=", 6), share = !strncmp(options, "share=", 6);
+    double given = bytes || share ? strtod(options + 6, NULL) : 0;
+    if (!(given > 0)) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "budget{%s}: bytes=N or share=X", options);
+    double budget = share ? given * before : given;
     for (int round = 0; fixed + b->peak > budget; round++) {
         weft_budget_choice choice;
         if (round == ROUNDS_MAX || !choose(b, &choice)) return cannot(b, fixed, budget);
