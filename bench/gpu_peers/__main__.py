@@ -13,7 +13,7 @@ from merge import last_line, merge
 PARTS = {
     "test": ("selftest", True), "gemm": ("products", True), "turns": ("epilogues", True), "fused": ("products", True), "ragged": ("products", True), "thin": ("products", True),
     "tf32": ("products", True), "fp8": ("products", True), "mma": ("products", True), "simt": ("products", False), "fused-searched": ("products", False),
-    "attention": ("attention", True), "attention-bwd": ("attention_backward", True), "attention-forms": ("attention_forms", False), "attention-dropout": ("attention_forms", False), "attention-bias": ("attention_forms", False), "attention-wide": ("attention_backward", False), "decode": ("attention", True),
+    "attention": ("attention", True), "attention-bwd": ("attention_backward", True), "attention-forms": ("attention_forms", False), "attention-caps": ("attention_forms", False), "attention-dropout": ("attention_forms", False), "attention-bias": ("attention_forms", False), "attention-wide": ("attention_backward", False), "decode": ("attention", True),
     "invariant": ("invariant", False),
     "row": ("rows", True), "flat": ("rows", True), "mlp": ("mlp", True), "depthwise": ("convolutions", True), "convolution": ("convolutions", True),
     "scales": ("groups", True), "grouped": ("groups", True),
