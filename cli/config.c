@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 
-enum { NAME_BYTES = 256, MESSAGE_BYTES = 512 };
+enum { NAME_BYTES = CLI_TOML_NAME_BYTES, MESSAGE_BYTES = 512 };
 
 static cli_config_entry *find(cli_config *config, const char *name) {
     for (int i = 0; i < config->count; i++)
@@ -174,6 +174,14 @@ static weft_status unknown(const cli_config *config, const cli_config_entry *ent
                        entry->name, hint ? "; did you mean " : "", hint ? hint : "", hint ? "?" : "");
 }
 
+/* An empty table in which somebody asked for something. */
+static bool is_known_table(const cli_config *config, const cli_config_entry *entry) {
+    size_t length = strlen(entry->name);
+    for (int i = 0; entry->kind == CLI_TOML_TABLE && i < config->asked_count; i++)
+        if (!strncmp(config->asked[i], entry->name, length) && config->asked[i][length] == '.') return true;
+    return false;
+}
+
 weft_status cli_config_finish(cli_config *config) {
     weft_status problem = config->problem;
     config->problem = NULL;
@@ -181,7 +189,8 @@ weft_status cli_config_finish(cli_config *config) {
     const cli_config_entry *first = NULL;
     for (int i = 0; i < config->count; i++) {
         const cli_config_entry *entry = &config->entries[i];
-        if (!entry->asked && (!first || entry->line < first->line)) first = entry;
+        if (entry->asked || is_known_table(config, entry)) continue;
+        if (!first || entry->line < first->line) first = entry;
     }
     return first ? unknown(config, first) : NULL;
 }

@@ -11,15 +11,21 @@
 extern "C" {
 #endif
 
+/* The parser makes a table of each dot of a key and frees them one inside the other: larger files could use up the
+   stack. Names that are longer are given as they are, tables too. */
+enum { CLI_TOML_MAX_BYTES = 1 << 15, CLI_TOML_NAME_BYTES = 256 };
+
 typedef enum cli_toml_kind {
     CLI_TOML_TEXT,
     CLI_TOML_INTEGER,
     CLI_TOML_FLOAT,
     CLI_TOML_FLAG,
-    CLI_TOML_OTHER /* an array, a date or a time */
+    CLI_TOML_TABLE, /* an empty one */
+    CLI_TOML_OTHER  /* an array, a date or a time */
 } cli_toml_kind;
 
-/* A value; keys of nested tables are joined by dots. Everything is borrowed for the call. */
+/* A value; keys of nested tables are joined by dots, keys with a dot, a quote or a control character are quoted.
+   Everything is borrowed for the call. */
 typedef struct cli_toml_value {
     const char *name;
     int line; /* from 1 */
@@ -31,7 +37,7 @@ typedef struct cli_toml_value {
     int flag;
 } cli_toml_value;
 
-/* Called for every value that is no table, in no particular order; nonzero stops the walk. */
+/* Called for every value and every empty table, in no particular order; nonzero stops the walk. */
 typedef int (*cli_toml_visit)(void *self, const cli_toml_value *value);
 
 typedef enum cli_toml_result {

@@ -182,6 +182,11 @@ static const struct {
     {"steps = 6", "steps = [6]", "wrong.toml:11: train.steps is not a whole number"},
     {"steps = 6", "steps = 6\nclip = inf", "wrong.toml:12: train.clip is not finite"},
     {"steps = 6", "steps = 6\ncut.off = 1979-05-27", "wrong.toml:12: nothing is called train.cut.off here"},
+    {"steps = 6", "steps = 6\n\"clip\\u0000\" = 2", "wrong.toml:12: nothing is called train.\"clip\\u0000\" here"},
+    {"steps = 6", "steps = 6\n\"cl\\nip\" = 2", "nothing is called train.\"cl\\u000aip\" here"},
+    {"[data]", "\"train.clip\" = 2\n[data]", "nothing is called \"train.clip\" here; did you mean train.clip?"},
+    {"[optimizer]", "[trian]\n[optimizer]", "wrong.toml:15: nothing is called trian here"},
+    {"steps = 6", "steps = 6\nclip = {}", "wrong.toml:12: train.clip is not a number"},
     {"'text.txt'", "\"text\\u0000.txt\"", "wrong.toml:2: there is a zero byte in the string"},
     {"'text.txt'", "'text.txt", "wrong.toml:2: Error while parsing literal string"},
     {"'text.txt'", "'missing.txt'", "missing.txt"},
@@ -215,6 +220,42 @@ START_TEST(test_wrong) {
 }
 END_TEST
 
+/* Keys of many dots: a table each, one inside the other. As many as are read at all, and more. */
+START_TEST(test_deep) {
+    static const struct {
+        size_t dots;
+        const char *message;
+    } cases[] = {{16000, "wrong.toml:1: a key is too long"}, {400000, "a configuration of "}};
+    char *text = malloc(2 * cases[_i].dots + 3), err[4096];
+    ck_assert_ptr_nonnull(text);
+    for (size_t i = 0; i < cases[_i].dots; i++) memcpy(text + 2 * i, "a.", 2);
+    memcpy(text + 2 * cases[_i].dots, "a", 2);
+    for (int header = 0; header < 2; header++) {
+        char *file = malloc(2 * cases[_i].dots + 8);
+        ck_assert_ptr_nonnull(file);
+        (void)snprintf(file, 2 * cases[_i].dots + 8, header ? "[%s]\n" : "%s = 1\n", text);
+        write_config("wrong.toml", file);
+        free(file);
+        ck_assert_int_eq(cli_execute("train wrong.toml", err, sizeof err), 1);
+        ck_assert_msg(strstr(err, cases[_i].message), "expected \"%s\" in:\n%.200s", cases[_i].message, err);
+    }
+    free(text);
+}
+END_TEST
+
+/* Tables that are there and empty take all their defaults. */
+START_TEST(test_empty_table) {
+    char err[4096], text[2048];
+    char *at = NULL;
+    snprintf(text, sizeof text, "%s", good);
+    at = strstr(text, "[optimizer]");
+    ck_assert_ptr_nonnull(at);
+    strcpy(at, "[optimizer]\n[schedule]\n");
+    write_config("empty.toml", text);
+    ck_assert_msg(cli_execute("train empty.toml", err, sizeof err) == 0, "%s", err);
+}
+END_TEST
+
 TCase *cli_train_tests(void) {
     TCase *group = tcase_create("train");
     tcase_set_timeout(group, 100);
@@ -226,6 +267,8 @@ TCase *cli_train_tests(void) {
     tcase_add_test(group, test_settings);
     tcase_add_test(group, test_find_rate);
     tcase_add_test(group, test_profile);
+    tcase_add_loop_test(group, test_deep, 0, 2);
+    tcase_add_test(group, test_empty_table);
     tcase_add_loop_test(group, test_wrong, 0, sizeof wrong / sizeof *wrong);
     return group;
 }
