@@ -16,7 +16,7 @@ extern const weft_builder weft_builder_matmul_mma, weft_builder_convolution_mma;
 extern const weft_builder weft_builder_attention_wave, weft_builder_attention_hopper, weft_builder_matmul_hopper,
     weft_builder_matmul_simt;
 extern const weft_builder weft_builder_convolution_hopper;
-extern const weft_builder weft_builder_chain, weft_builder_rows;
+extern const weft_builder weft_builder_chain, weft_builder_network;
 extern const weft_builder weft_builder_ragged_simt, weft_builder_ragged_cpu, weft_builder_scaled_hopper,
     weft_builder_ragged_hopper, weft_builder_scaled_mma;
 extern const weft_builder weft_builder_pointwise, weft_builder_reduce, weft_builder_arg_reduce,
@@ -39,7 +39,7 @@ static const weft_builder *const builders[] = {
     &weft_builder_convolution_mma,
     &weft_builder_convolution_simt,
     &weft_builder_chain,
-    &weft_builder_rows,
+    &weft_builder_network,
     &weft_builder_scaled_hopper,
     &weft_builder_scaled_mma,
     &weft_builder_ragged_hopper,

@@ -5,7 +5,7 @@
 #include "ir/emit.h"
 #include "ir/ops/attention.h"
 #include "passes/fuse/heads.h"
-#include "passes/fuse/rows.h"
+#include "passes/fuse/network.h"
 
 #include <string.h>
 
@@ -102,7 +102,7 @@ static bool needs_memory(const weft_fuse *fuse, const weft_value *value) {
         case WEFT_FUSE_LEAVE:
         case WEFT_FUSE_PRODUCT: return true;
         case WEFT_FUSE_POINT:
-            if ((use->user->op == WEFT_OP_concat || use->user->op == WEFT_OP_pad) && !weft_rows_is_constant(value))
+            if ((use->user->op == WEFT_OP_concat || use->user->op == WEFT_OP_pad) && !weft_network_is_constant(value))
                 return true; /* a constant is as near as memory */
             if (use->user->op == WEFT_OP_rng_bits) return true;
             if ((use->user->op == WEFT_OP_gather || use->user->op == WEFT_OP_dynamic_slice) && use->index == 0)
@@ -110,7 +110,7 @@ static bool needs_memory(const weft_fuse *fuse, const weft_value *value) {
             break;
         case WEFT_FUSE_COPY:
         case WEFT_FUSE_VIEW:
-        case WEFT_FUSE_ROWS:
+        case WEFT_FUSE_NETWORK:
         case WEFT_FUSE_REDUCE: break;
         }
     }
@@ -216,7 +216,7 @@ static weft_status fuse_block(weft_graph *graph, weft_block *block, const weft_c
         copy_masks(&fuse);
         place_views(&fuse);
         join_heads(&fuse);
-        status = weft_fuse_rows(&fuse);
+        status = weft_fuse_network(&fuse);
         weft_fuse_group(&fuse);
         weft_fuse_chain(&fuse);
         weft_fuse_side_by_side(&fuse);

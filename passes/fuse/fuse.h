@@ -18,7 +18,7 @@ typedef enum weft_fuse_role {
     WEFT_FUSE_REDUCE,  /* reduce: the anchor of a "reduce" group */
     WEFT_FUSE_PRODUCT, /* dot_general, convolution: anchors with an epilogue */
     WEFT_FUSE_SINGLE,  /* a builder of its own, nothing joins */
-    WEFT_FUSE_ROWS     /* of a network over rows: rows.h */
+    WEFT_FUSE_NETWORK  /* of a network over rows: network.h */
 } weft_fuse_role;
 
 typedef struct weft_fuse_item {
@@ -65,8 +65,8 @@ void weft_fuse_group(weft_fuse *fuse);
 void weft_fuse_merge(weft_fuse *fuse, int a, int b);
 /* chain.c: groups of small products that follow each other become one, on GPUs. */
 void weft_fuse_chain(weft_fuse *fuse);
-/* rows.c: networks over rows become groups, on GPUs; before other groups form. */
-weft_status weft_fuse_rows(weft_fuse *fuse) WEFT_MUST_USE;
+/* network.c: networks over rows become groups, on GPUs; before other groups form. */
+weft_status weft_fuse_network(weft_fuse *fuse) WEFT_MUST_USE;
 /* Is there a path from one group to another through a third? */
 bool weft_fuse_reaches_around(weft_fuse *fuse, int from, int to);
 /* Small groups that only update states, side by side in one launch: side.c. */

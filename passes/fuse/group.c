@@ -357,7 +357,7 @@ void weft_fuse_group(weft_fuse *fuse) {
 const char *weft_fuse_anchor(const weft_fuse *fuse, int root) {
     const weft_fuse_item *item = &fuse->items[root];
     if (item->role == WEFT_FUSE_SINGLE) return weft_op_get(item->node->op)->name;
-    if (item->role == WEFT_FUSE_ROWS) return "rows";
+    if (item->role == WEFT_FUSE_NETWORK) return "network";
     if (item->chain) return "chain";
     if (item->anchor < 0) return "pointwise";
     switch ((int)fuse->items[item->anchor].node->op) {

@@ -41,7 +41,7 @@ Suite *movement_suite(void);
 Suite *reduce_suite(void);
 Suite *convolution_suite(void);
 Suite *chain_suite(void);
-Suite *rows_suite(void);
+Suite *network_suite(void);
 Suite *single_suite(void);
 Suite *ragged_suite(void);
 

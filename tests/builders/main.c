@@ -11,7 +11,7 @@ int main(void) {
     srunner_add_suite(runner, convolution_suite());
     srunner_add_suite(runner, chain_suite());
     srunner_add_suite(runner, ragged_suite());
-    srunner_add_suite(runner, rows_suite());
+    srunner_add_suite(runner, network_suite());
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);

@@ -108,7 +108,7 @@ static void heads(weft_graph *g) {
     for (int i = 0; i < 5; i++) output(g, weft_matmul(g, x, input(g, 48, 16)));
 }
 
-/* Layers and their way back: one launch where there are warps (codegen/builders/rows.c). */
+/* Layers and their way back: one launch where there are warps (codegen/builders/network.c). */
 static void network(weft_graph *g) {
     weft_value *x = input(g, 13, 5), *w[3], *h[3];
     for (int i = 0; i < 3; i++) {

@@ -11,7 +11,7 @@ typedef struct row {
     weft_dtype dtype;
     int layers, width, read;        /* read: the layer whose features are an output too, -1 = none */
     int64_t rows;                   /* 0: symbolic */
-    int chains, networks, products; /* groups expected: chain.c, rows.c, single products */
+    int chains, networks, products; /* groups expected: chain.c, network.c, single products */
 } row;
 
 static const row cases[] = {
@@ -60,7 +60,8 @@ START_TEST(groups) {
     for (const weft_node *node = g->body->block->first; node; node = node->next) {
         if (node->op != WEFT_OP_fusion) continue;
         const char *anchor = weft_node_string(node, WEFT_ATTR_anchor, "");
-        chains += !strcmp(anchor, "chain"), networks += !strcmp(anchor, "rows"), products += !strcmp(anchor, "matmul");
+        chains += !strcmp(anchor, "chain"), networks += !strcmp(anchor, "network"),
+            products += !strcmp(anchor, "matmul");
     }
     ck_assert_int_eq(chains, r->chains);
     ck_assert_int_eq(networks, r->networks);

@@ -78,13 +78,13 @@ static void build(weft_graph *g, const problem *p) {
 START_TEST(network_in_one_kernel) {
     const problem *p = &problems[_i];
     harness h;
-    harness_open(&h, "rows");
+    harness_open(&h, "network");
     char note[32];
     snprintf(note, sizeof note, "network %d", _i);
     h.note = note;
     h.class = WEFT_TOLERANCE_GRAPH;
     h.may_refuse = true; /* CPUs */
-    h.gpu_builder = "rows";
+    h.gpu_builder = "network";
     int64_t symbols[1] = {p->rows};
     if (p->symbolic) h.symbols = symbols;
     build(h.graph, p);
@@ -93,9 +93,9 @@ START_TEST(network_in_one_kernel) {
 }
 END_TEST
 
-Suite *rows_suite(void) {
-    Suite *suite = suite_create("rows");
-    TCase *tests = tcase_create("rows");
+Suite *network_suite(void) {
+    Suite *suite = suite_create("network");
+    TCase *tests = tcase_create("network");
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, network_in_one_kernel, 0, (int)(sizeof problems / sizeof *problems));
     suite_add_tcase(suite, tests);

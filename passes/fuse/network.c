@@ -1,6 +1,6 @@
-/* Finding networks over rows, and what a network keeps where: rows.h. The pass: of all nodes that could take part,
+/* Finding networks over rows, and what a network keeps where: network.h. The pass: of all nodes that could take part,
    those whose operands do not come around through others; so nothing that leaves the network comes back into it. */
-#include "passes/fuse/rows.h"
+#include "passes/fuse/network.h"
 
 #include "passes/fuse/chain.h"
 #include "passes/fuse/fuse.h"
@@ -11,10 +11,10 @@ static bool is_number_type(const weft_type *type) { return type->dtype == WEFT_F
 
 static bool is_rows_type(const weft_graph *graph, const weft_type *type, weft_dim rows) {
     return type->rank == 2 && is_number_type(type) && weft_dim_known_equal(graph->dims, type->dims[0], rows) &&
-           weft_dim_is_number(type->dims[1]) && type->dims[1] >= 1 && type->dims[1] <= WEFT_ROWS_WIDTH_MAX;
+           weft_dim_is_number(type->dims[1]) && type->dims[1] >= 1 && type->dims[1] <= WEFT_NETWORK_WIDTH_MAX;
 }
 
-bool weft_rows_takes(const weft_graph *graph, const weft_node *node, weft_dim rows) {
+bool weft_network_takes(const weft_graph *graph, const weft_node *node, weft_dim rows) {
     weft_chain_layer layer;
     if (node->result_count != 1 || !is_rows_type(graph, &node->results[0].type, rows)) return false;
     if (node->op == WEFT_OP_dot_general)
@@ -25,60 +25,61 @@ bool weft_rows_takes(const weft_graph *graph, const weft_node *node, weft_dim ro
     return true;
 }
 
-bool weft_rows_is_constant(const weft_value *value) {
+bool weft_network_is_constant(const weft_value *value) {
     const weft_node *node = value->node;
     if (!node) return false;
-    if (node->op == WEFT_OP_broadcast || node->op == WEFT_OP_reshape) return weft_rows_is_constant(node->operands[0]);
+    if (node->op == WEFT_OP_broadcast || node->op == WEFT_OP_reshape)
+        return weft_network_is_constant(node->operands[0]);
     return node->op == WEFT_OP_constant && value->type.rank == 0;
 }
 
-static int number_of(const weft_rows_net *net, const weft_value *value) {
+static int number_of(const weft_network *net, const weft_value *value) {
     const weft_node *node = value->node;
     return node ? (int)(uintptr_t)weft_map_find(&net->numbers, &node, sizeof node) - 1 : -1;
 }
 
-bool weft_rows_is_inside(const weft_rows_net *net, const weft_value *value) { return number_of(net, value) >= 0; }
+bool weft_network_is_inside(const weft_network *net, const weft_value *value) { return number_of(net, value) >= 0; }
 
-int weft_rows_stage_of(const weft_rows_net *net, const weft_value *value) {
+int weft_network_stage_of(const weft_network *net, const weft_value *value) {
     int number = number_of(net, value);
     return number < 0 ? 0 : net->stage[number];
 }
 
-int weft_rows_slot_of(const weft_rows_net *net, const weft_value *value) {
+int weft_network_slot_of(const weft_network *net, const weft_value *value) {
     return (int)(uintptr_t)weft_map_find(&net->places, &value, sizeof value) - 1;
 }
 
-static bool add_slot(weft_rows_net *net, const weft_value *value) {
-    if (weft_rows_slot_of(net, value) >= 0) return true;
+static bool add_slot(weft_network *net, const weft_value *value) {
+    if (weft_network_slot_of(net, value) >= 0) return true;
     int64_t width = value->type.dims[1];
-    net->slots[net->slot_count] = (weft_rows_slot){
-        .value = value, .width = width, .at = net->slot_numbers, .outside = !weft_rows_is_inside(net, value)};
-    net->slot_numbers += weft_rows_pitch(width);
+    net->slots[net->slot_count] = (weft_network_slot){
+        .value = value, .width = width, .at = net->slot_numbers, .outside = !weft_network_is_inside(net, value)};
+    net->slot_numbers += weft_network_pitch(width);
     return weft_map_put(&net->places, &value, sizeof value, (void *)(uintptr_t)(++net->slot_count));
 }
 
-static int find_weight(weft_rows_net *net, const weft_value *value) {
+static int find_weight(weft_network *net, const weft_value *value) {
     int i = 0;
     while (i < net->weight_count && net->weights[i].value != value) i++;
     if (i < net->weight_count) return i;
-    net->weights[i] = (weft_rows_weight){value, value->type.dims[0], value->type.dims[1]};
-    net->weight_numbers += weft_rows_weight_lines(value->type.dims[0]) * weft_rows_pitch(value->type.dims[1]);
+    net->weights[i] = (weft_network_weight){value, value->type.dims[0], value->type.dims[1]};
+    net->weight_numbers += weft_network_weight_lines(value->type.dims[0]) * weft_network_pitch(value->type.dims[1]);
     return net->weight_count++;
 }
 
-static void add_product(weft_rows_net *net, const weft_graph *graph, const weft_node *dot) {
+static void add_product(weft_network *net, const weft_graph *graph, const weft_node *dot) {
     weft_chain_layer layer;
     (void)weft_chain_layer_find(graph, dot, &layer);
-    net->products[net->product_count++] = (weft_rows_product){.dot = dot,
-                                                              .weight = find_weight(net, dot->operands[1]),
-                                                              .stage = weft_rows_stage_of(net, dot->operands[0]),
-                                                              .contracts_columns = layer.outputs_first,
-                                                              .inputs = layer.inputs,
-                                                              .outputs = layer.outputs};
+    net->products[net->product_count++] = (weft_network_product){.dot = dot,
+                                                                 .weight = find_weight(net, dot->operands[1]),
+                                                                 .stage = weft_network_stage_of(net, dot->operands[0]),
+                                                                 .contracts_columns = layer.outputs_first,
+                                                                 .inputs = layer.inputs,
+                                                                 .outputs = layer.outputs};
 }
 
 /* Slots: what products read and make, what later stages read of earlier ones, what comes from outside. */
-static bool place_values(weft_rows_net *net) {
+static bool place_values(weft_network *net) {
     bool memory = true;
     for (int n = 0; n < net->node_count && memory; n++) {
         const weft_node *node = net->nodes[n];
@@ -86,20 +87,20 @@ static bool place_values(weft_rows_net *net) {
         if (product) memory = add_slot(net, node->operands[0]) && add_slot(net, &node->results[0]);
         for (int i = 0; i < node->operand_count && !product && memory; i++) {
             const weft_value *operand = node->operands[i];
-            bool later = weft_rows_is_inside(net, operand) ? weft_rows_stage_of(net, operand) < net->stage[n]
-                                                           : !weft_rows_is_constant(operand);
+            bool later = weft_network_is_inside(net, operand) ? weft_network_stage_of(net, operand) < net->stage[n]
+                                                              : !weft_network_is_constant(operand);
             if (later) memory = add_slot(net, operand);
         }
     }
     return memory;
 }
 
-weft_status weft_rows_init(const weft_graph *graph, int count, const weft_node *const *nodes, weft_dim rows,
-                           weft_arena *arena, weft_rows_net *out_net) {
-    weft_rows_net *net = out_net;
+weft_status weft_network_init(const weft_graph *graph, int count, const weft_node *const *nodes, weft_dim rows,
+                              weft_arena *arena, weft_network *out_net) {
+    weft_network *net = out_net;
     size_t size = (size_t)count + 1, slots = size;
     for (int n = 0; n < count; n++) slots += (size_t)nodes[n]->operand_count;
-    *net = (weft_rows_net){.rows = rows, .node_count = count};
+    *net = (weft_network){.rows = rows, .node_count = count};
     weft_map_init(graph->context->allocator, &net->numbers);
     weft_map_init(graph->context->allocator, &net->places);
     net->nodes = weft_arena_allocate_array(arena, size, sizeof *net->nodes);
@@ -113,7 +114,7 @@ weft_status weft_rows_init(const weft_graph *graph, int count, const weft_node *
         bool product = node->op == WEFT_OP_dot_general;
         int stage = 0;
         for (int i = 0; i < (product ? 1 : node->operand_count); i++) {
-            int own = weft_rows_stage_of(net, node->operands[i]) + product;
+            int own = weft_network_stage_of(net, node->operands[i]) + product;
             stage = own > stage ? own : stage;
         }
         net->stage[n] = stage;
@@ -124,16 +125,16 @@ weft_status weft_rows_init(const weft_graph *graph, int count, const weft_node *
     return memory && place_values(net) ? NULL : WEFT_STATUS(WEFT_OUT_OF_MEMORY, "a network over rows");
 }
 
-void weft_rows_deinit(weft_rows_net *net) {
+void weft_network_deinit(weft_network *net) {
     weft_map_deinit(&net->numbers);
     weft_map_deinit(&net->places);
 }
 
-int64_t weft_rows_shared_bytes(const weft_rows_net *net, int rows) {
+int64_t weft_network_shared_bytes(const weft_network *net, int rows) {
     return 4 * (net->weight_numbers + rows * net->slot_numbers);
 }
 
-static int64_t most_rows(const weft_rows_net *net, const weft_graph *graph) {
+static int64_t most_rows(const weft_network *net, const weft_graph *graph) {
     int64_t least, most;
     weft_dim_bounds(graph->dims, net->rows, &least, &most);
     return most;
@@ -143,11 +144,11 @@ static int64_t processors_of(const weft_capability *capability) {
     return capability->multiprocessors > 0 ? capability->multiprocessors : 16;
 }
 
-int weft_rows_each(const weft_rows_net *net, const weft_graph *graph, const weft_capability *capability) {
+int weft_network_block_rows(const weft_network *net, const weft_graph *graph, const weft_capability *capability) {
     int64_t rows = most_rows(net, graph), processors = processors_of(capability);
-    int each =
-        rows / processors >= WEFT_ROWS_EACH_MAX ? WEFT_ROWS_EACH_MAX : (int)((rows + processors - 1) / processors);
-    while (each > 0 && weft_rows_shared_bytes(net, each) > capability->shared_bytes) each--;
+    int each = rows / processors >= WEFT_NETWORK_BLOCK_ROWS_MAX ? WEFT_NETWORK_BLOCK_ROWS_MAX
+                                                                : (int)((rows + processors - 1) / processors);
+    while (each > 0 && weft_network_shared_bytes(net, each) > capability->shared_bytes) each--;
     return each;
 }
 
@@ -180,7 +181,7 @@ static bool is_source(const search *s, const weft_node *node) {
 static bool may_enter(const search *s, const weft_fuse_item *item) {
     if (item->effect || (item->role != WEFT_FUSE_POINT && item->role != WEFT_FUSE_PRODUCT)) return false;
     if (is_source(s, item->node)) return true;
-    if (!weft_rows_takes(s->fuse->graph, item->node, s->rows)) return false;
+    if (!weft_network_takes(s->fuse->graph, item->node, s->rows)) return false;
     for (int i = 0; i < item->node->operand_count; i++) {
         const weft_fuse_item *producer = producer_of(s, item->node->operands[i]);
         bool weight = i > 0 && item->node->op == WEFT_OP_dot_general;
@@ -278,9 +279,9 @@ static int count_buffers(search *s, int *out_results) {
 
 /* Seconds: stage by stage, each one launch (compile/lower_join.c) whose products run one tile after another; and as one
    kernel, of whose stages each waits for shared memory. Rates as in chain.c. */
-static bool pays(const weft_rows_net *net, const weft_graph *graph, const weft_capability *capability) {
+static bool pays(const weft_network *net, const weft_graph *graph, const weft_capability *capability) {
     const double launch = 2.5e-6, rate = 2e13, shared = 1e11, stage = 0.35e-6, block_rate = 2e11;
-    int each = weft_rows_each(net, graph, capability);
+    int each = weft_network_block_rows(net, graph, capability);
     if (each < 1) return false;
     double rows = (double)most_rows(net, graph), products = 0, waves = rows / each / (double)processors_of(capability);
     for (int p = 0; p < net->product_count; p++)
@@ -292,27 +293,27 @@ static bool pays(const weft_rows_net *net, const weft_graph *graph, const weft_c
 
 /* Layers one after another, of which others see the last only: chain.c's, unless rows are so few that a block has one
    or two of them, where chain.c's tiles of rows leave most threads idle. */
-static bool is_chain(const weft_rows_net *net, int results) { return net->product_count < net->stages && results == 1; }
+static bool is_chain(const weft_network *net, int results) { return net->product_count < net->stages && results == 1; }
 
 static weft_status take(search *s, weft_arena *arena) {
     weft_fuse *fuse = s->fuse;
-    weft_rows_net net;
+    weft_network net;
     s->count = 0;
     for (int i = 0; i < fuse->count; i++)
         if (s->marks[i] == MARK_INSIDE && fuse->items[i].node->op != WEFT_OP_concat)
             s->nodes[s->count++] = fuse->items[i].node;
     int results, most = fuse->capability->bindings_max;
-    if (!most || most > WEFT_ROWS_BUFFERS_MAX) most = WEFT_ROWS_BUFFERS_MAX;
-    if (s->count < 2 || s->count > WEFT_ROWS_NODES_MAX || count_buffers(s, &results) > most) return NULL;
-    weft_status status = weft_rows_init(fuse->graph, s->count, s->nodes, s->rows, arena, &net);
+    if (!most || most > WEFT_NETWORK_BUFFERS_MAX) most = WEFT_NETWORK_BUFFERS_MAX;
+    if (s->count < 2 || s->count > WEFT_NETWORK_NODES_MAX || count_buffers(s, &results) > most) return NULL;
+    weft_status status = weft_network_init(fuse->graph, s->count, s->nodes, s->rows, arena, &net);
     bool found = !status && net.stages > 2 && !fuse->capability->batch_invariant &&
                  pays(&net, fuse->graph, fuse->capability) &&
-                 (!is_chain(&net, results) || weft_rows_each(&net, fuse->graph, fuse->capability) <= 2);
-    weft_rows_deinit(&net);
+                 (!is_chain(&net, results) || weft_network_block_rows(&net, fuse->graph, fuse->capability) <= 2);
+    weft_network_deinit(&net);
     int root = -1;
     for (int i = 0; i < fuse->count && found; i++) {
         if (s->marks[i] != MARK_INSIDE) continue;
-        fuse->items[i].role = WEFT_FUSE_ROWS;
+        fuse->items[i].role = WEFT_FUSE_NETWORK;
         if (root >= 0) weft_fuse_merge(fuse, i, root);
         if (root < 0) root = i;
     }
@@ -320,9 +321,9 @@ static weft_status take(search *s, weft_arena *arena) {
 }
 
 /* Every number of rows that some product has, in order of appearance; what one network took is gone for the next. */
-weft_status weft_fuse_rows(weft_fuse *fuse) {
+weft_status weft_fuse_network(weft_fuse *fuse) {
     const weft_capability *capability = fuse->capability;
-    if (!capability || capability->warp <= 1 || capability->threads_max < WEFT_ROWS_THREADS_MAX) return NULL;
+    if (!capability || capability->warp <= 1 || capability->threads_max < WEFT_NETWORK_THREADS_MAX) return NULL;
     weft_arena arena;
     weft_arena_init(fuse->allocator, &arena);
     size_t size = (size_t)fuse->count + 1;
@@ -340,7 +341,7 @@ weft_status weft_fuse_rows(weft_fuse *fuse) {
         bool seen = false;
         for (int t = 0; t < count; t++) seen |= tried[t] == s.rows;
         if (seen || fuse->items[i].node->results[0].type.rank != 2 ||
-            !weft_rows_takes(fuse->graph, fuse->items[i].node, s.rows))
+            !weft_network_takes(fuse->graph, fuse->items[i].node, s.rows))
             continue;
         tried[count++] = s.rows;
         enter(&s);

@@ -1,13 +1,13 @@
-/* Builder "rows" for GPUs: a network over rows (passes/fuse/rows.h) in one kernel. A block takes a few rows: it brings
-   weights and whatever else the network reads into shared memory, then goes from stage to stage: elementwise values of
-   the stage, from slots to slots, and those that are results to memory; a barrier; products of slots with weights.
-   Where there are asynchronous copies, weights come by them in the order of their first stage, which alone waits for
-   them.
+/* Builder "network" for GPUs: a network over rows (passes/fuse/network.h) in one kernel. A block takes a few rows: it
+   brings weights and whatever else the network reads into shared memory, then goes from stage to stage: elementwise
+   values of the stage, from slots to slots, and those that are results to memory; a barrier; products of slots with
+   weights. Where there are asynchronous copies, weights come by them in the order of their first stage, which alone
+   waits for them.
 
    Wide products: a thread has a column of some rows, of all products of the stage that share a weight, so that a weight
    is read once for them; four partial sums along k, combined in a fixed order. Narrow ones: a warp each, k over its
-   lanes. Rows past the end repeat the last one and are not stored. Read next: passes/fuse/rows.c. */
-#include "passes/fuse/rows.h"
+   lanes. Rows past the end repeat the last one and are not stored. Read next: passes/fuse/network.c. */
+#include "passes/fuse/network.h"
 
 #include "codegen/builders/plan.h"
 #include "codegen/tile/ring.h"
@@ -23,7 +23,7 @@ typedef struct flight {
 
 typedef struct network {
     const weft_build_request *request;
-    weft_rows_net net;
+    weft_network net;
     weft_kernel *k;
     weft_index_context c;
     int rows, threads; /* of a block */
@@ -36,29 +36,29 @@ typedef struct network {
 
 /* -- what the region is */
 
-static bool find(const weft_graph *graph, const weft_node *fusion, weft_arena *arena, weft_rows_net *net,
+static bool find(const weft_graph *graph, const weft_node *fusion, weft_arena *arena, weft_network *net,
                  const char **out_reason) {
     const weft_block *block = weft_fusion_block(fusion);
-    const weft_node *nodes[WEFT_ROWS_NODES_MAX];
+    const weft_node *nodes[WEFT_NETWORK_NODES_MAX];
     weft_dim rows = WEFT_DIM_INVALID;
     int count = 0;
-    *net = (weft_rows_net){0};
+    *net = (weft_network){0};
     for (const weft_node *node = block->first; node && rows == WEFT_DIM_INVALID; node = node->next)
         if (node->op == WEFT_OP_dot_general && node->results[0].type.rank == 2) rows = node->results[0].type.dims[0];
     *out_reason = "no product";
     if (rows == WEFT_DIM_INVALID) return false;
     for (const weft_node *node = block->first; node; node = node->next) {
         *out_reason = "a product that is no layer";
-        bool takes = weft_rows_takes(graph, node, rows);
+        bool takes = weft_network_takes(graph, node, rows);
         if (node->op == WEFT_OP_dot_general && !takes) return false;
         *out_reason = "too many nodes";
-        if (count == WEFT_ROWS_NODES_MAX) return false;
+        if (count == WEFT_NETWORK_NODES_MAX) return false;
         if (takes) nodes[count++] = node;
     }
-    weft_status status = weft_rows_init(graph, count, nodes, rows, arena, net);
+    weft_status status = weft_network_init(graph, count, nodes, rows, arena, net);
     *out_reason = status ? "no memory" : "a weight that the network makes";
     bool fits = !status;
-    for (int w = 0; w < net->weight_count && fits; w++) fits = !weft_rows_is_inside(net, net->weights[w].value);
+    for (int w = 0; w < net->weight_count && fits; w++) fits = !weft_network_is_inside(net, net->weights[w].value);
     if (fits) *out_reason = "a value that is not read where it stands";
     weft_status_release(status);
     for (int i = 0; i < net->node_count && fits; i++)
@@ -66,12 +66,12 @@ static bool find(const weft_graph *graph, const weft_node *fusion, weft_arena *a
             const weft_value *operand = nodes[i]->operands[o];
             for (const weft_node *from = operand->node; from && from->operand_count && fits;
                  from = from->operands[0]->node)
-                fits = weft_rows_is_inside(net, operand) || !weft_rows_is_inside(net, &from->results[0]);
+                fits = weft_network_is_inside(net, operand) || !weft_network_is_inside(net, &from->results[0]);
         }
     for (int r = 0; r < fusion->result_count && fits; r++) {
         const weft_value *value = weft_fusion_yield(fusion, r);
         *out_reason = "a result that is not of the network";
-        fits = weft_rows_is_inside(net, value) || weft_rows_slot_of(net, value) >= 0;
+        fits = weft_network_is_inside(net, value) || weft_network_slot_of(net, value) >= 0;
     }
     if (fits) *out_reason = NULL;
     return fits;
@@ -82,14 +82,14 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
     *out_reason = NULL;
     if (weft_capability_is_cpu(capability)) return false;
     *out_reason = "no warps";
-    if (capability->warp <= 1 || capability->threads_max < WEFT_ROWS_THREADS_MAX) return false;
+    if (capability->warp <= 1 || capability->threads_max < WEFT_NETWORK_THREADS_MAX) return false;
     weft_arena arena;
-    weft_rows_net net;
+    weft_network net;
     weft_arena_init(graph->context->allocator, &arena);
     bool fits = find(graph, fusion, &arena, &net, out_reason);
-    if (fits && weft_rows_each(&net, graph, capability) < 1)
+    if (fits && weft_network_block_rows(&net, graph, capability) < 1)
         fits = false, *out_reason = "weights and values do not fit shared memory";
-    weft_rows_deinit(&net);
+    weft_network_deinit(&net);
     weft_arena_deinit(&arena);
     return fits && (weft_fusion_fits_index(graph, fusion, capability) ||
                     (*out_reason = "more elements than 32-bit indices reach", false));
@@ -97,7 +97,7 @@ static bool accepts(const weft_graph *graph, const weft_node *fusion, const weft
 
 static int propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {
     (void)request, (void)capacity;
-    out_schedules[0] = (weft_schedule){.builder = "rows"};
+    out_schedules[0] = (weft_schedule){.builder = "network"};
     return 1;
 }
 
@@ -109,8 +109,8 @@ static weft_kval at(network *n, weft_kval row, int64_t pitch, weft_kval column) 
 }
 /* Of row `row` of the block, column `column`, in the slot. */
 static weft_kval in_slot(network *n, int slot, weft_kval row, weft_kval column) {
-    const weft_rows_slot *s = &n->net.slots[slot];
-    return weft_k_add(n->k, number(n, n->rows * s->at), at(n, row, weft_rows_pitch(s->width), column));
+    const weft_network_slot *s = &n->net.slots[slot];
+    return weft_k_add(n->k, number(n, n->rows * s->at), at(n, row, weft_network_pitch(s->width), column));
 }
 /* The row of the problem: the last one past the end. */
 static weft_kval row_of(network *n, weft_kval row) {
@@ -156,20 +156,20 @@ static weft_kval item_of(network *n, int64_t round, int64_t count, weft_kval *ou
 }
 
 /* An operand as it lies in memory, in vectors of 16 bytes. */
-static bool is_copied(const network *n, const weft_rows_weight *w) {
+static bool is_copied(const network *n, const weft_network_weight *w) {
     return n->k->capability->copy_async && !w->value->node && w->value->type.dtype == WEFT_F32 && w->columns % 4 == 0 &&
            n->c.operands[w->value->index] != WEFT_KNONE;
 }
 
 static void copy_weight(network *n, int index) {
-    const weft_rows_weight *w = &n->net.weights[index];
+    const weft_network_weight *w = &n->net.weights[index];
     weft_kernel *k = n->k;
     int64_t vectors = w->columns / 4, count = vectors * w->lines;
     for (int64_t round = 0; round * n->threads < count; round++) {
         weft_kval exists, item = item_of(n, round, count, &exists);
         weft_kval line = weft_k_div(k, item, number(n, vectors));
         weft_kval column = weft_k_mul(k, weft_k_rem(k, item, number(n, vectors)), number(n, 4));
-        weft_kval to = weft_k_mul(k, at(n, line, weft_rows_pitch(w->columns), column), number(n, 4));
+        weft_kval to = weft_k_mul(k, at(n, line, weft_network_pitch(w->columns), column), number(n, 4));
         weft_kval from = weft_k_mul(k, item, number(n, 4));
         if (exists != WEFT_KNONE) weft_k_if(k, exists);
         weft_kval operands[5] = {n->weights[index], to, n->c.operands[w->value->index], from, WEFT_KNONE};
@@ -201,7 +201,7 @@ static bool wait_for_weights(network *n, int stage) {
 }
 
 static void load_weight(network *n, int index) {
-    const weft_rows_weight *w = &n->net.weights[index];
+    const weft_network_weight *w = &n->net.weights[index];
     weft_kernel *k = n->k;
     int lanes = w->columns % 4 ? 1 : 4;
     int64_t vectors = w->columns / lanes, count = vectors * w->lines;
@@ -211,12 +211,12 @@ static void load_weight(network *n, int index) {
         weft_kval column = weft_k_mul(k, weft_k_rem(k, item, number(n, vectors)), number(n, lanes));
         weft_lane_index place[2] = {weft_lane_scalar(line), weft_lane_range(column, lanes)};
         weft_kval value = weft_k_splat(k, weft_index_value(&n->c, w->value, place, lanes, WEFT_KNONE), lanes);
-        fly(n, value, n->weights[index], at(n, line, weft_rows_pitch(w->columns), column), exists);
+        fly(n, value, n->weights[index], at(n, line, weft_network_pitch(w->columns), column), exists);
     }
 }
 
 static void load_slot(network *n, int slot) {
-    const weft_rows_slot *s = &n->net.slots[slot];
+    const weft_network_slot *s = &n->net.slots[slot];
     weft_kernel *k = n->k;
     for (int64_t round = 0; round * n->threads < n->rows * s->width; round++) {
         weft_kval exists, item = item_of(n, round, n->rows * s->width, &exists);
@@ -230,7 +230,7 @@ static void load_slot(network *n, int slot) {
 /* Zeros at [line][column] for lines and columns from those given up to the next multiples of four. */
 static void clear(network *n, weft_kval memory, int64_t offset, int64_t lines, int64_t columns, int64_t all_lines) {
     weft_kernel *k = n->k;
-    int64_t whole = (columns + 3) / 4 * 4, pitch = weft_rows_pitch(columns);
+    int64_t whole = (columns + 3) / 4 * 4, pitch = weft_network_pitch(columns);
     struct {
         int64_t line, lines, column, columns;
     } parts[2] = {{0, lines, columns, whole - columns}, {lines, all_lines - lines, 0, whole}};
@@ -259,11 +259,11 @@ static void load(network *n) {
         if (!n->groups[w]) load_weight(n, w);
     land(n);
     for (int w = 0; w < n->net.weight_count; w++) {
-        const weft_rows_weight *own = &n->net.weights[w];
-        clear(n, n->weights[w], 0, own->lines, own->columns, weft_rows_weight_lines(own->lines));
+        const weft_network_weight *own = &n->net.weights[w];
+        clear(n, n->weights[w], 0, own->lines, own->columns, weft_network_weight_lines(own->lines));
     }
     for (int s = 0; s < n->net.slot_count; s++) {
-        const weft_rows_slot *own = &n->net.slots[s];
+        const weft_network_slot *own = &n->net.slots[s];
         if (is_left_operand(n, own->value)) clear(n, n->features, n->rows * own->at, n->rows, own->width, n->rows);
     }
     land(n);
@@ -274,15 +274,15 @@ static void load(network *n) {
 /* Binds what the value is made of to its slots: what is outside, products, and values of earlier stages. */
 static void bind_operands(network *n, const weft_value *value, int stage, weft_kval row, weft_kval column,
                           const weft_node **bound, int *count) {
-    int slot = weft_rows_slot_of(&n->net, value);
+    int slot = weft_network_slot_of(&n->net, value);
     bool product = value->node && value->node->op == WEFT_OP_dot_general;
-    bool there = slot >= 0 && (product || n->net.slots[slot].outside || weft_rows_stage_of(&n->net, value) < stage);
+    bool there = slot >= 0 && (product || n->net.slots[slot].outside || weft_network_stage_of(&n->net, value) < stage);
     for (int i = 0; i < *count; i++)
         if (bound[i] == (const void *)value) return;
-    if (*count < 2 * WEFT_ROWS_NODES_MAX) bound[(*count)++] = (const void *)value;
+    if (*count < 2 * WEFT_NETWORK_NODES_MAX) bound[(*count)++] = (const void *)value;
     if (there) {
         weft_index_bind(&n->c, value, from_slot(n, slot, row, column));
-    } else if (weft_rows_is_inside(&n->net, value)) {
+    } else if (weft_network_is_inside(&n->net, value)) {
         for (int i = 0; i < value->node->operand_count; i++)
             bind_operands(n, value->node->operands[i], stage, row, column, bound, count);
     }
@@ -290,13 +290,14 @@ static void bind_operands(network *n, const weft_value *value, int stage, weft_k
 
 /* Is it made at this stage, and for a slot? */
 static bool is_made(const network *n, int slot, int stage) {
-    const weft_rows_slot *s = &n->net.slots[slot];
-    return !s->outside && s->value->node->op != WEFT_OP_dot_general && weft_rows_stage_of(&n->net, s->value) == stage;
+    const weft_network_slot *s = &n->net.slots[slot];
+    return !s->outside && s->value->node->op != WEFT_OP_dot_general &&
+           weft_network_stage_of(&n->net, s->value) == stage;
 }
 
 static bool is_yielded(const network *n, int result, int stage, int64_t width) {
     const weft_value *value = weft_fusion_yield(n->request->fusion, result);
-    return value->type.dims[1] == width && weft_rows_stage_of(&n->net, value) == stage;
+    return value->type.dims[1] == width && weft_network_stage_of(&n->net, value) == stage;
 }
 
 static weft_kval evaluate(network *n, const weft_value *value, int stage, weft_kval row, weft_kval column,
@@ -310,9 +311,9 @@ static void store_results(network *n, int stage, int64_t width, weft_kval row, w
                           const weft_node **bound, int *count) {
     weft_kernel *k = n->k;
     const weft_node *fusion = n->request->fusion;
-    weft_kval values[WEFT_ROWS_BUFFERS_MAX];
-    int results[WEFT_ROWS_BUFFERS_MAX], found = 0;
-    for (int r = 0; r < fusion->result_count && found < WEFT_ROWS_BUFFERS_MAX; r++) {
+    weft_kval values[WEFT_NETWORK_BUFFERS_MAX];
+    int results[WEFT_NETWORK_BUFFERS_MAX], found = 0;
+    for (int r = 0; r < fusion->result_count && found < WEFT_NETWORK_BUFFERS_MAX; r++) {
         if (!is_yielded(n, r, stage, width)) continue;
         results[found] = r;
         values[found++] = evaluate(n, weft_fusion_yield(fusion, r), stage, row, column, bound, count);
@@ -329,7 +330,7 @@ static void store_results(network *n, int stage, int64_t width, weft_kval row, w
 /* All values of one width at the stage, an element a thread. */
 static void make_width(network *n, int stage, int64_t width) {
     weft_kernel *k = n->k;
-    const weft_node *bound[2 * WEFT_ROWS_NODES_MAX];
+    const weft_node *bound[2 * WEFT_NETWORK_NODES_MAX];
     for (int64_t round = 0; round * n->threads < n->rows * width; round++) {
         weft_kval exists, item = item_of(n, round, n->rows * width, &exists);
         int count = 0;
@@ -350,14 +351,14 @@ static void make_width(network *n, int stage, int64_t width) {
 
 /* Widths that something at the stage has, each once. */
 static bool make_stage(network *n, int stage) {
-    bool widths[WEFT_ROWS_WIDTH_MAX + 1] = {false}, any = false;
+    bool widths[WEFT_NETWORK_WIDTH_MAX + 1] = {false}, any = false;
     for (int s = 0; s < n->net.slot_count; s++)
         if (is_made(n, s, stage)) widths[n->net.slots[s].width] = true;
     for (int r = 0; r < n->request->fusion->result_count; r++) {
         int64_t width = weft_fusion_yield(n->request->fusion, r)->type.dims[1];
         if (is_yielded(n, r, stage, width)) widths[width] = true;
     }
-    for (int width = 1; width <= WEFT_ROWS_WIDTH_MAX; width++) {
+    for (int width = 1; width <= WEFT_NETWORK_WIDTH_MAX; width++) {
         if (!widths[width]) continue;
         make_width(n, stage, width);
         any = true;
@@ -368,9 +369,9 @@ static bool make_stage(network *n, int stage) {
 /* -- products */
 
 /* Four numbers along k of the column `column` of a weight. */
-static weft_kval weight_vector(network *n, const weft_rows_product *p, weft_kval column, weft_kval step) {
+static weft_kval weight_vector(network *n, const weft_network_product *p, weft_kval column, weft_kval step) {
     weft_kernel *k = n->k;
-    int64_t pitch = weft_rows_pitch(n->net.weights[p->weight].columns);
+    int64_t pitch = weft_network_pitch(n->net.weights[p->weight].columns);
     weft_kval memory = n->weights[p->weight];
     if (p->contracts_columns) {
         weft_kval vector = weft_k_load(k, memory, at(n, column, pitch, step), 4, WEFT_KNONE, WEFT_KNONE);
@@ -388,9 +389,9 @@ static weft_kval weight_vector(network *n, const weft_rows_product *p, weft_kval
 
 /* Products of one weight, used the same way, at one stage: rows over groups of threads, a thread has one column of
    every product. */
-static void multiply_wide(network *n, const weft_rows_product *const *together, int count) {
+static void multiply_wide(network *n, const weft_network_product *const *together, int count) {
     weft_kernel *k = n->k;
-    const weft_rows_product *first = together[0];
+    const weft_network_product *first = together[0];
     int64_t columns = first->outputs, groups = n->threads / columns < n->rows ? n->threads / columns : n->rows;
     weft_kval column = weft_k_rem(k, n->thread, number(n, columns));
     weft_kval group = weft_k_div(k, n->thread, number(n, columns));
@@ -406,14 +407,14 @@ static void multiply_wide(network *n, const weft_rows_product *const *together, 
         weft_kval step = weft_k_for(k, number(n, 0), number(n, (first->inputs + 3) / 4 * 4), number(n, 4), UNROLL);
         weft_kval w = weight_vector(n, first, column, step);
         for (int i = 0; i < count; i++) {
-            int slot = weft_rows_slot_of(&n->net, together[i]->dot->operands[0]);
+            int slot = weft_network_slot_of(&n->net, together[i]->dot->operands[0]);
             weft_kval x = weft_k_load(k, n->features, in_slot(n, slot, row, step), 4, WEFT_KNONE, WEFT_KNONE);
             if (!k->failed) k->instrs[x].align_bytes = 16;
             weft_k_set_at(k, sums, number(n, i), weft_k_mad(k, w, x, weft_k_get_at(k, sums, number(n, i))));
         }
         weft_k_end(k);
         for (int i = 0; i < count; i++) {
-            int slot = weft_rows_slot_of(&n->net, &together[i]->dot->results[0]);
+            int slot = weft_network_slot_of(&n->net, &together[i]->dot->results[0]);
             weft_kval sum = weft_k_reduce(k, WEFT_K_reduce_add, weft_k_get_at(k, sums, number(n, i)));
             weft_k_store(k, n->features, in_slot(n, slot, row, column), WEFT_KNONE, sum);
         }
@@ -424,12 +425,13 @@ static void multiply_wide(network *n, const weft_rows_product *const *together, 
 }
 
 /* A warp for each row and column. */
-static void multiply_narrow(network *n, const weft_rows_product *p) {
+static void multiply_narrow(network *n, const weft_network_product *p) {
     weft_kernel *k = n->k;
     int warp = k->capability->warp, warps = n->threads / warp;
-    int64_t pitch = weft_rows_pitch(n->net.weights[p->weight].columns), count = n->rows * p->outputs;
+    int64_t pitch = weft_network_pitch(n->net.weights[p->weight].columns), count = n->rows * p->outputs;
     weft_kval lane = weft_k_rem(k, n->thread, number(n, warp)), own = weft_k_div(k, n->thread, number(n, warp));
-    int from = weft_rows_slot_of(&n->net, p->dot->operands[0]), to = weft_rows_slot_of(&n->net, &p->dot->results[0]);
+    int from = weft_network_slot_of(&n->net, p->dot->operands[0]),
+        to = weft_network_slot_of(&n->net, &p->dot->results[0]);
     for (int64_t base = 0; base < count; base += warps) {
         weft_kval item = weft_k_add(k, own, number(n, base));
         size_t mark = weft_index_mark(&n->c);
@@ -456,14 +458,14 @@ static void multiply_narrow(network *n, const weft_rows_product *p) {
     }
 }
 
-static bool goes_with(const weft_rows_product *a, const weft_rows_product *b) {
+static bool goes_with(const weft_network_product *a, const weft_network_product *b) {
     return a->weight == b->weight && a->contracts_columns == b->contracts_columns && a->stage == b->stage;
 }
 
 static bool multiply(network *n, int stage) {
-    bool done[WEFT_ROWS_NODES_MAX] = {false}, any = false;
+    bool done[WEFT_NETWORK_NODES_MAX] = {false}, any = false;
     for (int p = 0; p < n->net.product_count; p++) {
-        const weft_rows_product *first = &n->net.products[p], *together[TOGETHER_MAX];
+        const weft_network_product *first = &n->net.products[p], *together[TOGETHER_MAX];
         int count = 0;
         if (first->stage != stage || done[p]) continue;
         any = true;
@@ -485,14 +487,15 @@ static int threads_of(const network *n) {
     int64_t widest = 1;
     for (int s = 0; s < n->net.slot_count; s++)
         if (n->net.slots[s].width > widest) widest = n->net.slots[s].width;
-    return widest * n->rows > WEFT_ROWS_THREADS_MAX / 2 ? WEFT_ROWS_THREADS_MAX : WEFT_ROWS_THREADS_MAX / 2;
+    return widest * n->rows > WEFT_NETWORK_THREADS_MAX / 2 ? WEFT_NETWORK_THREADS_MAX : WEFT_NETWORK_THREADS_MAX / 2;
 }
 
 static void emit(network *n) {
     weft_kernel *k = n->k;
     for (int w = 0; w < n->net.weight_count; w++) {
-        const weft_rows_weight *own = &n->net.weights[w];
-        n->weights[w] = weft_k_shared(k, WEFT_F32, weft_rows_weight_lines(own->lines) * weft_rows_pitch(own->columns));
+        const weft_network_weight *own = &n->net.weights[w];
+        n->weights[w] =
+            weft_k_shared(k, WEFT_F32, weft_network_weight_lines(own->lines) * weft_network_pitch(own->columns));
     }
     n->features = weft_k_shared(k, WEFT_F32, n->rows * n->net.slot_numbers);
     k->threads = n->threads = threads_of(n);
@@ -525,7 +528,7 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
     n->weights = weft_arena_allocate_array(request->arena, (size_t)n->net.weight_count + 1, sizeof *n->weights);
     n->need = weft_arena_allocate_array(request->arena, (size_t)n->net.weight_count + 1, sizeof *n->need);
     n->groups = weft_arena_allocate_array(request->arena, (size_t)n->net.weight_count + 1, sizeof *n->groups);
-    n->rows = status ? 0 : weft_rows_each(&n->net, request->graph, request->capability);
+    n->rows = status ? 0 : weft_network_block_rows(&n->net, request->graph, request->capability);
     if (!status && (!n->k || !n->weights || !n->need || !n->groups))
         status = WEFT_STATUS(WEFT_OUT_OF_MEMORY, "building %s", request->name);
     if (!status) status = weft_index_init(request, n->k, &n->c);
@@ -533,8 +536,8 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
         emit(n);
         status = weft_index_finish(&n->c);
     }
-    weft_rows_deinit(&n->net);
+    weft_network_deinit(&n->net);
     return status ? status : weft_plan_set(request, out_plan, 0, n->k);
 }
 
-const weft_builder weft_builder_rows = {"rows", accepts, propose, build};
+const weft_builder weft_builder_network = {"network", accepts, propose, build};
