@@ -234,21 +234,45 @@ static int find_few(const weft_capability *capability, const problem *p, tile_ch
     return count;
 }
 
+static problem problem_of(const weft_build_request *request, const weft_product *product) {
+    const weft_graph *graph = request->graph;
+    problem p = {.m = sample_extent(graph, product->m),
+                 .n = sample_extent(graph, product->n),
+                 .k = sample_extent(graph, product->k),
+                 .batch = sample_extent(graph, product->batch),
+                 .bk = HOPPER_ROW_BYTES * 8 / weft_dtype_bits(product->dtype),
+                 .straddles = straddles(graph, product),
+                 .staged = weft_hopper_staged_bytes(request, product),
+                 .b_along_k = product->b.k_contiguous};
+    p.epilogue = epilogue_of(request, product, p.staged == 0);
+    return p;
+}
+
+static weft_schedule schedule_of(const weft_capability *capability, const problem *p, const tile_choice *choice,
+                                 bool promote) {
+    return (weft_schedule){.builder = "matmul-hopper",
+                           .tile_m = choice->bm,
+                           .tile_n = choice->bn,
+                           .tile_k = p->bk,
+                           .threads = 128 * (1 + choice->consumers),
+                           .stages = stages_of(capability, choice, p),
+                           .consumers = choice->consumers,
+                           .cluster = choice->cluster,
+                           .turns = choice->turns,
+                           .raster = 8,
+                           .split = choice->split,
+                           .even = choice->even,
+                           .join = choice->join > 1 ? choice->join : 0,
+                           .tail = choice->tail,
+                           .promote = promote ? p->bk : 0};
+}
+
 int weft_hopper_propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules) {
     weft_product product;
     weft_ragged ragged;
     const char *reason;
-    const weft_graph *graph = request->graph;
-    if (!weft_hopper_find(graph, request->fusion, &product, &ragged, &reason)) return 0;
-    problem p = {.m = sample_extent(graph, product.m),
-                 .n = sample_extent(graph, product.n),
-                 .k = sample_extent(graph, product.k),
-                 .batch = sample_extent(graph, product.batch),
-                 .bk = HOPPER_ROW_BYTES * 8 / weft_dtype_bits(product.dtype),
-                 .straddles = straddles(graph, &product),
-                 .staged = weft_hopper_staged_bytes(request, &product),
-                 .b_along_k = product.b.k_contiguous};
-    p.epilogue = epilogue_of(request, &product, p.staged == 0);
+    if (!weft_hopper_find(request->graph, request->fusion, &product, &ragged, &reason)) return 0;
+    problem p = problem_of(request, &product);
     weft_capability capability = *request->capability;
     if (ragged.node) { /* a table beside the tiles */
         capability.shared_bytes -= HOPPER_RAGGED_BYTES;
@@ -282,23 +306,6 @@ int weft_hopper_propose(const weft_build_request *request, int capacity, weft_sc
         order[at] = i;
     }
     if (count > capacity) count = capacity;
-    for (int i = 0; i < count; i++) {
-        const tile_choice *choice = &own[order[i]];
-        out_schedules[i] = (weft_schedule){.builder = "matmul-hopper",
-                                           .tile_m = choice->bm,
-                                           .tile_n = choice->bn,
-                                           .tile_k = p.bk,
-                                           .threads = 128 * (1 + choice->consumers),
-                                           .stages = stages_of(&capability, choice, &p),
-                                           .consumers = choice->consumers,
-                                           .cluster = choice->cluster,
-                                           .turns = choice->turns,
-                                           .raster = 8,
-                                           .split = choice->split,
-                                           .even = choice->even,
-                                           .join = choice->join > 1 ? choice->join : 0,
-                                           .tail = choice->tail,
-                                           .promote = promote ? p.bk : 0};
-    }
+    for (int i = 0; i < count; i++) out_schedules[i] = schedule_of(&capability, &p, &own[order[i]], promote);
     return count;
 }

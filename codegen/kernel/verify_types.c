@@ -82,6 +82,38 @@ static void check_arithmetic(weft_kverify *v, weft_kval at, const weft_kinstr *i
     expect(v, at, equal(result, wanted), "result type does not follow from the operands");
 }
 
+/* Which lane of a vector goes where. */
+static void check_lanes(weft_kverify *v, weft_kval at, const weft_kinstr *instr) {
+    weft_ktype first = type_of(v, instr, 0), result = instr->type;
+    switch ((int)instr->op) {
+    case WEFT_K_splat:
+        expect(v, at,
+               is_value(first) && first.lanes == 1 && first.elem == result.elem && result.kind == WEFT_KIND_VALUE,
+               "one lane to many of its type");
+        break;
+    case WEFT_K_extract:
+        expect(v, at, is_value(first) && result.lanes == 1 && result.elem == first.elem,
+               "one lane of the vector's type");
+        expect(v, at, instr->i >= 0 && instr->i < first.lanes, "no such lane");
+        break;
+    case WEFT_K_insert:
+        expect(v, at,
+               is_value(first) && equal(first, result) && type_of(v, instr, 1).lanes == 1 &&
+                   type_of(v, instr, 1).elem == first.elem,
+               "a scalar of the vector's type");
+        expect(v, at, instr->i >= 0 && instr->i < first.lanes, "no such lane");
+        break;
+    case WEFT_K_deal:
+    case WEFT_K_zip:
+        expect(v, at,
+               is_value(first) && equal(first, result) && equal(type_of(v, instr, 1), first) && first.lanes % 2 == 0,
+               "two vectors of one type and an even number of lanes");
+        expect(v, at, instr->i == 0 || instr->i == 1, "half 0 or 1");
+        break;
+    default: break;
+    }
+}
+
 static void check_value(weft_kverify *v, weft_kval at, const weft_kinstr *instr) {
     weft_ktype first = instr->operand_count ? type_of(v, instr, 0) : (weft_ktype){0}, result = instr->type;
     switch ((int)instr->op) {
@@ -103,31 +135,7 @@ static void check_value(weft_kverify *v, weft_kval at, const weft_kinstr *instr)
                "widths and lanes must be equal");
         expect(v, at, first.elem != WEFT_BOOL && result.elem != WEFT_BOOL, "bool has no bits");
         break;
-    case WEFT_K_splat:
-        expect(v, at,
-               is_value(first) && first.lanes == 1 && first.elem == result.elem && result.kind == WEFT_KIND_VALUE,
-               "one lane to many of its type");
-        break;
     case WEFT_K_iota: expect(v, at, is_value(result) && result.elem != WEFT_BOOL, "a number type"); break;
-    case WEFT_K_extract:
-        expect(v, at, is_value(first) && result.lanes == 1 && result.elem == first.elem,
-               "one lane of the vector's type");
-        expect(v, at, instr->i >= 0 && instr->i < first.lanes, "no such lane");
-        break;
-    case WEFT_K_insert:
-        expect(v, at,
-               is_value(first) && equal(first, result) && type_of(v, instr, 1).lanes == 1 &&
-                   type_of(v, instr, 1).elem == first.elem,
-               "a scalar of the vector's type");
-        expect(v, at, instr->i >= 0 && instr->i < first.lanes, "no such lane");
-        break;
-    case WEFT_K_deal:
-    case WEFT_K_zip:
-        expect(v, at,
-               is_value(first) && equal(first, result) && equal(type_of(v, instr, 1), first) && first.lanes % 2 == 0,
-               "two vectors of one type and an even number of lanes");
-        expect(v, at, instr->i == 0 || instr->i == 1, "half 0 or 1");
-        break;
     case WEFT_K_pack:
         expect(v, at,
                first.elem == WEFT_F32 && first.lanes == 1 && equal(first, type_of(v, instr, 1)) &&
@@ -147,6 +155,11 @@ static void check_value(weft_kverify *v, weft_kval at, const weft_kinstr *instr)
     case WEFT_K_warp_uniform:
         expect(v, at, is_integer(first) && equal(first, result), "an integer and its type");
         break;
+    case WEFT_K_splat:
+    case WEFT_K_extract:
+    case WEFT_K_insert:
+    case WEFT_K_deal:
+    case WEFT_K_zip: check_lanes(v, at, instr); break;
     default: expect(v, at, is_value(result), "the result must be a value"); break;
     }
 }
