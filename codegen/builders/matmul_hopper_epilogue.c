@@ -140,14 +140,16 @@ static void fill_chunk(weft_hopper *h, const weft_hopper_consumer *c, const weft
     }
 }
 
-/* The same with f32: each pair of a lane to its place, 8 columns of 16 rows of a warp at a time. */
+/* The same with f32: each pair of a lane to its place, 8 columns of 16 rows of a warp at a time. Two rows meet in each
+   16 bytes of the banks, so lanes of odd rows take their second column first. */
 static void fill_wide_chunk(weft_hopper *h, const weft_hopper_consumer *c, const weft_epilogue *e,
                             const weft_hopper_places *places, int chunk, int buffer) {
     weft_kernel *k = h->k;
     weft_kval row = weft_k_div(k, c->lane, index_of(h, 4)), quad = weft_k_rem(k, c->lane, index_of(h, 4));
     weft_kval start = plus(h, times(h, c->number, (int64_t)h->outs * HOPPER_CHUNK_BYTES),
                            plus(h, times(h, c->warp, 16 * HOPPER_ROW_BYTES), times(h, row, HOPPER_ROW_BYTES)));
-    weft_kval inside = times(h, weft_k_rem(k, quad, index_of(h, 2)), 8);
+    weft_kval inside = times(h, weft_k_rem(k, quad, index_of(h, 2)), 8), one = index_of(h, 1),
+              parity = weft_k_and(k, row, one), odd = weft_k_eq(k, parity, one);
     for (int j = 0; j < 4; j++) {
         weft_kval unit = weft_k_xor(k, plus(h, weft_k_div(k, quad, index_of(h, 2)), index_of(h, 2 * j)), row);
         weft_kval left = plus(h, start, plus(h, times(h, unit, 16), inside));
@@ -156,18 +158,21 @@ static void fill_wide_chunk(weft_hopper *h, const weft_hopper_consumer *c, const
             int reg = 16 * chunk + 4 * j + 2 * half, pair = 4 * chunk + j;
             int64_t below = (int64_t)buffer * HOPPER_CHUNK_BYTES + 8 * half * HOPPER_ROW_BYTES;
             weft_kval at = weft_k_div(k, plus(h, left, index_of(h, below)), index_of(h, 4)), companion = WEFT_KNONE;
+            weft_kval at_first = plus(h, at, parity), at_second = plus(h, at, weft_k_sub(k, one, parity));
             weft_kval value = weft_k_constant_lanes(k, WEFT_F32, 0, 2);
             if (h->companion >= 0) {
-                companion = weft_k_load(k, h->staging, at, 2, WEFT_KNONE, WEFT_KNONE);
-                if (!k->failed) k->instrs[companion].align_bytes = 8;
+                weft_kval x = weft_k_load(k, h->staging, at_first, 1, WEFT_KNONE, WEFT_KNONE),
+                          y = weft_k_load(k, h->staging, at_second, 1, WEFT_KNONE, WEFT_KNONE);
+                companion = pair_of(k, weft_k_select(k, odd, y, x), weft_k_select(k, odd, x, y));
             }
             if (!outside) {
                 weft_lane_index index[WEFT_MAX_RANK];
                 weft_epilogue_at(e, &places->rows[half], places->columns[pair], 2, index);
                 value = pair_value(h, c, e, reg, index, places->masks[pair], companion);
             }
-            weft_k_store(k, h->staging, at, WEFT_KNONE, value);
-            if (!k->failed) k->instrs[k->instr_count - 1].align_bytes = 8;
+            weft_kval x = weft_k_extract(k, value, 0), y = weft_k_extract(k, value, 1);
+            weft_k_store(k, h->staging, at_first, WEFT_KNONE, weft_k_select(k, odd, y, x));
+            weft_k_store(k, h->staging, at_second, WEFT_KNONE, weft_k_select(k, odd, x, y));
         }
     }
 }
