@@ -1,8 +1,8 @@
 /* What the files of the Hopper matmul share. Shapes: A tile bm x bk, B tile bn x bk per stage, where bk elements are
    128 bytes (128 of 8 bits, 64 of 16, 32 of f32). The consumer warpgroups of a block either share a tile, 64 x bn of
    the output each, or take turns: each has whole tiles of `blocks` times 64 rows, every other one of the block's, and
-   sends one while the other multiplies. An output leaves in chunks of 64 rows
-   of 128 bytes. */
+   sends one while the other multiplies. An output leaves in chunks of 64 rows of 128 bytes. Read next: matmul_hopper.c;
+   README.md has a line for each of its files. */
 #ifndef WEFT_CODEGEN_BUILDERS_MATMUL_HOPPER_H
 #define WEFT_CODEGEN_BUILDERS_MATMUL_HOPPER_H
 

@@ -1,6 +1,6 @@
-/* The tile of mma.h on units of whole wavefronts (codegen/kernel/matrix.h: AMD's MFMA and WMMA, Vulkan's
-   cooperative matrices), for operands of 16
-   bits, floats of 8, 8-bit integers with sums in i32, and f32 where the unit multiplies f32 itself.
+/* The tile of mma.h on units of whole wavefronts (codegen/kernel/matrix.h: AMD's MFMA and WMMA, Vulkan's cooperative
+   matrices), for operands of 16 bits, floats of 8, 8-bit integers with sums in i32, and f32 where the unit multiplies
+   f32 itself.
 
    Block: bm x bn outputs by 256 threads: 2 x 2 wavefronts of 64 lanes or 4 x 2 of 32; k advances by 64 bytes of
    elements (bk). Two stages of shared memory; in each, a side is one row of 64 bytes per row of the problem, along k,
@@ -9,9 +9,9 @@
    where its memory runs along k; by small blocks turned in registers where it runs along the rows; else element by
    element through the problem's load. Units that hide where their elements are (Vulkan's cooperative matrices) read
    shared memory whole, whose rows then lie 16 bytes apart and in place, and leave through it fragment by fragment; for
-   all others operand a of the unit is side 1, so that a lane's sums are neighbours along a row
-   of the output and are stored from registers. Sums run over k in order, in the unit's own order within its depth. Read
-   next: mma_wave.c, mma_wave_few.c. */
+   all others operand a of the unit is side 1, so that a lane's sums are neighbours along a row of the output and are
+   stored from registers. Sums run over k in order, in the unit's own order within its depth. Read next: mma_wave.c,
+   mma_wave_few.c. */
 #ifndef WEFT_CODEGEN_BUILDERS_MMA_WAVE_H
 #define WEFT_CODEGEN_BUILDERS_MMA_WAVE_H
 
