@@ -43,7 +43,7 @@ static int64_t limit_ns(void) {
     return INT64_C(1000000000) * (seconds < 1 ? 1 : seconds > SECONDS_MAX ? SECONDS_MAX : seconds);
 }
 
-/* The reply's letter; out_text: what is behind it, of out_bytes - what is in front. */
+/* The reply's letter; a letter that stands for a failure becomes that status, with the text behind it. */
 static weft_status read_reply(const char *helper, const char *reply, size_t bytes, char *out_kind) {
     if (bytes <= WEFT_HIPRTC_MAGIC_BYTES || memcmp(reply, WEFT_HIPRTC_MAGIC, WEFT_HIPRTC_MAGIC_BYTES) != 0)
         return WEFT_STATUS(WEFT_INTERNAL, "%s gave %zu bytes that are no reply", helper, bytes);
