@@ -9,7 +9,8 @@
    looked at one by one: control flow and sizes read from data stay where they are.
 
    Invariant: the order of two steps of which one writes what the other touches stays. Lifetimes of temporaries are
-   those of the new steps. Read next: lower_fusion.c, runtime/order.c. */
+   those of the new steps. Read next: lower_fusion.c, runtime/order.c; passes/fuse/side.c, where updates of states
+   become one kernel before that. */
 #include "compile/lower.h"
 
 #include "codegen/kernel/join.h"

@@ -114,7 +114,7 @@ struct weft_device {
     /* All set by weft_device_open, after the driver's open. Driver fields follow in the driver's own struct */
 };
 
-/* Registration table: null, cpu, cuda. NULL-terminated (drivers/drivers.c). */
+/* Registration table, NULL-terminated: drivers/drivers.c. */
 extern const weft_driver *const weft_drivers[];
 
 /* CPU kernels: buffers and extents in argument order; blocks [lo, hi); scratch is the thread's own, 64-byte aligned. */

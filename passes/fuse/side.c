@@ -2,7 +2,7 @@
    the elements of a small one; between two launches a GPU drains and fills again, so there even a tensor of a million
    elements gains. Groups whose values only update states join, whatever their shapes: the builder deals the blocks of
    one launch to them. What a launch holds is bounded: joined updates keep their gradients in memory until the last one
-   is there, and large tensors gain nothing. */
+   is there, and large tensors gain nothing. Read next: compile/lower_join.c, which joins launches of any kernels. */
 #include "passes/fuse/fuse.h"
 
 enum { BUFFERS_MAX = 88, NODES_MAX = 512, SPACES_MAX = 12 };
