@@ -25,6 +25,7 @@ enum {
     INSTRS_MAX = 12000, /* of a kernel: what compilers take in a second or two */
     SHARED_OBJECTS_MAX = 64,
     THREADS_OF_A_PROCESSOR = 1024, /* half of what a processor holds: blocks of other sizes find a place */
+    NEAR = 8,                      /* steps between pieces: a value that moves further is kept for longer */
     STEPS_MAX = 4096               /* of a run; what is beyond stays apart */
 };
 
@@ -239,6 +240,14 @@ static bool add_item(const joining *j, bin *b, int index) {
     return true;
 }
 
+/* Is some piece close to the item in the order of steps? What is computed again for the backward pass, to be kept for a
+   short time only, must not move beside the forward pass. */
+static bool is_near(const bin *b, int index) {
+    for (int m = 0; m < b->count; m++)
+        if (b->members[m] - index <= NEAR && index - b->members[m] <= NEAR) return true;
+    return false;
+}
+
 /* Items of one level, the longest first, each into the first bin that has room. */
 static void fill_bins(joining *j, const int *order, int count) {
     int first = j->bin_count;
@@ -247,7 +256,7 @@ static void fill_bins(joining *j, const int *order, int count) {
         int at = first;
         for (; at < j->bin_count; at++) {
             trial = j->bins[at];
-            if (add_item(j, &trial, order[n])) break;
+            if (is_near(&trial, order[n]) && add_item(j, &trial, order[n])) break;
         }
         if (at == j->bin_count) {
             trial = (bin){0};

@@ -293,8 +293,9 @@ static weft_status emit(weft_simt *s) {
     k->threads = s->turned ? schedule->threads : side_of(s->bm) * side_of(s->bn);
     /* wide sums where there is little shared memory: a step has less than four elements a thread */
     for (int side = 0; side < 2; side++) s->wide[side] &= tile_of(s, side) * s->bk % (4 * k->threads) == 0;
-    /* two blocks a multiprocessor: 64 sums, 16 factors and what is fetched leave room in 128 registers */
-    if (s->bm == 128 && !s->turned && weft_dtype_bits(s->sum) == 32)
+    /* two blocks a multiprocessor: 64 sums, 16 factors and what is fetched leave room in 128 registers, where it comes
+       four at once: single elements take an address and a test each */
+    if (s->bm == 128 && !s->turned && weft_dtype_bits(s->sum) == 32 && s->wide[0] && s->wide[1])
         k->registers = k->capability->registers / (2 * k->threads) / 8 * 8;
     choose_pitch(s);
     for (int side = 0; side < 2; side++)
