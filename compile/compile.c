@@ -10,13 +10,30 @@
 #include "runtime/driver.h"
 #include "runtime/jit.h"
 
+#include <math.h>
 #include <string.h>
 
-static weft_compile_options with_defaults(const weft_compile_options *options) {
+/* options: the caller's, or NULL. Values that mean nothing are mistakes, not defaults. */
+static weft_status read_options(const weft_compile_options *options, weft_compile_options *out_options) {
+    static const uint32_t known = WEFT_RELAX_F32_PRODUCTS | WEFT_RELAX_F8_SUMS | WEFT_RELAX_SUM_ORDER;
     weft_compile_options o = WEFT_COMPILE_OPTIONS_INIT;
+    if (options && options->struct_bytes < sizeof options->struct_bytes)
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "options.struct_bytes is %zu: use WEFT_COMPILE_OPTIONS_INIT",
+                           options->struct_bytes);
     WEFT_OPTIONS_READ(o, options);
     if (!o.targets) o.targets = "cpu";
-    return o;
+    if (o.memory_bytes < 0 || !(o.memory_share >= 0 && isfinite(o.memory_share)))
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT,
+                           "options.memory_bytes is %lld and options.memory_share %g: a budget is positive, 0 is none",
+                           (long long)o.memory_bytes, o.memory_share);
+    if (o.memory_bytes > 0 && o.memory_share > 0)
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "options.memory_bytes and options.memory_share exclude each other");
+    if (o.relax & ~known)
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "options.relax is 0x%x; what is known is 0x%x", o.relax, known);
+    if (o.thread_count < 0)
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "options.thread_count is %d; 0 takes the context's", o.thread_count);
+    *out_options = o;
+    return NULL;
 }
 
 weft_status weft_unit_capability(const weft_device *device, const weft_capability **out_capability) {
@@ -48,7 +65,8 @@ weft_status weft_compile(weft_graph *graph, const weft_compile_options *options,
     WEFT_NEED(out_program, "out_program");
     *out_program = NULL;
     WEFT_NEED(graph, "the graph");
-    weft_compile_options o = with_defaults(options);
+    weft_compile_options o;
+    WEFT_TRY(read_options(options, &o), "compiling %s", graph->name);
     weft_device *device;
     WEFT_TRY(weft_graph_verify(graph), "compiling %s", graph->name);
     WEFT_TRY(weft_device_open(graph->context, o.targets, &device), "compiling %s", graph->name);
@@ -169,7 +187,8 @@ static weft_status compile_targets(weft_graph *graph, const weft_compile_options
 weft_status weft_compile_file(weft_graph *graph, const weft_compile_options *options, const char *path) {
     WEFT_NEED(graph, "the graph");
     WEFT_NEED(path, "the path");
-    weft_compile_options o = with_defaults(options);
+    weft_compile_options o;
+    WEFT_TRY(read_options(options, &o), "compiling %s", graph->name);
     const weft_capability *records[TARGETS_MAX];
     weft_graph *prepared;
     int count;
@@ -253,12 +272,14 @@ weft_status weft_function_create(weft_graph *graph, const weft_compile_options *
     WEFT_NEED(out_function, "out_function");
     *out_function = NULL;
     WEFT_NEED(graph, "the graph");
+    weft_compile_options o;
+    WEFT_TRY(read_options(options, &o), "preparing %s", graph->name);
     weft_allocator allocator = graph->context->allocator;
     weft_function *function = weft_allocate(allocator, sizeof *function);
     if (!function) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "preparing %s", graph->name);
     function->graph = graph;
     weft_graph_retain(graph);
-    function->options = with_defaults(options);
+    function->options = o;
     weft_arena_init(allocator, &function->arena);
     weft_status status = start_function(function);
     if (status)

@@ -142,7 +142,7 @@ weft_status weft_compile_artifact(weft_context *context, const char *path, const
     bool invariant = false;
     weft_status status = read_file(context, path, &graph, &invariant);
     if (!status) {
-        if (options) own = *options;
+        WEFT_OPTIONS_READ(own, options);
         own.batch_invariant |= invariant;
         status = weft_compile(graph, &own, out_program);
     }

@@ -118,16 +118,21 @@ static weft_status lower_within(lowering *l, weft_pass_context *pass, int64_t bu
 
 static weft_status lower_graph(lowering *l, weft_pass_context *pass, const weft_compile_options *options) {
     int64_t budget = options->memory_bytes;
-    if (budget <= 0 && !(options->memory_share > 0)) return lower(l);
-    if (budget <= 0) {
-        WEFT_TRY(lower(l), "compiling %s", l->graph->name);
-        budget = (int64_t)(options->memory_share * (double)l->bytes);
-        int64_t whole = l->bytes;
-        discard(l);
-        if (whole < 0)
-            return WEFT_STATUS(WEFT_UNSUPPORTED, "%s: a share of its memory, whose size is open: give bytes",
-                               l->graph->name);
+    WEFT_TRY(lower(l), "compiling %s", l->graph->name);
+    if (budget <= 0 && !(options->memory_share > 0)) return NULL;
+    if (budget <= 0 && l->bytes >= 0) {
+        double share = options->memory_share * (double)l->bytes;
+        budget = share < (double)l->bytes ? (int64_t)share : l->bytes;
     }
+    bool open = l->bytes < 0, fits = !open && l->bytes <= budget; /* the pass knows sums only, and might refuse */
+    if (fits) return NULL;
+    discard(l);
+    if (open && options->memory_bytes <= 0)
+        return WEFT_STATUS(WEFT_UNSUPPORTED, "%s: a share of its memory, whose size is open: give bytes",
+                           l->graph->name);
+    if (budget <= 0)
+        return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: a share of %g of its memory is less than a byte", l->graph->name,
+                           options->memory_share);
     return lower_within(l, pass, budget);
 }
 

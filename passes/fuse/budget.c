@@ -13,6 +13,7 @@
    per time as Kirisame et al. 2021 ("Dynamic tensor rematerialization"), ahead of time. Read next: again.c. */
 #include "passes/fuse/budget.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -177,8 +178,8 @@ static weft_status cannot(const weft_budget *b, double fixed, double budget) {
     if (largest) weft_location_print(&largest->node->location, &where);
     weft_status status =
         WEFT_STATUS(WEFT_OUT_OF_MEMORY,
-                    "a budget of %.1f MB is too small: %.1f MB are needed with %d groups run again, %.1f of them for "
-                    "states and constants; the largest temporary then has %.1f MB (made at %s)",
+                    "a budget of %.6g MB is too small: %.6g MB are needed with %d groups run again, %.6g of them for "
+                    "states and constants; the largest temporary then has %.6g MB (made at %s)",
                     budget / 1e6, (fixed + b->peak) / 1e6, b->groups, fixed / 1e6,
                     largest ? weft_budget_bytes(b, largest) / 1e6 : 0.0, weft_text_string(&where));
     weft_text_deinit(&where);
@@ -190,8 +191,10 @@ static weft_status fit(weft_budget *b, const char *options) {
     WEFT_TRY(measure(b), "measuring");
     double before = fixed + b->peak;
     bool bytes = !strncmp(options, "bytes=", 6), share = !strncmp(options, "share=", 6);
-    double given = bytes || share ? strtod(options + 6, NULL) : 0;
-    if (!(given > 0)) return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "budget{%s}: bytes=N or share=X", options);
+    char *end = NULL;
+    double given = bytes || share ? strtod(options + 6, &end) : 0;
+    if (!(given > 0) || !isfinite(given) || *end)
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "budget{%s}: bytes=N or share=X", options);
     double budget = share ? given * before : given;
     for (int round = 0; fixed + b->peak > budget; round++) {
         weft_budget_choice choice;

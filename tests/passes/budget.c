@@ -162,7 +162,9 @@ START_TEST(test_too_small) {
     } bad[] = {{"bytes=1000", "is too small", WEFT_OUT_OF_MEMORY},
                {"share=0.01", "is too small", WEFT_OUT_OF_MEMORY},
                {"", "bytes=N or share=X", WEFT_INVALID_ARGUMENT},
-               {"share=-1", "bytes=N or share=X", WEFT_INVALID_ARGUMENT}};
+               {"share=-1", "bytes=N or share=X", WEFT_INVALID_ARGUMENT},
+               {"share=1e999", "bytes=N or share=X", WEFT_INVALID_ARGUMENT},
+               {"bytes=9e9x", "bytes=N or share=X", WEFT_INVALID_ARGUMENT}};
     step s = build(WEFT_F32, false);
     weft_pass_context pass = {.graph = s.graph, .options = ""};
     char text[64];
@@ -176,6 +178,58 @@ START_TEST(test_too_small) {
 }
 END_TEST
 
+/* What compile takes and what it refuses; a budget of all that a program takes anyway is one. */
+static const struct {
+    double share;
+    int64_t bytes;
+    weft_code code;
+    uint32_t relax;
+    int threads;
+    size_t struct_bytes;
+} settings[] = {
+    {.share = 1},
+    {.share = 2},
+    {.share = 1e300},
+    {.bytes = INT64_MAX},
+    {.share = 0.999, .code = WEFT_OUT_OF_MEMORY},
+    {.share = 1e-300, .code = WEFT_OUT_OF_MEMORY},
+    {.bytes = 1, .code = WEFT_OUT_OF_MEMORY},
+    {.share = (double)NAN, .code = WEFT_INVALID_ARGUMENT},
+    {.share = (double)INFINITY, .code = WEFT_INVALID_ARGUMENT},
+    {.share = -0.5, .code = WEFT_INVALID_ARGUMENT},
+    {.bytes = -1, .code = WEFT_INVALID_ARGUMENT},
+    {.share = 0.5, .bytes = 1000000, .code = WEFT_INVALID_ARGUMENT},
+    {.relax = 8, .code = WEFT_INVALID_ARGUMENT},
+    {.threads = -1, .code = WEFT_INVALID_ARGUMENT},
+    {.struct_bytes = 1, .code = WEFT_INVALID_ARGUMENT},
+};
+
+START_TEST(test_options) {
+    weft_context *context;
+    weft_graph *graph;
+    weft_program *program = NULL;
+    weft_compile_options o = WEFT_COMPILE_OPTIONS_INIT;
+    o.memory_share = settings[_i].share, o.memory_bytes = settings[_i].bytes;
+    o.relax = settings[_i].relax, o.thread_count = settings[_i].threads;
+    if (settings[_i].struct_bytes) o.struct_bytes = settings[_i].struct_bytes;
+    require(weft_context_create(NULL, &context));
+    require(weft_graph_create(context, "small", &graph));
+    weft_value *x = weft_graph_input(graph, "x", WEFT_F32, 2, (weft_dim[]){8, 8});
+    weft_graph_output(graph, "y", weft_softmax(graph, weft_matmul(graph, x, x), -1));
+    weft_status status = weft_compile(graph, &o, &program);
+    if (settings[_i].code == WEFT_OK) {
+        require(status);
+    } else {
+        ck_assert_int_eq(weft_status_code(status), settings[_i].code);
+        ck_assert_ptr_null(program);
+    }
+    weft_status_release(status);
+    weft_program_release(program);
+    weft_graph_release(graph);
+    weft_context_release(context);
+}
+END_TEST
+
 Suite *budget_suite(void) {
     Suite *suite = suite_create("budget");
     TCase *group = tcase_create("budget");
@@ -183,7 +237,8 @@ Suite *budget_suite(void) {
     tcase_add_loop_test(group, test_bits, 0, sizeof shares / sizeof *shares);
     tcase_add_loop_test(group, test_compiled, 0, sizeof shares / sizeof *shares);
     tcase_add_test(group, test_products_last);
-    tcase_add_loop_test(group, test_too_small, 0, 4);
+    tcase_add_loop_test(group, test_too_small, 0, 6);
+    tcase_add_loop_test(group, test_options, 0, sizeof settings / sizeof *settings);
     suite_add_tcase(suite, group);
     return suite;
 }
