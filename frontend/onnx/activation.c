@@ -124,10 +124,10 @@ void weft_onnx_import_clip(weft_onnx_node *node) {
 
 /* -- along an axis. Before version 13 the input is flattened to a matrix at the axis */
 
-static weft_value *flattened(weft_onnx_node *node, weft_value *x, int64_t *axis) {
-    *axis = weft_onnx_int(node, "axis", node->version < 13 ? 1 : -1);
+static weft_value *flattened(weft_onnx_node *node, weft_value *x, int *axis) {
+    *axis = weft_onnx_int32(node, "axis", node->version < 13 ? 1 : -1);
     if (node->version >= 13 || weft_value_is_poison(x)) return x;
-    weft_value *matrix = weft_flatten(node->graph, x, *axis < -100 || *axis > 100 ? 100 : (int)*axis);
+    weft_value *matrix = weft_flatten(node->graph, x, *axis);
     *axis = 1;
     return matrix;
 }
@@ -139,19 +139,19 @@ static void restore(weft_onnx_node *node, weft_value *result) {
 }
 
 void weft_onnx_import_softmax(weft_onnx_node *node) {
-    int64_t axis;
+    int axis;
     weft_value *x = flattened(node, weft_onnx_input(node, 0), &axis);
     bool log = strcmp(node->proto->op_type, "LogSoftmax") == 0;
-    restore(node, log ? weft_log_softmax(node->graph, x, (int)axis) : weft_softmax(node->graph, x, (int)axis));
+    restore(node, log ? weft_log_softmax(node->graph, x, axis) : weft_softmax(node->graph, x, axis));
 }
 
 /* One where the first maximum is, else zero. */
 void weft_onnx_import_hardmax(weft_onnx_node *node) {
     weft_graph *g = node->graph;
-    int64_t axis;
+    int axis;
     weft_value *x = flattened(node, weft_onnx_input(node, 0), &axis);
-    weft_value *best = weft_arg_reduce(g, WEFT_MAX, x, (int)axis, true, false);
+    weft_value *best = weft_arg_reduce(g, WEFT_MAX, x, axis, true, false);
     if (weft_value_is_poison(best)) return;
-    weft_value *position = weft_iota(g, WEFT_I64, x->type.rank, x->type.dims, (int)axis);
+    weft_value *position = weft_iota(g, WEFT_I64, x->type.rank, x->type.dims, axis);
     restore(node, weft_convert(g, weft_compare(g, WEFT_EQ, position, best), x->type.dtype));
 }

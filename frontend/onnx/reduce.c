@@ -83,6 +83,10 @@ void weft_onnx_import_arg_reduce(weft_onnx_node *node) {
 void weft_onnx_import_cumulative(weft_onnx_node *node) {
     int64_t axis;
     if (!weft_onnx_integer(node, weft_onnx_input(node, 1), &axis)) return;
+    if (axis < -WEFT_MAX_RANK || axis >= WEFT_MAX_RANK) {
+        weft_onnx_problem(node, "axis %lld", (long long)axis);
+        return;
+    }
     weft_reduction kind = strcmp(node->proto->op_type, "CumProd") == 0 ? WEFT_PRODUCT : WEFT_SUM;
     bool exclusive = weft_onnx_int(node, "exclusive", 0) != 0, reverse = weft_onnx_int(node, "reverse", 0) != 0;
     weft_onnx_output(node, 0,
@@ -242,6 +246,10 @@ void weft_onnx_import_lp_normalization(weft_onnx_node *node) {
     weft_value *x = weft_onnx_input(node, 0);
     int64_t axis = weft_onnx_int(node, "axis", -1), p = weft_onnx_int(node, "p", 2);
     if (weft_value_is_poison(x)) return;
+    if (p != 1 && p != 2) {
+        weft_onnx_problem(node, "p is %lld, neither 1 nor 2", (long long)p);
+        return;
+    }
     weft_value *wide = weft_onnx_widen(g, x);
     weft_value *norm = p == 1 ? norm_one(g, wide, 1, &axis, true) : norm_two(g, wide, 1, &axis, true);
     if (weft_value_is_poison(norm)) return;

@@ -124,6 +124,11 @@ static bool split_sizes(weft_onnx_node *node, weft_dim extent, int parts, weft_d
         if (count != parts) weft_onnx_problem(node, "%d sizes for %d outputs", count, parts);
         return count == parts;
     }
+    int64_t said = weft_onnx_int(node, "num_outputs", parts);
+    if (said != parts) {
+        weft_onnx_problem(node, "num_outputs is %lld, the node has %d", (long long)said, parts);
+        return false;
+    }
     weft_dim size = weft_dim_divide_ceil(dims, extent, parts), left = extent;
     for (int i = 0; i < parts; i++) {
         sizes[i] = weft_dim_minimum(dims, size, left);

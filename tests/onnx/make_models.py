@@ -145,8 +145,8 @@ def resize():
 
 def broken():
     """Files that must be refused: no expected outputs."""
-    def write(name, nodes, inputs, outputs, functions=()):
-        graph = h.make_graph(nodes, name, inputs, outputs)
+    def write(name, nodes, inputs, outputs, functions=(), constants=()):
+        graph = h.make_graph(nodes, name, inputs, outputs, list(constants))
         onnx.save_model(h.make_model(graph, functions=list(functions), opset_imports=[h.make_opsetid("", 21), h.make_opsetid("custom", 1), h.make_opsetid("local", 1)],
                                      ir_version=10), f"{FOLDER}/{name}.onnx")
     x, y = [value("x", F, [2, 3])], [value("y", F, None)]
@@ -164,6 +164,13 @@ def broken():
     write("misread_type", [h.make_node("Softmax", ["x"], ["y"], axis="zero")], x, y)
     write("misread_list", [h.make_node("Softmax", ["x"], ["y"], axis=[0])], x, y)
     write("misread_wide", [h.make_node("Concat", ["x", "x"], ["y"], axis=2 ** 32)], x, y)
+    write("misread_softmax", [h.make_node("Softmax", ["x"], ["y"], axis=2 ** 32)], x, y)
+    write("misread_log_softmax", [h.make_node("LogSoftmax", ["x"], ["y"], axis=-2 ** 63)], x, y)
+    write("misread_hardmax", [h.make_node("Hardmax", ["x"], ["y"], axis=2 ** 32)], x, y)
+    write("misread_cumulative", [h.make_node("CumSum", ["x", "a"], ["y"])], x, y,
+          constants=[h.make_tensor("a", I, [], [2 ** 32])])
+    write("misread_split", [h.make_node("Split", ["x"], ["y", "z"], axis=0, num_outputs=3)], x, y)
+    write("misread_norm", [h.make_node("LpNormalization", ["x"], ["y"], p=3)], x, y)
     write("misread_axis", [h.make_node("Concat", ["x", "x"], ["y"])], x, y)
     write("misread_cast", [h.make_node("Cast", ["x"], ["y"])], x, y)
     write("misread_group", [h.make_node("Conv", ["x", "w"], ["y"], group=0)], image, y)
