@@ -13,7 +13,7 @@
 
 extern char **environ;
 
-enum { FILES = 3, ERROR_TAIL = 400 };
+enum { FILES = 3, ERROR_TAIL = 400, OUTPUT_MAX = 1 << 28 };
 
 static weft_status open_files(const weft_process *process, int files[FILES]) {
     static const char *const names[FILES] = {"input", "output", "errors"};
@@ -43,7 +43,10 @@ static weft_status start(const weft_process *process, const int files[FILES], pi
     if (!problem) problem = posix_spawnp(out_pid, arguments.taken[0], &actions, NULL, arguments.taken, environ);
     posix_spawn_file_actions_destroy(&actions);
     if (problem == ENOENT) return WEFT_STATUS(WEFT_NOT_FOUND, "no program %s", process->arguments[0]);
-    return problem ? WEFT_STATUS(WEFT_UNAVAILABLE, "starting %s: error %d", process->arguments[0], problem) : NULL;
+    char buffer[128];
+    return problem ? WEFT_STATUS(WEFT_UNAVAILABLE, "starting %s: %s", process->arguments[0],
+                                 strerror_r(problem, buffer, sizeof buffer))
+                   : NULL;
 }
 
 static int64_t now_ns(void) {
@@ -52,20 +55,36 @@ static int64_t now_ns(void) {
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
+static weft_status stop(pid_t pid, int *out_code, weft_status why) {
+    (void)kill(pid, SIGKILL);
+    while (waitpid(pid, out_code, 0) < 0 && errno == EINTR) {}
+    return why;
+}
+
+/* What it writes is memory of this machine: a program that writes without end is stopped. */
+static bool is_flood(const int files[FILES]) {
+    struct stat info;
+    for (int i = 1; i < FILES; i++)
+        if (fstat(files[i], &info) == 0 && info.st_size > OUTPUT_MAX) return true;
+    return false;
+}
+
 /* *out_code: what waitpid says; 0 where the host program has taken the child's end away (SIGCHLD ignored). */
-static weft_status wait_for(const weft_process *process, pid_t pid, int *out_code) {
+static weft_status wait_for(const weft_process *process, pid_t pid, const int files[FILES], int *out_code) {
     int64_t end = now_ns() + process->limit_ns;
     long pause_ns = 200000;
     *out_code = 0;
     for (;;) {
         pid_t done = waitpid(pid, out_code, WNOHANG);
         if (done == pid || (done < 0 && errno == ECHILD)) return NULL;
-        if (now_ns() >= end) {
-            (void)kill(pid, SIGKILL);
-            while (waitpid(pid, out_code, 0) < 0 && errno == EINTR) {}
-            return WEFT_STATUS(WEFT_UNAVAILABLE, "%s took longer than %lld ms", process->arguments[0],
-                               (long long)(process->limit_ns / 1000000));
-        }
+        if (is_flood(files))
+            return stop(
+                pid, out_code,
+                WEFT_STATUS(WEFT_UNAVAILABLE, "%s wrote more than %d bytes", process->arguments[0], (int)OUTPUT_MAX));
+        if (now_ns() >= end)
+            return stop(pid, out_code,
+                        WEFT_STATUS(WEFT_UNAVAILABLE, "%s took longer than %lld ms", process->arguments[0],
+                                    (long long)(process->limit_ns / 1000000)));
         nanosleep(&(struct timespec){.tv_nsec = pause_ns}, NULL);
         if (pause_ns < 5000000) pause_ns += pause_ns / 4;
     }
@@ -111,7 +130,7 @@ weft_status weft_process_run(weft_allocator allocator, const weft_process *proce
     *out_bytes = 0;
     weft_status status = open_files(process, files);
     if (!status) status = start(process, files, &pid);
-    if (!status) status = wait_for(process, pid, &code);
+    if (!status) status = wait_for(process, pid, files, &code);
     if (!status && code != 0) status = failure(process, files[2], code);
     if (!status) status = read_output(allocator, files[1], out_output, out_bytes);
     for (int i = 0; i < FILES; i++)

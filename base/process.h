@@ -12,7 +12,7 @@ typedef struct weft_process {
     const char *const *arguments; /* NULL-terminated; [0] is the program, looked up in PATH unless it has a slash */
     const void *input;            /* its standard input */
     size_t input_bytes;
-    int64_t limit_ns; /* then it is killed: status UNAVAILABLE */
+    int64_t limit_ns; /* then it is killed: status UNAVAILABLE; so is one that writes more than 256 MiB */
 } weft_process;
 
 /* NOT_FOUND: there is no such program. INTERNAL, with the end of what it wrote to standard error: it ended with another

@@ -29,8 +29,11 @@ static weft_status train(weft_context *context, cli_train_settings *s, weft_corp
     }
     if (!status) {
         if (result.first_step) printf("resumed after step %lld\n", (long long)result.first_step);
-        printf("%lld steps in %.1f s: loss %.4f, validation loss %.4f\n", (long long)(result.steps - result.first_step),
-               result.seconds, result.loss, result.validation);
+        if (result.steps == result.first_step)
+            printf("nothing is left of %lld steps\n", (long long)s->steps);
+        else
+            printf("%lld steps in %.1f s: loss %.4f, validation loss %.4f\n",
+                   (long long)(result.steps - result.first_step), result.seconds, result.loss, result.validation);
         if (result.best_step)
             printf("best validation loss %.4f after step %lld\n", result.best_validation, (long long)result.best_step);
         if (s->folder) printf("%s: metrics.csv, metrics.jsonl, report.html, checkpoints\n", s->folder);

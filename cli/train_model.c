@@ -2,6 +2,7 @@
    examples/train_char.toml. Read next: train.c. */
 #include "cli/train.h"
 
+#include <float.h>
 #include <string.h>
 
 #include "weft/loss.h"
@@ -47,10 +48,13 @@ static weft_status find_precision(cli_config *c, cli_train_settings *s) {
                        name);
 }
 
+enum { LAYERS_MAX = 10000 }; /* more are a slip: the graph alone would fill the memory */
+
 static weft_status check_settings(const cli_config *c, const cli_train_settings *s) {
     if (!s->text) return WEFT_STATUS(WEFT_INVALID_DATA, "%s: data.text names no file", c->path);
     const weft_nn_gpt_options *m = &s->model;
-    if (m->layers < 1 || m->heads < 1 || m->width < m->heads || m->width % m->heads || m->context < 1)
+    if (m->layers < 1 || m->layers > LAYERS_MAX || m->heads < 1 || m->width < m->heads || m->width % m->heads ||
+        m->context < 1)
         return WEFT_STATUS(WEFT_INVALID_DATA, "%s: a model of %d layers, %d heads, width %lld and context %lld",
                            c->path, m->layers, m->heads, (long long)m->width, (long long)m->context);
     if (s->batch < 1 || s->steps < 1 || !(s->share > 0 && s->share < 1))
@@ -78,6 +82,12 @@ static weft_status check_settings(const cli_config *c, const cli_train_settings 
             "%s: schedule.base, schedule.final, schedule.power, optimizer.decay and optimizer.epsilon are "
             "at least 0",
             c->path);
+    const double numbers[] = {s->schedule.base, s->schedule.final,    s->schedule.power,
+                              s->decay,         s->optimizer.epsilon, s->clip};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (numbers[i] > (double)FLT_MAX)
+            return WEFT_STATUS(WEFT_INVALID_DATA, "%s: %g is beyond f32, in which rates and decay are", c->path,
+                               numbers[i]);
     return NULL;
 }
 

@@ -27,7 +27,7 @@ weft_value *weft_optim_gradient_norm(weft_graph *g, int count, const weft_parame
 
 weft_value *weft_optim_clip_norm(weft_graph *g, int count, weft_parameter *parameters, double maximum) {
     weft_value *norm = weft_optim_gradient_norm(g, count, parameters);
-    if (!parameters || !is_maximum(g, maximum)) return norm;
+    if (!parameters || weft_value_dtype(norm) == WEFT_INVALID || !is_maximum(g, maximum)) return norm;
     weft_dtype dtype = weft_value_dtype(norm);
     weft_value *scale = weft_div(g, weft_scalar(g, dtype, maximum), weft_add_number(g, norm, 1e-6));
     scale = weft_min(g, scale, weft_scalar(g, dtype, 1));

@@ -24,6 +24,10 @@ weft_status weft_corpus_open(weft_context *context, const char *path, weft_corpu
     weft_corpus *t = weft_allocate(context->allocator, sizeof *t);
     if (!t) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for text %s", path);
     weft_status status = weft_file_map(path, &t->file);
+    if (!status && t->file.bytes == 0) {
+        weft_file_unmap(&t->file);
+        status = WEFT_STATUS(WEFT_INVALID_DATA, "%s is empty", path);
+    }
     if (status) {
         weft_free(context->allocator, t, sizeof *t);
         return weft_status_annotate(status, __FILE__, __LINE__, "opening text %s", path);

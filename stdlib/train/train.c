@@ -95,6 +95,8 @@ static weft_status evaluate(loop *l, int64_t step) {
     }
     weft_tensor_release(out);
     double mean = sum / (double)batches;
+    if (!status && !isfinite(mean))
+        status = WEFT_STATUS(WEFT_OUT_OF_RANGE, "the validation loss after step %lld is %g", (long long)step, mean);
     if (!status && !(mean >= l->best)) l->best = mean, l->best_step = step; /* the first one too: best is NaN then */
     l->values[l->output_count] = mean;
     return weft_status_annotate(status, __FILE__, __LINE__, "evaluation");

@@ -55,12 +55,35 @@ START_TEST(limit) {
 }
 END_TEST
 
+/* Output without end, on either side: killed long before the time is up. What cannot be run is said in words. */
+START_TEST(flood) {
+    static const char *const commands[] = {"exec yes", "exec yes >&2"};
+    void *output;
+    size_t bytes;
+    char text[500];
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        weft_status status =
+            run((const char *const[]){"sh", "-c", commands[i], NULL}, NULL, 0, INT64_C(600000000000), &output, &bytes);
+        ck_assert_int_eq(weft_status_code(status), WEFT_UNAVAILABLE);
+        (void)weft_status_format(status, text, sizeof text);
+        ck_assert_msg(strstr(text, "sh wrote more than 268435456 bytes") != NULL, "%s", text);
+        ck_assert(!output && bytes == 0);
+        weft_status_release(status);
+    }
+    weft_status status = run((const char *const[]){"/tmp", NULL}, NULL, 0, INT64_C(60000000000), &output, &bytes);
+    (void)weft_status_format(status, text, sizeof text);
+    ck_assert_msg(strstr(text, "starting /tmp: Permission denied") != NULL, "%s", text);
+    weft_status_release(status);
+}
+END_TEST
+
 Suite *process_suite(void) {
     Suite *suite = suite_create("process");
     TCase *tests = tcase_create("process");
     tcase_add_test(tests, bytes_through);
     tcase_add_test(tests, failures);
     tcase_add_test(tests, limit);
+    tcase_add_test(tests, flood);
     tcase_set_timeout(tests, 30);
     suite_add_tcase(suite, tests);
     return suite;

@@ -24,6 +24,7 @@ static void write_all(void) {
     cli_set_up();
     write_config("text.txt",
                  "the quick brown fox jumps over the lazy dog, again and again and again; then it sleeps.\n");
+    write_config("empty.txt", "");
     write_config("train.toml", good);
 }
 
@@ -63,7 +64,8 @@ START_TEST(test_run) {
     ck_assert(contains("run/metrics.jsonl", "\"step\":6"));
     ck_assert(contains("run/report.html", "<svg"));
     ck_assert_msg(cli_execute("train train.toml", err, sizeof err) == 0, "%s", err);
-    ck_assert(contains("stdout", "resumed after step 6"));
+    ck_assert(contains("stdout", "resumed after step 6") && contains("stdout", "nothing is left of 6 steps"));
+    ck_assert(!contains("stdout", "nan"));
 }
 END_TEST
 
@@ -192,6 +194,11 @@ static const struct {
     {"'text.txt'", "'missing.txt'", "missing.txt"},
     {"text = 'text.txt'", "", "data.text names no file"},
     {"heads = 2", "heads = 3", "3 heads"},
+    {"layers = 1", "layers = 2147483647", "a model of 2147483647 layers"},
+    {"warmup = 1", "warmup = 0\ndecay_steps = 1\npower = 1e39", "1e+39 is beyond f32"},
+    {"'text.txt'", "'empty.txt'", "empty.txt is empty"},
+    {"[optimizer]\nname = \"lion\"", "evaluate_every = 1\n[optimizer]\nname = \"lion\"\ndecay = 3e38",
+     "the validation loss after step 2 is "},
     {"layers = 1", "layers = 4294967297", "model.layers is not from 1 to 2147483647"},
     {"steps = 6", "steps = 0", "train.steps is not from 1"},
     {"steps = 6", "steps = 6\nlog_every = -1", "train.log_every is not from 0"},
