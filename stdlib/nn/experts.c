@@ -91,6 +91,28 @@ static weft_value *mix(weft_parameters *parameters, const weft_nn_experts_option
     return weft_nn_as(g, weft_reduce_sum(g, y, 1, middle, false), weft_value_dtype(x));
 }
 
+/* One problem at the door, instead of those of every op inside. */
+static bool is_mixture(weft_graph *g, const weft_nn_experts_options *o, const weft_value *x) {
+    int rank = x ? weft_value_rank(x) : 0;
+    if (x && weft_value_dtype(x) == WEFT_INVALID) return false; /* has its problem already */
+    if (!o || !x) {
+        weft_graph_report(
+            g, WEFT_STATUS(WEFT_INVALID_ARGUMENT, "weft_nn_experts: %s missing", o ? "x is" : "the options are"));
+    } else if (o->width < 1 || o->hidden < 1 || o->experts < 1 || o->top < 1 || o->top > o->experts ||
+               o->width > INT32_MAX || o->hidden > INT32_MAX || o->experts > INT32_MAX) {
+        weft_graph_report(
+            g, WEFT_STATUS(WEFT_INVALID_ARGUMENT, "weft_nn_experts: %lld of %lld experts of width %lld and hidden %lld",
+                           (long long)o->top, (long long)o->experts, (long long)o->width, (long long)o->hidden));
+    } else if (rank < 2 || (weft_value_dim(x, rank - 1) >= 0 && weft_value_dim(x, rank - 1) != o->width)) {
+        weft_graph_report(g, WEFT_STATUS(WEFT_INVALID_ARGUMENT,
+                                         "weft_nn_experts: x of rank %d; it is [..., %lld], of rank 2 or more", rank,
+                                         (long long)o->width));
+    } else {
+        return true;
+    }
+    return false;
+}
+
 weft_value *weft_nn_experts(weft_parameters *parameters, const weft_nn_experts_options *options, const char *name,
                             weft_value *x, weft_value **out_logits, weft_value **out_chosen) {
     if (!parameters) return NULL; /* there is no graph for a problem; what takes the result has one */
@@ -99,8 +121,8 @@ weft_value *weft_nn_experts(weft_parameters *parameters, const weft_nn_experts_o
     if (!out_logits) out_logits = &logits;
     if (!out_chosen) out_chosen = &chosen;
     *out_logits = *out_chosen = NULL;
-    int rank = x ? weft_value_rank(x) : 0;
-    if (rank < 2) return weft_matmul(g, x, NULL); /* a problem of the op */
+    if (!is_mixture(g, options, x)) return NULL;
+    int rank = weft_value_rank(x);
     weft_dim dims[16], rows = 1;
     for (int i = 0; i < rank; i++) dims[i] = weft_value_dim(x, i);
     for (int i = 0; i < rank - 1; i++) rows = weft_dim_times(g, rows, dims[i]);

@@ -5,6 +5,7 @@
 #include "weft/nn.h"
 #include "weft/transform.h"
 
+#include "base/dtype.h"
 #include "stdlib/nn/mixed.h"
 
 enum { BLOCK = 128, MAX_RANK = 16 };
@@ -85,10 +86,25 @@ static void backward(void *self, weft_graph *g, weft_value *const *arguments, we
     results[1] = weft_nn_as(g, dw, weft_value_dtype(arguments[1]));
 }
 
+/* What would be converted without a word, or taken for another product. */
+static bool is_linear(weft_graph *g, const weft_value *x, const weft_value *weight) {
+    weft_dtype of[2] = {weft_value_dtype(x), weft_value_dtype(weight)};
+    if (of[0] == WEFT_INVALID || of[1] == WEFT_INVALID) return false; /* has its problem already */
+    if (weft_value_rank(x) >= 1 && weft_value_rank(weight) == 2 && weft_dtype_is_float(of[0]) &&
+        weft_dtype_is_float(of[1]))
+        return true;
+    weft_graph_report(g, WEFT_STATUS(WEFT_INVALID_ARGUMENT,
+                                     "weft_nn_linear_f8: x is %s of rank %d and the weight %s of rank %d; floats are "
+                                     "wanted, the weight a matrix [O, I]",
+                                     weft_dtype_name(of[0]), weft_value_rank(x), weft_dtype_name(of[1]),
+                                     weft_value_rank(weight)));
+    return false;
+}
+
 weft_value *weft_nn_linear_f8(weft_graph *g, weft_value *x, weft_value *weight, weft_value *bias) {
     if (!x || !weight) return weft_matmul(g, x, weight);
     int rank = weft_value_rank(x);
-    if (rank < 1 || weft_value_rank(weight) != 2) return weft_matmul(g, x, weight);
+    if (!is_linear(g, x, weight)) return NULL;
     weft_dim dims[MAX_RANK], rows = 1;
     for (int i = 0; i < rank; i++) dims[i] = weft_value_dim(x, i);
     for (int i = 0; i < rank - 1; i++) rows = weft_dim_times(g, rows, dims[i]);

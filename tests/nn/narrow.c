@@ -168,6 +168,61 @@ START_TEST(test_launches) {
 }
 END_TEST
 
+/* Operands and options that are none: one problem that says so. */
+START_TEST(test_doors) {
+    static const struct {
+        weft_nn_experts_options o;
+        int rank;
+        const char *message;
+    } experts[] = {{{0, 0, 8, 4, 2}, 2, "2 of 4 experts of width 0 and hidden 8"},
+                   {{0, 4, -1, 4, 2}, 2, "hidden -1"},
+                   {{0, 4, 8, 4, 5}, 2, "5 of 4 experts"},
+                   {{0, 4, 8, 4, 0}, 2, "0 of 4 experts"},
+                   {{0, 4, 8, INT64_MAX, 1}, 2, "1 of 9223372036854775807 experts"},
+                   {{0, 5, 8, 4, 2}, 2, "it is [..., 5]"},
+                   {{0, 4, 8, 4, 2}, 1, "x of rank 1"},
+                   {{0, 4, 8, 4, 2}, 0, "x is missing"},
+                   {{0, 0, 0, 0, 0}, 2, "the options are missing"}};
+    static const struct {
+        weft_dtype x, w;
+        int rank;
+        const char *message;
+    } linear[] = {{WEFT_I32, WEFT_BF16, 2, "x is i32"},
+                  {WEFT_BF16, WEFT_I8, 2, "the weight i8"},
+                  {WEFT_BF16, WEFT_BF16, 1, "the weight bf16 of rank 1"},
+                  {WEFT_BF16, WEFT_BF16, 3, "the weight bf16 of rank 3"}};
+    int count = sizeof experts / sizeof *experts;
+    weft_context *context;
+    weft_graph *g;
+    weft_parameters *p;
+    char text[1000];
+    const weft_dim dims[3] = {4, 4, 4};
+    require(weft_context_create(NULL, &context));
+    require(weft_graph_create(context, "doors", &g));
+    require(weft_parameters_create(context, g, NULL, &p));
+    if (_i < count) {
+        int rank = experts[_i].rank;
+        weft_value *x = rank ? weft_graph_input(g, "x", WEFT_F32, rank, dims) : NULL;
+        weft_nn_experts_options o = experts[_i].o;
+        o.struct_bytes = sizeof o;
+        ck_assert_ptr_null(weft_nn_experts(p, _i == count - 1 ? NULL : &o, "e", x, NULL, NULL));
+    } else {
+        weft_value *x = weft_graph_input(g, "x", linear[_i - count].x, 2, dims);
+        weft_value *w = weft_graph_input(g, "w", linear[_i - count].w, linear[_i - count].rank, dims);
+        ck_assert_ptr_null(weft_nn_linear_f8(g, x, w, NULL));
+    }
+    weft_status status = weft_graph_verify(g);
+    ck_assert_ptr_nonnull(status);
+    (void)weft_status_format(status, text, sizeof text);
+    ck_assert_msg(strstr(text, _i < count ? experts[_i].message : linear[_i - count].message) != NULL, "%s", text);
+    ck_assert_msg(strstr(text, ": 1 problem") != NULL, "%s", text);
+    weft_status_release(status);
+    weft_parameters_release(p);
+    weft_graph_release(g);
+    weft_context_release(context);
+}
+END_TEST
+
 TCase *narrow_case(void);
 TCase *narrow_case(void) {
     TCase *tests = tcase_create("narrow");
@@ -175,5 +230,6 @@ TCase *narrow_case(void) {
     tcase_add_loop_test(tests, test_quantize, 0, 4);
     tcase_add_loop_test(tests, test_linear_f8, 0, 2);
     tcase_add_loop_test(tests, test_launches, 0, 3);
+    tcase_add_loop_test(tests, test_doors, 0, 13);
     return tests;
 }
