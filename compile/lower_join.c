@@ -25,7 +25,7 @@ enum {
     INSTRS_MAX = 12000, /* of a kernel: what compilers take in a second or two */
     SHARED_OBJECTS_MAX = 64,
     THREADS_OF_A_PROCESSOR = 1024, /* half of what a processor holds: blocks of other sizes find a place */
-    NEAR = 8,                      /* steps between pieces: a value that moves further is kept for longer */
+    NEAR = 16,                     /* steps between pieces: a value that moves further is kept for longer */
     STEPS_MAX = 4096               /* of a run; what is beyond stays apart */
 };
 

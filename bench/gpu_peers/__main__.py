@@ -29,8 +29,9 @@ def open_device(path):
     import library, torch
     torch.cuda.init()
     torch.zeros(1, device="cuda")
-    if library.load(path).weft_bench_open(0):
-        raise SystemExit("weft: " + library.library.weft_bench_error().decode())
+    weft = library.load(path)
+    if weft.weft_bench_open(0):
+        raise SystemExit("weft: " + weft.weft_bench_error().decode())
     return {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda, "python": sys.version.split()[0]}
 
 
