@@ -1,8 +1,6 @@
 /* The context: options resolved once (option, then environment, then default), immutable afterwards. */
-#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -11,31 +9,24 @@
 #include "base/need.h"
 #include "base/text.h"
 
-enum { THREADS_LIMIT = 1024 };
-
 static int core_count(void) {
 #if defined(__linux__)
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) return CPU_COUNT(&set);
 #endif
     long count = sysconf(_SC_NPROCESSORS_ONLN);
-    return count > 0 && count <= THREADS_LIMIT ? (int)count : 1;
+    return count > 0 && count <= WEFT_THREADS_MAX ? (int)count : 1;
 }
 
-/* A count that WEFT_THREADS does not spell is a mistake, not one per core. */
 static weft_status choose_threads(int requested, int *out_count) {
-    const char *text = weft_env_get(WEFT_ENV_THREADS);
-    if (requested == 0) {
-        char *end = NULL;
-        errno = 0;
-        long value = strtol(text, &end, 10);
-        if (*text && (errno || *end || value < 0 || value > THREADS_LIMIT))
-            return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "WEFT_THREADS=%s is no number from 0 to %d", text, THREADS_LIMIT);
-        requested = value > 0 ? (int)value : core_count();
-    }
-    *out_count = requested > THREADS_LIMIT ? THREADS_LIMIT : requested;
+    if (requested == 0) WEFT_TRY(weft_env_number(WEFT_ENV_THREADS, &requested), "the number of threads");
+    if (requested == 0) requested = core_count();
+    *out_count = requested > WEFT_THREADS_MAX ? WEFT_THREADS_MAX : requested;
     return NULL;
 }
+
+/* Checked already. */
+static bool is_on(weft_env variable) { return strcmp(weft_env_get(variable), "1") == 0; }
 
 /* NULL without memory. */
 static char *choose_cache_folder(weft_allocator allocator, const char *requested) {
@@ -69,6 +60,7 @@ weft_status weft_context_create(const weft_context_options *options, weft_contex
     if (chosen.thread_count < 0)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "thread_count %d is negative", chosen.thread_count);
     int thread_count = 1;
+    WEFT_TRY(weft_env_check(), "creating a context");
     WEFT_TRY(choose_threads(chosen.thread_count, &thread_count), "creating a context");
     weft_allocator allocator = chosen.allocator.resize ? chosen.allocator : weft_allocator_system();
     weft_context *context = weft_allocate(allocator, sizeof *context);
@@ -79,6 +71,8 @@ weft_status weft_context_create(const weft_context_options *options, weft_contex
     context->log_self = chosen.log_self;
     context->log_level = chosen.log_level ? chosen.log_level : WEFT_LOG_INFO;
     context->thread_count = thread_count;
+    context->poison = is_on(WEFT_ENV_POISON);
+    context->verify = is_on(WEFT_ENV_VERIFY);
     context->cache_folder = choose_cache_folder(allocator, chosen.cache_folder);
     if (!context->cache_folder || pthread_mutex_init(&context->device_lock, NULL)) {
         if (context->cache_folder) weft_free(allocator, context->cache_folder, strlen(context->cache_folder) + 1);

@@ -54,11 +54,12 @@ size_t weft_pipeline_portable(const char *pipeline) {
     return front;
 }
 
-static bool verifies(void) {
+static bool verifies(const weft_graph *graph) {
 #ifndef NDEBUG
+    (void)graph;
     return true;
 #else
-    return strcmp(weft_env_get(WEFT_ENV_VERIFY), "1") == 0;
+    return graph->context->verify;
 #endif
 }
 
@@ -72,6 +73,21 @@ static bool is_listed(const char *names, const char *pass) {
         names += *names == ',';
     }
     return false;
+}
+
+/* A pass that WEFT_DUMP misspells would never be written. */
+static weft_status check_dumps(void) {
+    const char *names = weft_env_get(WEFT_ENV_DUMP);
+    while (*names) {
+        size_t word = strcspn(names, ",");
+        if (!find_pass(names, word))
+            return WEFT_STATUS(WEFT_INVALID_ARGUMENT,
+                               "%s=%s: no pass is called \"%.*s\"; separate names of passes by commas",
+                               weft_env_name(WEFT_ENV_DUMP), weft_env_get(WEFT_ENV_DUMP), (int)word, names);
+        names += word;
+        names += *names == ',';
+    }
+    return NULL;
 }
 
 static weft_status dump(weft_graph *graph, const pass_row *pass) {
@@ -88,7 +104,7 @@ static weft_status run_pass(weft_pass_context *context, const pass_row *pass) {
     WEFT_TRY(weft_graph_finish(graph), "before pass %s", pass->name);
     WEFT_TRY(pass->run(context), "pass %s", pass->name);
     if (graph->out_of_memory) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "pass %s", pass->name);
-    if (verifies()) WEFT_TRY(weft_verify(graph), "after pass %s", pass->name);
+    if (verifies(graph)) WEFT_TRY(weft_verify(graph), "after pass %s", pass->name);
     if (is_listed(weft_env_get(WEFT_ENV_DUMP), pass->name)) WEFT_TRY(dump(graph, pass), "after pass %s", pass->name);
     return NULL;
 }
@@ -114,7 +130,7 @@ static weft_status run_item(weft_pass_context *context, weft_arena *arena, const
 weft_status weft_pipeline_run(weft_pass_context *context, const char *pipeline) {
     weft_arena arena;
     weft_arena_init(context->graph->context->allocator, &arena);
-    weft_status status = NULL;
+    weft_status status = check_dumps();
     const char *options = context->options;
     for (const char *at = pipeline; *at && !status;) {
         at += strspn(at, " ");

@@ -5,8 +5,8 @@
 
 #include "base/arena.h"
 
-void weft_blocks_init(weft_blocks *blocks, const weft_block_calls *calls) {
-    *blocks = (weft_blocks){.calls = calls, .poison = weft_env_get(WEFT_ENV_POISON)[0] == '1'};
+void weft_blocks_init(weft_blocks *blocks, const weft_block_calls *calls, bool poison) {
+    *blocks = (weft_blocks){.calls = calls, .poison = poison};
 }
 
 static void release(weft_blocks *blocks, weft_device *device, bool used_too) {
@@ -121,7 +121,7 @@ void weft_block_device_init(weft_block_device *device, weft_context *context, co
     device->base.context = context;
     device->base.driver = driver;
     device->base.ordinal = ordinal;
-    weft_blocks_init(&device->blocks, calls);
+    weft_blocks_init(&device->blocks, calls, context->poison);
     (void)pthread_mutex_init(&device->lock, NULL);
 }
 

@@ -40,7 +40,7 @@ typedef struct weft_blocks {
     bool poison;    /* WEFT_POISON: memory that is handed out is filled */
 } weft_blocks;
 
-void weft_blocks_init(weft_blocks *blocks, const weft_block_calls *calls);
+void weft_blocks_init(weft_blocks *blocks, const weft_block_calls *calls, bool poison);
 /* Destroys all blocks. */
 void weft_blocks_deinit(weft_blocks *blocks, weft_device *device);
 /* Out of memory: unused blocks go and the request is repeated. */

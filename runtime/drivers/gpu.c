@@ -13,7 +13,7 @@ void weft_gpu_init(weft_gpu *gpu, weft_context *context, const weft_driver *driv
     gpu->base.driver = driver;
     gpu->base.ordinal = ordinal;
     gpu->calls = calls;
-    gpu->poison = weft_env_get(WEFT_ENV_POISON)[0] == '1';
+    gpu->poison = context->poison;
     (void)pthread_mutex_init(&gpu->lock, NULL);
     (void)pthread_mutex_init(&gpu->landing_lock, NULL);
 }

@@ -14,6 +14,7 @@ Suite *formats_suite(void);
 Suite *system_suite(void);
 Suite *exchange_suite(void);
 Suite *process_suite(void);
+Suite *env_suite(void);
 
 /* Counts live bytes, so that leaks and wrong sizes at release show, and fails request number fail_at (0 = never). */
 typedef struct counting_allocator {

@@ -9,6 +9,7 @@ int main(void) {
     srunner_add_suite(runner, system_suite());
     srunner_add_suite(runner, exchange_suite());
     srunner_add_suite(runner, process_suite());
+    srunner_add_suite(runner, env_suite());
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);

@@ -149,6 +149,17 @@ START_TEST(test_threads) {
 }
 END_TEST
 
+START_TEST(test_dumps) {
+    char err[8192];
+    ck_assert_int_eq(setenv("WEFT_DUMP", "fuse,fuze", 1), 0);
+    ck_assert_int_eq(cli_execute("run good.wir", err, sizeof err), 1);
+    ck_assert_msg(strstr(err, "WEFT_DUMP=fuse,fuze: no pass is called \"fuze\"") != NULL, "%s", err);
+    ck_assert_int_eq(setenv("WEFT_DUMP", "fuse", 1), 0);
+    cli_accept("run good.wir");
+    ck_assert_int_eq(unsetenv("WEFT_DUMP"), 0);
+}
+END_TEST
+
 TCase *cli_damage_tests(void) {
     TCase *tests = tcase_create("damage");
     tcase_set_timeout(tests, 200);
@@ -159,5 +170,6 @@ TCase *cli_damage_tests(void) {
     tcase_add_test(tests, test_no_cache);
     tcase_add_test(tests, test_lost_output);
     tcase_add_test(tests, test_threads);
+    tcase_add_test(tests, test_dumps);
     return tests;
 }

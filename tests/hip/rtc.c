@@ -1,7 +1,9 @@
 /* HIP C through AMD's run-time compiler in a process of its own (codegen/amdgcn/hip): right numbers on each processor,
    and each way in which that process may fail as one status. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/hip/testing.h"
 #include "weft/compile.h"
@@ -71,9 +73,19 @@ START_TEST(nothing_there) {
     setenv("LD_LIBRARY_PATH", "/nonexistent", 1);
     assert_fails(compile_once(), WEFT_UNAVAILABLE, "libhiprtc.so.6");
     setenv("WEFT_HIPRTC", "/nonexistent/weft-hiprtc", 1);
-    assert_fails(compile_once(), WEFT_UNAVAILABLE, "name it in WEFT_HIPRTC");
+    assert_fails(compile_once(), WEFT_UNAVAILABLE, "WEFT_HIPRTC=/nonexistent/weft-hiprtc: there is no such program");
+    char endless[PATH_MAX + 8];
+    memset(endless, 'x', sizeof endless - 1);
+    endless[sizeof endless - 1] = 0;
+    setenv("WEFT_HIPRTC", endless, 1);
+    assert_fails(compile_once(), WEFT_INVALID_ARGUMENT, "WEFT_HIPRTC is a path of");
     setenv("WEFT_HIPRTC", "/bin/true", 1);
     assert_fails(compile_once(), WEFT_INTERNAL, "no reply");
+    setenv("WEFT_HIPRTC", "/tmp", 1);
+    assert_fails(compile_once(), WEFT_UNAVAILABLE, "starting /tmp");
+    setenv("WEFT_HIPRTC_SECONDS", "abc", 1);
+    assert_fails(compile_once(), WEFT_INVALID_ARGUMENT, "WEFT_HIPRTC_SECONDS=abc is no number from 1 to 86400");
+    unsetenv("WEFT_HIPRTC_SECONDS");
     setenv("WEFT_AMDGCN_COMPILER", "gcc", 1);
     assert_fails(compile_once(), WEFT_INVALID_ARGUMENT, "hiprtc");
 }

@@ -6,7 +6,6 @@
    reply.h, base/process.h, cli/hiprtc/main.c. */
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,30 +16,42 @@
 #include "codegen/amdgcn/hip/reply.h"
 #include "codegen/amdgcn/image.h"
 
-enum { GROUP_INSTRUCTIONS = 6000, GROUP_KERNELS = 32, LOG_SHOWN = 1500, SECONDS_MAX = 86400 };
+enum { GROUP_INSTRUCTIONS = 6000, GROUP_KERNELS = 32, LOG_SHOWN = 1500 };
 
 static const char helper_name[] = "weft-hiprtc";
 
 /* -- the process */
 
 /* WEFT_HIPRTC; else the file beside the running program where it exists; else a name for PATH. */
-static void find_helper(char path[PATH_MAX]) {
+static weft_status find_helper(char path[PATH_MAX]) {
     const char *given = weft_env_get(WEFT_ENV_HIPRTC);
+    size_t given_length = strlen(given);
+    if (given_length >= PATH_MAX)
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%s is a path of %zu bytes; at most %d",
+                           weft_env_name(WEFT_ENV_HIPRTC), given_length, PATH_MAX - 1);
     ssize_t length = *given ? -1 : readlink("/proc/self/exe", path, PATH_MAX - sizeof helper_name);
     if (length > 0) {
         path[length] = 0;
         char *slash = strrchr(path, '/');
         if (slash) {
             memcpy(slash + 1, helper_name, sizeof helper_name);
-            if (access(path, X_OK) == 0) return;
+            if (access(path, X_OK) == 0) return NULL;
         }
     }
     (void)snprintf(path, PATH_MAX, "%s", *given ? given : helper_name);
+    return NULL;
 }
 
-static int64_t limit_ns(void) {
-    long seconds = strtol(weft_env_get(WEFT_ENV_HIPRTC_SECONDS), NULL, 10);
-    return INT64_C(1000000000) * (seconds < 1 ? 1 : seconds > SECONDS_MAX ? SECONDS_MAX : seconds);
+/* A path that was given and leads nowhere is named. */
+static weft_status missing_helper(const char *path) {
+    const char *variable = weft_env_name(WEFT_ENV_HIPRTC);
+    if (*weft_env_get(WEFT_ENV_HIPRTC))
+        return WEFT_STATUS(WEFT_UNAVAILABLE, "%s=%s: there is no such program; name that of this build, %s", variable,
+                           path, helper_name);
+    return WEFT_STATUS(WEFT_UNAVAILABLE,
+                       "HIP C is compiled by the program %s of this build, which is neither "
+                       "beside the running program nor in PATH: install it, or name it in %s",
+                       helper_name, variable);
 }
 
 /* The reply's letter; a letter that stands for a failure becomes that status, with the text behind it. */
@@ -64,18 +75,18 @@ static weft_status read_reply(const char *helper, const char *reply, size_t byte
 static weft_status run_helper(weft_allocator allocator, const char *what, const char *name, const char *input,
                               size_t input_bytes, char wanted, weft_code_image *out) {
     char helper[PATH_MAX], kind = 0;
-    find_helper(helper);
-    const char *const arguments[] = {helper, what, name, NULL};
-    weft_process process = {.arguments = arguments, .input = input, .input_bytes = input_bytes, .limit_ns = limit_ns()};
-    weft_code_image reply = {0};
+    int seconds;
     *out = (weft_code_image){0};
+    WEFT_TRY(weft_env_number(WEFT_ENV_HIPRTC_SECONDS, &seconds), "starting %s", helper_name);
+    WEFT_TRY(find_helper(helper), "starting %s", helper_name);
+    const char *const arguments[] = {helper, what, name, NULL};
+    weft_process process = {
+        .arguments = arguments, .input = input, .input_bytes = input_bytes, .limit_ns = INT64_C(1000000000) * seconds};
+    weft_code_image reply = {0};
     weft_status status = weft_process_run(allocator, &process, &reply.data, &reply.bytes);
     if (weft_status_code(status) == WEFT_NOT_FOUND) {
         weft_status_release(status);
-        return WEFT_STATUS(WEFT_UNAVAILABLE,
-                           "HIP C is compiled by the program %s of this build, which is neither "
-                           "beside the running program nor in PATH: install it, or name it in %s",
-                           helper_name, weft_env_name(WEFT_ENV_HIPRTC));
+        return missing_helper(helper);
     }
     if (!status) status = read_reply(helper, reply.data, reply.bytes, &kind);
     if (!status && kind != wanted) status = WEFT_STATUS(WEFT_INTERNAL, "%s gave another reply than asked", helper);

@@ -67,7 +67,7 @@ static void print_ops(void) {
         print_count(r->low, r->high);
         printf(" | ");
         if (r->results < 0)
-            printf("any");
+            printf("text");
         else
             printf("%d", r->results);
         printf(" | ");
@@ -79,20 +79,29 @@ static void print_ops(void) {
     }
 }
 
+static void print_values(const weft_env_values *values) {
+    if (values->kind == WEFT_ENV_KIND_TEXT) printf("text");
+    if (values->kind == WEFT_ENV_KIND_NUMBER)
+        printf(values->high > 1 ? "%d to %d" : "%d or %d", values->low, values->high);
+    for (const char *at = values->choices; *at; at += *at == '|') {
+        int word = (int)strcspn(at, "|");
+        printf("%s%.*s", at == values->choices ? "" : ", ", word, at);
+        at += word;
+    }
+}
+
 static void print_environment(void) {
     printf(
         "# Environment variables\n\n"
         "Printed from the table in `base/context.h`; `base/env.c` is the only file that reads them. A value in the descriptor of a\n"
-        "context (`include/weft/context.h`) wins over its variable.\n\n"
-        "| variable | default | what it does |\n|---|---|---|\n");
+        "context (`include/weft/context.h`) wins over its variable. Empty is as unset where nothing else is said; a value that is\n"
+        "not among those named here is one status of `weft_context_create`, a name in `WEFT_DUMP` that is no pass one of the compiler.\n\n"
+        "| variable | values | default | what it does |\n|---|---|---|---|\n");
     for (int i = 0; i < WEFT_ENV_COUNT; i++) {
-        static const char *const fallbacks[] = {
-#define X(id, name, fallback, help) fallback,
-            WEFT_ENVIRONMENT(X)
-#undef X
-        };
-        printf("| `%s` | %s%s%s | %s |\n", weft_env_name((weft_env)i), *fallbacks[i] ? "`" : "",
-               *fallbacks[i] ? fallbacks[i] : "unset", *fallbacks[i] ? "`" : "", weft_env_help((weft_env)i));
+        const char *fallback = weft_env_default((weft_env)i), *quote = *fallback ? "`" : "";
+        printf("| `%s` | ", weft_env_name((weft_env)i));
+        print_values(weft_env_allowed((weft_env)i));
+        printf(" | %s%s%s | %s |\n", quote, *fallback ? fallback : "unset", quote, weft_env_help((weft_env)i));
     }
 }
 
