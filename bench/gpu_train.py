@@ -1,12 +1,12 @@
 """Training steps on a card, Weft beside torch.compile with the same settings: correct first, then times, memory, kernels.
 
-usage: gpu_train.py WEFT_GPU_TRAIN PART FOLDER     parts: check char gpt2 memory vit vit-large vit-tiny pinn learn
+usage: gpu_train.py WEFT_GPU_TRAIN PART FOLDER     parts: check char gpt2 memory vit vit-large vit-tiny pinn learn learn-torch
 check: a step of small models against the interpreter (loss, every gradient, every parameter). char, gpt2, vit, vit-large, vit-tiny: device time
 of a step, Weft's before and after PyTorch's, so that clocks are seen to be equal; a profile of Weft's kernels first. PyTorch: bf16
 autocast, fused AdamW, clipping, scaled_dot_product_attention, torch.compile of the model; medians by CUDA events. pinn: f32,
-PyTorch as a captured CUDA graph. learn: nanoGPT's setting on characters, 5000 steps. Inputs are the same tensors in every
+PyTorch as a captured CUDA graph. learn: nanoGPT's setting on characters, 5000 steps; learn-torch: the same by torch.compile. Inputs are the same tensors in every
 step; memory is what Weft's plan asks for and the peak of PyTorch's allocator."""
-import json, math, os, pathlib, subprocess, sys, time
+import csv, json, math, os, pathlib, subprocess, sys, time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WEFT, PART, FOLDER = sys.argv[1], sys.argv[2], sys.argv[3]
@@ -20,6 +20,7 @@ VIT_LARGE = {**VIT, "layers": 24, "heads": 16, "width": 1024, "batch": 64}
 VIT_TINY = {**VIT, "heads": 3, "width": 192, "batch": 256}
 TORCH_PEAK = 16250e6  # bytes, GPT2 below torch.compile (--part gpt2)
 PINN = dict(layers=4, width=64, batch=200)
+LEARN = dict(steps=5000, every=250, batches=20, warmup=100, rate=1e-3)
 SMOOTH = dict(epsilon=1, rate=1, steps=100)  # updates in proportion to gradients, and large
 
 
@@ -87,10 +88,19 @@ def gpt(layers, heads, width, context, vocabulary, dropout, attention_dropout=0.
             return F.cross_entropy(logits.view(-1, vocabulary), next.view(-1))
 
     model = Gpt().cuda()
-    for p in model.parameters():
+    for name, p in model.named_parameters():
         if p.dim() > 1:
-            nn.init.normal_(p, 0, 0.02)
+            onto_stream = name.endswith(("proj.weight", "out.weight"))
+            nn.init.normal_(p, 0, 0.02 / math.sqrt(2 * layers) if onto_stream else 0.02)
     return model
+
+
+def adamw(network):
+    """Decay 0.1 of matrices alone."""
+    import torch
+    groups = [{"params": [p for p in network.parameters() if p.dim() > 1], "weight_decay": 0.1},
+              {"params": [p for p in network.parameters() if p.dim() < 2], "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.99), fused=True)
 
 
 def vit(layers, heads, width, side, patch, classes, **_):
@@ -135,9 +145,7 @@ def torch_time(name, model, inputs, settings, runs=20):
     start = time.perf_counter()
     network = model(**settings)
     compiled = torch.compile(network)
-    groups = [{"params": [p for p in network.parameters() if p.dim() > 1], "weight_decay": 0.1},
-              {"params": [p for p in network.parameters() if p.dim() < 2], "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.99), fused=True)
+    optimizer = adamw(network)
 
     def step():
         with torch.autocast("cuda", torch.bfloat16):
@@ -322,10 +330,77 @@ def learn():
     """5000 steps, evaluated on 20 batches of the text held back; the curve goes to FOLDER/learn/metrics.csv."""
     folder = os.path.join(FOLDER, "learn")
     os.makedirs(folder, exist_ok=True)
-    weft("gpt", "train", "bf16", CHAR, text=TEXT, steps=5000, evaluate_every=250, evaluation_batches=20, folder=folder)
+    weft("gpt", "train", "bf16", CHAR, text=TEXT, steps=LEARN["steps"], evaluate_every=LEARN["every"], evaluation_batches=LEARN["batches"], folder=folder)
 
 
-PARTS = {"check": check, "char": char, "gpt2": gpt2, "memory": memory, "vit": vit_part, "vit-large": vit_large, "vit-tiny": vit_tiny, "pinn": pinn, "learn": learn}
+def learn_torch():
+    """What learn does, by torch.compile: schedule, initial values, evaluated pieces and metrics.csv are the same; the random
+    pieces and what dropout takes are others."""
+    import torch
+    torch.manual_seed(1337)
+    torch.set_float32_matmul_precision("high")
+    context, batch, steps, warmup, rate = CHAR["context"], CHAR["batch"], LEARN["steps"], LEARN["warmup"], LEARN["rate"]
+    data = pathlib.Path(TEXT).read_bytes()
+    number = {c: i for i, c in enumerate(sorted(set(data)))}
+    tokens = torch.tensor([number[c] for c in data], device="cuda")
+    split = len(tokens) * 9 // 10
+    trained, held = tokens[:split], tokens[split:]
+    offsets = torch.arange(context, device="cuda")
+    begin = time.perf_counter()
+    network = gpt(**CHAR)
+    compiled, optimizer = torch.compile(network), adamw(network)
+
+    def pieces(text, starts):
+        at = starts[:, None] + offsets
+        return text[at], text[at + 1]
+
+    def random_pieces():
+        return pieces(trained, torch.randint(len(trained) - context, (batch,), device="cuda"))
+
+    @torch.no_grad()
+    def evaluate():
+        network.eval()
+        total = 0.0
+        for i in range(LEARN["batches"]):
+            starts = torch.arange(i * batch, (i + 1) * batch, device="cuda") * context
+            with torch.autocast("cuda", torch.bfloat16):
+                total += network(*pieces(held, starts)).item()
+        network.train()
+        return total / LEARN["batches"]
+
+    folder = os.path.join(FOLDER, "learn-torch")
+    os.makedirs(folder, exist_ok=True)
+    best, first = (math.inf, 0), 0.0
+    with open(os.path.join(folder, "metrics.csv"), "w", newline="") as f:
+        rows = csv.writer(f, lineterminator="\n")
+        rows.writerow(["step", "loss", "validation"])
+        for step in range(1, steps + 1):
+            share = (step - 1 - warmup) / (steps - warmup)
+            now = rate / 100 + 0.99 * rate * (step - 1) / warmup if step <= warmup else rate / 10 + 0.9 * rate * (1 + math.cos(math.pi * share)) / 2
+            for group in optimizer.param_groups:
+                group["lr"] = now
+            with torch.autocast("cuda", torch.bfloat16):
+                loss = compiled(*random_pieces())
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            if step == 1:
+                loss.item()
+                first = time.perf_counter() - begin
+            validation = ""
+            if step % LEARN["every"] == 0:
+                value = evaluate()
+                best = min(best, (value, step))
+                validation = f"{value:.4f}"
+                print(f"train torch step {step} loss {loss.item():.4f} validation {value:.4f} {time.perf_counter() - begin:.1f} s", flush=True)
+            if step % 10 == 0:
+                rows.writerow([step, f"{loss.item():.4f}", validation])
+    print(f"train RESULT learn-torch: {steps} steps in {time.perf_counter() - begin - first:.1f} s, evaluations with them, after {first:.1f} s to the first step; "
+          f"best validation {best[0]:.4f} after {best[1]} steps, last {value:.4f}")
+
+
+PARTS = {"check": check, "char": char, "gpt2": gpt2, "memory": memory, "vit": vit_part, "vit-large": vit_large, "vit-tiny": vit_tiny, "pinn": pinn, "learn": learn, "learn-torch": learn_torch}
 PARTS[PART]()
 print(f"train part {PART}: {failed} failed")
 sys.exit(1 if failed else 0)

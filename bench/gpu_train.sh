@@ -1,7 +1,7 @@
 #!/bin/bash
 # Builds Weft on a CUDA machine (no LLVM, ONNX or Check needed) and trains there: one step of small models against the
 # interpreter, then steps of real ones beside torch.compile with the same settings, and a whole training.
-# usage: bench/gpu_train.sh [--out FOLDER] [--part NAME]...     parts: check char gpt2 memory vit vit-large vit-tiny pinn learn
+# usage: bench/gpu_train.sh [--out FOLDER] [--part NAME]...     parts: check char gpt2 memory vit vit-large vit-tiny pinn learn learn-torch
 set -u
 cd "$(dirname "$0")/.."
 out=${OUT:-build/gpu-train}; parts=""
@@ -12,7 +12,7 @@ while [ $# -gt 0 ]; do
     *) echo "usage: bench/gpu_train.sh [--out FOLDER] [--part NAME]..."; exit 2 ;;
   esac
 done
-parts=${parts:-check char gpt2 memory vit vit-large vit-tiny pinn learn}
+parts=${parts:-check char gpt2 memory vit vit-large vit-tiny pinn learn learn-torch}
 mkdir -p "$out"
 { nvidia-smi --query-gpu=name,driver_version,clocks.sm,power.limit --format=csv,noheader; cmake --version | head -1; cc --version | head -1; git log -1 --format=%h; } > "$out/machine.txt" 2>&1
 cat "$out/machine.txt"
