@@ -11,6 +11,7 @@ enum { ROW_BYTES = 64, THREADS = 256, STAGES = 2, APART_BYTES = 16 /* between ro
 typedef enum fetch_kind {
     FETCH_CHUNK,  /* 16 bytes along k at a time */
     FETCH_TURNED, /* blocks of 4 rows by `deep` elements of k, read along the rows */
+    FETCH_ALONG,  /* 16 bytes along the rows at a time, kept so: what reads whole matrices turns them */
     FETCH_EACH    /* element by element */
 } fetch_kind;
 
@@ -18,10 +19,11 @@ typedef struct wave_side {
     fetch_kind kind;
     int tile;         /* rows of the problem in a block */
     int chunks;       /* of 16 bytes that one thread fetches in a stage (turned: 0) */
-    int step;         /* rows (FETCH_EACH across k: columns of chunks) between them */
+    int step;         /* between them: rows; FETCH_EACH across k: columns of chunks; FETCH_ALONG: elements of k */
     int deep;         /* turned: elements of k of this thread's block */
     int piece;        /* bytes of one access to memory */
     int base;         /* element of a stage */
+    int kept;         /* elements of shared memory from one row (FETCH_ALONG: one k) to the next */
     bool across;      /* FETCH_EACH: neighbouring threads take neighbouring rows */
     weft_kval row, k; /* of this thread's first chunk or block, in the tile */
     weft_kval origin; /* element of memory where the batch starts */
@@ -36,7 +38,7 @@ typedef struct wave {
     weft_dtype dtype;
     int64_t unit_id;
     const weft_wave_unit *unit;
-    int bytes, lanes_16, wm, wn, mi, ni, pitch, stage; /* pitch, stage: elements of a row, of a stage */
+    int bytes, lanes_16, wm, wn, mi, ni, pitch, stage; /* pitch, stage: elements of a row at most, of a stage */
     wave_side side[2];
     weft_kval shared, lane, wave_m, wave_n, line, group; /* line, group: lane % size, lane / size */
     weft_kval a, b, d;
@@ -58,6 +60,13 @@ static int64_t small_unit(const weft_capability *capability, weft_dtype dtype) {
     return unit ? unit : weft_hidden_unit_find(capability, dtype);
 }
 static bool is_hidden(const weft_wave_unit *unit) { return unit->spread == WEFT_SPREAD_HIDDEN; }
+
+/* Rows that are an odd number of 16 bytes apart in fours of 16 bytes: lanes 8 i ... 8 i + 7, which are served together,
+   take rows i and i + 4 of eight and meet no bank twice; i and i + 1 do. */
+static weft_kval spread_rows(const wave *x, weft_kval line) {
+    weft_kval eighth = modulo(x, line, 8), first = weft_k_sub(x->k, line, eighth);
+    return plus(x, first, plus(x, over(x, eighth, 2), times(x, modulo(x, eighth, 2), 4)));
+}
 
 bool weft_mma_wave_takes(const weft_capability *capability, weft_dtype dtype, weft_dtype sum) {
     const weft_wave_unit *unit = weft_wave_unit_get(small_unit(capability, dtype));
@@ -131,13 +140,17 @@ int weft_mma_wave_propose(const weft_build_request *request, const char *name, w
 
 /* -- shared memory */
 
-/* Element of a side's part of stage `slot` where chunk `chunk` of row `row` lies. */
+/* Element of a side's part of stage `slot` where element kk of row `row` lies, for matrices read whole. */
+static weft_kval place_apart(const wave *x, int number, weft_kval slot, weft_kval row, weft_kval kk) {
+    const wave_side *side = &x->side[number];
+    weft_kval start = plus(x, times(x, slot, x->stage), index_of(x, side->base));
+    bool along = side->kind == FETCH_ALONG;
+    return plus(x, start, plus(x, times(x, along ? kk : row, side->kept), along ? row : kk));
+}
+
+/* Element of a side's part of stage `slot` where chunk `chunk` of row `row` lies, for all other units. */
 static weft_kval place(const wave *x, int number, weft_kval slot, weft_kval row, weft_kval chunk) {
     weft_kernel *k = x->k;
-    if (is_hidden(x->unit)) {
-        weft_kval start = plus(x, times(x, slot, x->stage), index_of(x, x->side[number].base));
-        return plus(x, start, plus(x, times(x, row, x->pitch), times(x, chunk, x->lanes_16)));
-    }
     weft_kval mixed = weft_k_xor(k, shifted(x, row, 1), shifted(x, row, 3));
     weft_kval column = weft_k_xor(k, chunk, weft_k_and(k, mixed, index_of(x, 3)));
     weft_kval stage = plus(x, times(x, slot, x->stage), index_of(x, x->side[number].base));
@@ -201,19 +214,21 @@ static void fetch_chunks(const wave *x, int number, weft_kval k0) {
     }
 }
 
-static void fetch_turned(const wave *x, int number, weft_kval k0) {
+/* Neighbours along the rows: FETCH_TURNED, four for each k of a block; FETCH_ALONG, chunks. */
+static void fetch_across(const wave *x, int number, weft_kval k0) {
     const wave_side *side = &x->side[number];
     weft_kernel *k = x->k;
     weft_kval pitch = weft_k_extent(k, side->pitch), row = plus(x, first_row(x, number), side->row);
-    int elements = side->piece / x->bytes;
-    for (int i = 0; i < side->deep; i++) {
-        weft_kval kk = plus(x, plus(x, k0, side->k), index_of(x, i));
+    bool along = side->kind == FETCH_ALONG;
+    int elements = side->piece / x->bytes, wide = along ? x->lanes_16 : 4;
+    for (int i = 0; i < (along ? side->chunks : side->deep); i++) {
+        weft_kval kk = plus(x, plus(x, k0, side->k), index_of(x, along ? (int64_t)i * side->step : i));
         weft_kval start = plus(x, side->origin, weft_k_mul(k, clamped(x, kk, x->s->depth, 1), pitch));
-        weft_kval value = weft_k_constant_lanes(k, x->dtype, 0, 4);
-        for (int j = 0; j < 4; j += elements) {
+        weft_kval value = weft_k_constant_lanes(k, x->dtype, 0, wide);
+        for (int j = 0; j < wide; j += elements) {
             weft_kval at = plus(x, start, clamped(x, plus(x, row, index_of(x, j)), side->extent, elements));
             weft_kval piece = read_piece(x, side, at, kk, elements);
-            value = elements == 4 ? piece : put_lanes(x, value, j, piece, elements);
+            value = elements == wide ? piece : put_lanes(x, value, j, piece, elements);
         }
         weft_k_set_at(k, side->words, index_of(x, i), value);
     }
@@ -222,6 +237,10 @@ static void fetch_turned(const wave *x, int number, weft_kval k0) {
 /* Row and k (of the stage) of chunk i. */
 static void place_chunk(const wave *x, const wave_side *side, int i, weft_kval *out_row, weft_kval *out_k) {
     int64_t on = (int64_t)i * side->step;
+    if (side->kind == FETCH_ALONG) {
+        *out_row = side->row, *out_k = plus(x, side->k, index_of(x, on));
+        return;
+    }
     *out_row = side->across ? side->row : plus(x, side->row, index_of(x, on));
     *out_k = side->across ? plus(x, side->k, index_of(x, on * x->lanes_16)) : side->k;
 }
@@ -247,10 +266,10 @@ static void fetch(const wave *x, weft_kval k0) {
     for (int number = 0; number < 2; number++) {
         if (x->side[number].kind == FETCH_CHUNK)
             fetch_chunks(x, number, k0);
-        else if (x->side[number].kind == FETCH_TURNED)
-            fetch_turned(x, number, k0);
-        else
+        else if (x->side[number].kind == FETCH_EACH)
             fetch_each(x, number, k0);
+        else
+            fetch_across(x, number, k0);
     }
 }
 
@@ -278,8 +297,9 @@ static void keep(const wave *x, weft_kval slot) {
         for (int i = 0; i < side->chunks; i++) {
             weft_kval row, kk;
             place_chunk(x, side, i, &row, &kk);
-            store_aligned(x, place(x, number, slot, row, over(x, kk, x->lanes_16)),
-                          weft_k_get_at(x->k, side->words, index_of(x, i)), 16);
+            weft_kval at = is_hidden(x->unit) ? place_apart(x, number, slot, row, kk)
+                                              : place(x, number, slot, row, over(x, kk, x->lanes_16));
+            store_aligned(x, at, weft_k_get_at(x->k, side->words, index_of(x, i)), 16);
         }
     }
 }
@@ -304,13 +324,15 @@ static void load_fragments(const wave *x, int number, weft_kval slot, int q) {
 
 static void load_whole(const wave *x, int number, weft_kval slot, int q) {
     const weft_wave_unit *u = x->unit;
+    const wave_side *side = &x->side[number];
+    int64_t form =
+        weft_matrix_place(x->unit_id, number ? WEFT_MATRIX_B : WEFT_MATRIX_A, side->kind == FETCH_ALONG, side->kept);
     weft_kval first = number ? times(x, x->wave_n, x->wn) : times(x, x->wave_m, x->wm);
     for (int block = 0; block < (number ? x->ni : x->mi); block++) {
         weft_kval row = plus(x, first, index_of(x, (int64_t)block * u->size));
-        weft_kval at = place(x, number, slot, row, index_of(x, (int64_t)q * u->depth / x->lanes_16));
+        weft_kval at = place_apart(x, number, slot, row, index_of(x, (int64_t)q * u->depth));
         weft_k_effect(x->k, WEFT_K_matrix_load, 4,
-                      (weft_kval[]){number ? x->b : x->a, index_of(x, block), x->shared, at},
-                      weft_matrix_place(x->unit_id, number ? WEFT_MATRIX_B : WEFT_MATRIX_A, x->pitch), 0);
+                      (weft_kval[]){number ? x->b : x->a, index_of(x, block), x->shared, at}, form, 0);
     }
 }
 
@@ -428,12 +450,13 @@ static void store_whole(const wave *x, int i, int j) {
     weft_kval own = times(x, over(x, s->thread, u->lanes), (int64_t)u->size * pitch);
     weft_k_effect(k, WEFT_K_warp_sync, 0, NULL, 0, 0);
     weft_k_effect(k, WEFT_K_matrix_store, 4, (weft_kval[]){x->d, index_of(x, (int64_t)i * x->ni + j), x->sums, own},
-                  weft_matrix_place(x->unit_id, WEFT_MATRIX_D, pitch), 0);
+                  weft_matrix_place(x->unit_id, WEFT_MATRIX_D, false, pitch), 0);
     weft_k_effect(k, WEFT_K_warp_sync, 0, NULL, 0, 0);
     for (int turn = 0; turn < turns; turn++) {
         size_t mark = weft_index_mark(s->index);
         weft_kval four = plus(x, x->lane, index_of(x, (int64_t)turn * u->lanes));
         weft_kval line = over(x, four, quads), quad = times(x, modulo(x, four, quads), 4);
+        if (quads == 4 && pitch > u->size) line = spread_rows(x, line);
         weft_kval row = plus(x, plus(x, s->m0, times(x, x->wave_m, x->wm)), plus(x, line, index_of(x, i * u->size)));
         weft_kval column = plus(x, plus(x, s->n0, times(x, x->wave_n, x->wn)), plus(x, quad, index_of(x, j * u->size)));
         weft_k_if(k, weft_k_and(k, weft_k_lt(k, row, m), weft_k_lt(k, column, n)));
@@ -459,6 +482,7 @@ static void prepare_side(wave *x, int number, const weft_mma_side *from) {
     *side = (wave_side){.kind = FETCH_EACH,
                         .tile = number ? s->bn : s->bm,
                         .base = number ? s->bm * x->pitch : 0,
+                        .kept = x->pitch,
                         .across = !s->along_k[number],
                         .buffer = WEFT_KNONE,
                         .pitch = from->pitch,
@@ -466,7 +490,7 @@ static void prepare_side(wave *x, int number, const weft_mma_side *from) {
                         .extent = number ? s->n : s->m};
     side->piece = weft_mma_piece(k->dims, from, x->bytes);
     if (side->piece) {
-        side->kind = s->along_k[number] ? FETCH_CHUNK : FETCH_TURNED;
+        side->kind = s->along_k[number] ? FETCH_CHUNK : is_hidden(x->unit) ? FETCH_ALONG : FETCH_TURNED;
         if (side->kind == FETCH_TURNED && side->piece > 4 * x->bytes) side->piece = 4 * x->bytes;
         if (s->index->operands[from->operand] == WEFT_KNONE)
             s->index->operands[from->operand] =
@@ -480,6 +504,8 @@ static void prepare_side(wave *x, int number, const weft_mma_side *from) {
     }
     side->chunks = side->tile * 4 / THREADS;
     side->step = side->kind == FETCH_EACH && side->across ? THREADS / side->tile : THREADS / 4;
+    if (side->kind == FETCH_ALONG)
+        side->step = THREADS * x->lanes_16 / side->tile, side->kept = side->tile + APART_BYTES / x->bytes;
     side->words = weft_k_regs(k, x->dtype, x->lanes_16, side->chunks);
 }
 
@@ -493,8 +519,13 @@ static void place_side(wave *x, int number) {
         side->k = times(x, over(x, thread, side->tile / 4), side->deep);
     else if (side->kind == FETCH_EACH && side->across)
         side->row = modulo(x, thread, side->tile), side->k = times(x, over(x, thread, side->tile), x->lanes_16);
+    else if (side->kind == FETCH_ALONG)
+        side->row = times(x, modulo(x, thread, side->tile / x->lanes_16), x->lanes_16),
+        side->k = over(x, thread, side->tile / x->lanes_16);
     else
         side->row = over(x, thread, 4), side->k = times(x, modulo(x, thread, 4), x->lanes_16);
+    if (is_hidden(x->unit) && !(side->kind == FETCH_EACH && side->across) && side->kind != FETCH_ALONG)
+        side->row = spread_rows(x, side->row);
     side->origin = index_of(x, 0);
     if (side->kind == FETCH_EACH || x->s->batch == 1 || side->period == 1) return;
     weft_kval lines = weft_k_extent(k, side->kind == FETCH_CHUNK ? side->extent : x->s->depth);

@@ -368,6 +368,7 @@ static void check_whole_matrix(weft_kverify *v, weft_kval at, const weft_kinstr 
            weft_matrix_pitch(instr->i) >= unit->size &&
                weft_matrix_pitch(instr->i) * weft_dtype_bits(elem) / 8 % 16 == 0,
            "lines must not overlap, and start at multiples of 16 bytes");
+    expect(v, at, !sums || !weft_matrix_turned(instr->i), "sums lie row by row");
     expect(v, at, v->constant[weft_koperand(v->kernel, instr, 1)], "first registers must be constant or unrolled");
 }
 

@@ -21,21 +21,24 @@ typedef struct product_row {
     int64_t batch, m, n, depth;
     bool turned;   /* b is [n, depth] */
     bool epilogue; /* relu(x + bias) in f32 */
+    bool a_turned; /* a is [depth, m] */
 } product_row;
-static const product_row rows[] = {{1, 64, 64, 32, false, false}, {1, 129, 66, 33, true, true},
-                                   {3, 17, 130, 64, false, true}, {1, 63, 65, 31, true, false},
-                                   {2, 70, 40, 96, true, true},   {1, 5, 7, 3, false, false},
-                                   {1, 130, 136, 72, false, true}};
+static const product_row rows[] = {
+    {1, 64, 64, 32, false, false, false},  {1, 129, 66, 33, true, true, false}, {3, 17, 130, 64, false, true, false},
+    {1, 63, 65, 31, true, false, false},   {2, 70, 40, 96, true, true, false},  {1, 5, 7, 3, false, false, false},
+    {1, 130, 136, 72, false, true, false}, {1, 136, 72, 40, true, true, true},  {2, 66, 68, 35, false, false, true}};
 enum { ROWS = sizeof rows / sizeof *rows };
 
 static weft_graph *make_graph(weft_context *context, const product_row *row) {
     static const int64_t swap[3] = {0, 2, 1}, last = 2;
     weft_graph *g;
     assert_fine(weft_graph_create(context, "product", &g));
-    weft_dim a[3] = {row->batch, row->m, row->depth}, b[3] = {row->batch, row->depth, row->n},
-             bt[3] = {row->batch, row->n, row->depth}, z[3] = {row->batch, row->m, row->n};
-    weft_value *x = weft_graph_input(g, "x", WEFT_F16, 3, a),
+    weft_dim a[3] = {row->batch, row->m, row->depth}, at[3] = {row->batch, row->depth, row->m},
+             b[3] = {row->batch, row->depth, row->n}, bt[3] = {row->batch, row->n, row->depth},
+             z[3] = {row->batch, row->m, row->n};
+    weft_value *x = weft_graph_input(g, "x", WEFT_F16, 3, row->a_turned ? at : a),
                *y = weft_graph_input(g, "y", WEFT_F16, 3, row->turned ? bt : b);
+    if (row->a_turned) x = weft_transpose(g, x, swap);
     if (row->turned) y = weft_transpose(g, y, swap);
     weft_value *d = weft_convert(g, weft_matmul(g, x, y), WEFT_F32);
     if (row->epilogue) {
