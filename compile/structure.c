@@ -1,5 +1,6 @@
 /* When do two groups compile to the same kernels: same ops, attributes and types, values numbered by order, and the
-   same operands constant (a constant operand may be packed at load). */
+   same operands constant (a constant operand may be packed at load), or subnormal numbers that count. */
+#include "codegen/builders/plan.h"
 #include "compile/lower.h"
 #include "ir/print.h"
 
@@ -44,7 +45,8 @@ weft_status weft_structure_key(const weft_node *fusion, weft_text *key) {
     weft_map_init(graph->context->allocator, &numbers);
     uintptr_t next = 1;
     bool memory = true;
-    weft_text_append(key, "%s", weft_node_string(fusion, WEFT_ATTR_anchor, ""));
+    weft_text_append(key, "%s%s", weft_node_string(fusion, WEFT_ATTR_anchor, ""),
+                     weft_fusion_reads_powers(fusion) ? " powers" : "");
     for (int i = 0; i < block->argument_count && memory; i++) {
         const weft_value *argument = block->arguments[i], *outer = fusion->operands[i];
         memory = weft_map_put(&numbers, &argument, sizeof argument, (void *)next++);

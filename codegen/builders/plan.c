@@ -14,7 +14,30 @@ weft_status weft_plan_init(const weft_build_request *request, int launches, int 
 
 weft_kernel *weft_plan_kernel(const weft_build_request *request, const char *suffix) {
     const char *name = weft_arena_format(request->arena, "%s%s", request->name, suffix);
-    return name ? weft_kernel_create(request->arena, request->graph->dims, request->capability, name) : NULL;
+    weft_kernel *k = name ? weft_kernel_create(request->arena, request->graph->dims, request->capability, name) : NULL;
+    if (k) k->subnormals = weft_fusion_reads_powers(request->fusion);
+    return k;
+}
+
+/* Is f8e8m0fnu among the types of a group? */
+static bool has_powers(const weft_node *group) {
+    for (int i = 0; i < group->operand_count; i++)
+        if (weft_operand_type(group, i)->dtype == WEFT_F8E8M0FNU) return true;
+    for (const weft_node *node = weft_fusion_block(group)->first; node; node = node->next)
+        for (int i = 0; i < node->result_count; i++)
+            if (node->results[i].type.dtype == WEFT_F8E8M0FNU) return true;
+    return false;
+}
+
+bool weft_fusion_reads_powers(const weft_node *fusion) {
+    if (strcmp(weft_node_string(fusion, WEFT_ATTR_anchor, ""), "pointwise") != 0) return false;
+    for (int i = 0; i < fusion->operand_count; i++) {
+        const weft_node *from = fusion->operands[i]->node;
+        while (from && from->op == WEFT_OP_reshape) from = from->operands[0]->node;
+        if (from && from->op == WEFT_OP_fusion && fusion->operands[i]->type.dtype == WEFT_F32 && has_powers(from))
+            return true;
+    }
+    return false;
 }
 
 weft_status weft_plan_set(const weft_build_request *request, weft_kernel_plan *plan, int launch, weft_kernel *kernel) {

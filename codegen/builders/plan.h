@@ -7,6 +7,8 @@
 /* A plan with zeroed launches and temporaries. */
 weft_status weft_plan_init(const weft_build_request *request, int launches, int temps,
                            weft_kernel_plan *out_plan) WEFT_MUST_USE;
+/* Does an elementwise group read f32 that a group with f8e8m0fnu wrote, whose least is subnormal? */
+bool weft_fusion_reads_powers(const weft_node *fusion);
 /* A kernel named after the request and a suffix ("" for the only one). NULL = out of memory. */
 weft_kernel *weft_plan_kernel(const weft_build_request *request, const char *suffix);
 /* Launch `launch` is this kernel, always. */

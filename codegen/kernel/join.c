@@ -199,6 +199,7 @@ weft_kernel *weft_kernel_join(weft_arena *arena, const char *name, int count, co
         if (k->threads > j.k->threads) j.k->threads = k->threads;
         if (k->registers > j.k->registers) j.k->registers = k->registers;
         budgeted &= k->registers > 0;
+        j.k->subnormals |= k->subnormals;
     }
     if (!budgeted) j.k->registers = 0;
     make_slots(&j, count, pieces, slot_count);

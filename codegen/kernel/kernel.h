@@ -96,6 +96,7 @@ typedef struct weft_kernel {
     size_t argument_count, argument_capacity;
     int depth; /* open nests while building */
     bool failed;
+    bool subnormals; /* f32 from memory may be subnormal and count: subnormal.h */
 } weft_kernel;
 
 typedef enum weft_atomic { WEFT_ATOMIC_ADD, WEFT_ATOMIC_MIN, WEFT_ATOMIC_MAX } weft_atomic;

@@ -109,7 +109,7 @@ typedef struct rewriting {
     const weft_kernel *old;
     weft_kernel *k;
     weft_kval *map; /* by value of the old kernel: its value in the new one */
-    uint8_t *level; /* by value of the old kernel: subnormal.h; NULL: the kernel has no f8e8m0fnu */
+    uint8_t *level; /* by value of the old kernel: subnormal.h; NULL: no f8e8m0fnu is or was in it */
 } rewriting;
 
 /* One instruction of the old kernel in the new one. */
@@ -166,8 +166,9 @@ weft_status weft_kernel_without_f8(const weft_kernel *kernel, const weft_kernel 
         powers |= kernel->instrs[i].type.elem == WEFT_F8E8M0FNU;
     }
     for (size_t i = 0; i < kernel->argument_count; i++) found |= is_f8(kernel->arguments[i].dtype);
+    powers |= kernel->subnormals;
     *out_kernel = kernel;
-    if (!found) return NULL;
+    if (!found && !powers) return NULL;
     weft_kernel *k = weft_kernel_create(kernel->arena, kernel->dims, kernel->capability, kernel->name);
     rewriting r = {.old = kernel, .k = k};
     r.map = weft_arena_allocate_array(kernel->arena, kernel->instr_count + 1, sizeof *r.map);

@@ -1,7 +1,8 @@
 /* f32 arithmetic that keeps subnormal numbers, by scaling and by integers, for devices that take them for 0. The least
-   f8e8m0fnu, 2^-127, is one: it would be equal to 0, and its inverse infinite. For kernels of that type only, and there
-   for what is at most two operations away from its numbers, which are rounded then: narrow.c. Whatever else is
-   subnormal stays what the device makes of it. */
+   f8e8m0fnu, 2^-127, is one: it would be equal to 0, and its inverse infinite. For kernels of that type only, and for
+   elementwise ones that read what such a kernel wrote in f32 (weft_kernel.subnormals), and there for what is at most
+   two operations away from its numbers, which are rounded then: narrow.c. Whatever else is subnormal stays what the
+   device makes of it. */
 #ifndef WEFT_CODEGEN_KERNEL_SUBNORMAL_H
 #define WEFT_CODEGEN_KERNEL_SUBNORMAL_H
 

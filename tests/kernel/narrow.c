@@ -159,6 +159,40 @@ START_TEST(test_the_least_is_not_flushed) {
     bench_close(&b);
 }
 END_TEST
+
+/* x c - y s in f32 where both products are subnormal, as a kernel that reads what one with f8e8m0fnu wrote. */
+START_TEST(test_subnormal_operands_count) {
+    static float x[8], y[8], z[8], want[8];
+    bench b;
+    const weft_kernel *narrow;
+    for (int i = 0; i < 8; i++)
+        x[i] = ldexpf(1, -127 + i % 3), y[i] = ldexpf(1, -126 - i % 2), want[i] = x[i] * 0.75f - y[i] * 0.5f;
+    bench_open(&b, "cpu");
+    weft_kval from_x = bench_in(&b, WEFT_F32, "x"), from_y = bench_in(&b, WEFT_F32, "y"),
+              to = bench_out(&b, WEFT_F32, "z");
+    weft_kernel *k = b.k;
+    weft_kval at = weft_k_integer(k, WEFT_I64, 0);
+    weft_kval left = weft_k_mul(k, weft_k_load(k, from_x, at, 8, WEFT_KNONE, WEFT_KNONE),
+                                weft_k_constant_lanes(k, WEFT_F32, 0.75, 8));
+    weft_kval right = weft_k_mul(k, weft_k_load(k, from_y, at, 8, WEFT_KNONE, WEFT_KNONE),
+                                 weft_k_constant_lanes(k, WEFT_F32, 0.5, 8));
+    weft_k_store(k, to, at, WEFT_KNONE, weft_k_sub(k, left, right));
+    k->grid = 1;
+    weft_sim_buffer buffers[3] = {{x, sizeof x}, {y, sizeof y}, {z, sizeof z}};
+    expect_ok(weft_kernel_verify(k));
+    expect_ok(weft_kernel_without_f8(k, &narrow));
+    ck_assert_ptr_eq(narrow, k);
+    run_flushing(&b, buffers);
+    ck_assert(memcmp(z, want, sizeof z)); /* else the unit flushes nothing */
+    k->subnormals = true;
+    expect_ok(weft_kernel_without_f8(k, &narrow));
+    expect_ok(weft_kernel_verify(narrow));
+    b.k = (weft_kernel *)(uintptr_t)narrow;
+    run_flushing(&b, buffers);
+    for (int i = 0; i < 8; i++) ck_assert_msg(z[i] == want[i], "%d: %g, not %g", i, (double)z[i], (double)want[i]);
+    bench_close(&b);
+}
+END_TEST
 #endif
 
 Suite *narrow_suite(void) {
@@ -169,6 +203,7 @@ Suite *narrow_suite(void) {
     tcase_add_loop_test(tests, test_numbers, 0, sizeof formats / sizeof *formats);
 #if defined(__x86_64__)
     tcase_add_loop_test(tests, test_the_least_is_not_flushed, 0, sizeof arithmetic / sizeof *arithmetic);
+    tcase_add_test(tests, test_subnormal_operands_count);
 #endif
     suite_add_tcase(suite, tests);
     return suite;
