@@ -52,11 +52,7 @@ weft_status weft_context_create(const weft_context_options *options, weft_contex
     WEFT_NEED(out_context, "out_context");
     *out_context = NULL;
     weft_context_options chosen = WEFT_CONTEXT_OPTIONS_INIT;
-    if (options) {
-        if (options->struct_bytes < sizeof(size_t))
-            return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "context options without WEFT_CONTEXT_OPTIONS_INIT");
-        memcpy(&chosen, options, options->struct_bytes < sizeof chosen ? options->struct_bytes : sizeof chosen);
-    }
+    WEFT_TRY(WEFT_OPTIONS_READ(chosen, options, WEFT_CONTEXT_OPTIONS_INIT), "creating a context");
     if (chosen.thread_count < 0)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "thread_count %d is negative", chosen.thread_count);
     int thread_count = 1;

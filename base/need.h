@@ -4,8 +4,6 @@
 #ifndef WEFT_BASE_NEED_H
 #define WEFT_BASE_NEED_H
 
-#include <string.h>
-
 #include "weft/status.h"
 
 /* what: "the graph" */
@@ -19,12 +17,11 @@
         if ((count) > 0) WEFT_NEED(pointer, what);                                                                     \
     } while (0)
 
-/* own: a descriptor with its defaults; options: the caller's, or NULL. A caller that was compiled when the descriptor
-   had fewer fields says so by struct_bytes and gets the defaults of the rest. */
-#define WEFT_OPTIONS_READ(own, options)                                                                                \
-    do {                                                                                                               \
-        if (options)                                                                                                   \
-            memcpy(&(own), (options), (options)->struct_bytes < sizeof(own) ? (options)->struct_bytes : sizeof(own));  \
-    } while (0)
+/* own: a descriptor with its defaults; options: the caller's, or NULL, which leaves them. A caller that was compiled
+   when the descriptor had fewer fields says so by struct_bytes and gets the defaults of the rest. A struct_bytes that
+   no INIT can have set, 0 above all, is a mistake, and the fields behind it are not looked at. One rule for all of
+   include/weft; init: what sets it. */
+weft_status weft_options_read(void *own, size_t own_bytes, const void *options, const char *init) WEFT_MUST_USE;
+#define WEFT_OPTIONS_READ(own, options, init) weft_options_read(&(own), sizeof(own), (options), #init)
 
 #endif

@@ -17,10 +17,7 @@
 static weft_status read_options(const weft_compile_options *options, weft_compile_options *out_options) {
     static const uint32_t known = WEFT_RELAX_F32_PRODUCTS | WEFT_RELAX_F8_SUMS | WEFT_RELAX_SUM_ORDER;
     weft_compile_options o = WEFT_COMPILE_OPTIONS_INIT;
-    if (options && options->struct_bytes < sizeof options->struct_bytes)
-        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "options.struct_bytes is %zu: use WEFT_COMPILE_OPTIONS_INIT",
-                           options->struct_bytes);
-    WEFT_OPTIONS_READ(o, options);
+    WEFT_TRY(WEFT_OPTIONS_READ(o, options, WEFT_COMPILE_OPTIONS_INIT), "options");
     if (!o.targets) o.targets = "cpu";
     if (o.memory_bytes < 0 || !(o.memory_share >= 0 && isfinite(o.memory_share)))
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT,

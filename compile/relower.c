@@ -140,9 +140,9 @@ weft_status weft_compile_artifact(weft_context *context, const char *path, const
     weft_compile_options own = WEFT_COMPILE_OPTIONS_INIT;
     weft_graph *graph = NULL;
     bool invariant = false;
-    weft_status status = read_file(context, path, &graph, &invariant);
+    weft_status status = WEFT_OPTIONS_READ(own, options, WEFT_COMPILE_OPTIONS_INIT);
+    if (!status) status = read_file(context, path, &graph, &invariant);
     if (!status) {
-        WEFT_OPTIONS_READ(own, options);
         own.batch_invariant |= invariant;
         status = weft_compile(graph, &own, out_program);
     }

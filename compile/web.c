@@ -24,7 +24,7 @@ weft_status weft_compile_web(weft_graph *graph, const weft_compile_options *opti
     weft_compile_options web = WEFT_COMPILE_OPTIONS_INIT;
     weft_allocator allocator = graph->context->allocator;
     weft_text path;
-    WEFT_OPTIONS_READ(web, options);
+    WEFT_TRY(WEFT_OPTIONS_READ(web, options, WEFT_COMPILE_OPTIONS_INIT), "options");
     web.targets = "webgpu";
     web.no_graph = true;
     WEFT_TRY(weft_folder_create(folder), "compiling for browsers");

@@ -98,12 +98,14 @@ weft_tensor *weft_graph_keep_tensor(weft_graph *graph, weft_tensor *tensor) {
 
 /* -- problems */
 
-void weft_graph_report(weft_graph *graph, weft_status status) {
+bool weft_graph_report(weft_graph *graph, weft_status status) {
+    bool reported = status != NULL;
     if (weft_status_code(status) == WEFT_OUT_OF_MEMORY)
         graph->out_of_memory = true;
     else if (status)
         weft_graph_problem(graph, "%s", weft_status_message(status));
     weft_status_release(status);
+    return reported;
 }
 
 void weft_graph_problem(weft_graph *graph, const char *format, ...) {

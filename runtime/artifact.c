@@ -28,12 +28,7 @@ static void loaded_file_release(void *self) {
 
 static weft_status read_options(const weft_load_options *options, weft_load_options *out_options) {
     *out_options = (weft_load_options)WEFT_LOAD_OPTIONS_INIT;
-    if (options) {
-        if (options->struct_bytes < sizeof(size_t))
-            return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "load options without WEFT_LOAD_OPTIONS_INIT");
-        memcpy(out_options, options,
-               options->struct_bytes < sizeof *out_options ? options->struct_bytes : sizeof *out_options);
-    }
+    WEFT_TRY(WEFT_OPTIONS_READ(*out_options, options, WEFT_LOAD_OPTIONS_INIT), "options");
     if (!out_options->device) out_options->device = "cpu";
     return NULL;
 }

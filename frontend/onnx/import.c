@@ -558,8 +558,9 @@ weft_status weft_onnx_import_memory(weft_context *context, const void *data, siz
     *out_graph = NULL;
     WEFT_NEED(context, "the context");
     WEFT_NEED_LIST(data, bytes, "the list of bytes");
-    weft_onnx_options defaults = WEFT_ONNX_OPTIONS_INIT;
-    weft_onnx_import_state import = {.context = context, .folder = folder, .options = options ? options : &defaults};
+    weft_onnx_options own = WEFT_ONNX_OPTIONS_INIT;
+    WEFT_TRY(WEFT_OPTIONS_READ(own, options, WEFT_ONNX_OPTIONS_INIT), "options");
+    weft_onnx_import_state import = {.context = context, .folder = folder, .options = &own};
     WEFT_TRY(check_constants(import.options), "options");
     import.node_budget = 1000000;
     weft_arena_init(context->allocator, &import.arena);

@@ -14,8 +14,9 @@ static void fill_ints(int64_t *to, const int64_t *from, int count, int64_t fallb
 weft_value *weft_convolution(weft_graph *g, weft_value *x, weft_value *w, const weft_convolution_options *options) {
     weft_value *operands[2] = {x, w};
     if (weft_ops_absent_any(g, operands, 2)) return weft_value_poison(g);
-    weft_convolution_options defaults = WEFT_CONVOLUTION_OPTIONS_INIT;
-    const weft_convolution_options *o = options ? options : &defaults;
+    weft_convolution_options own = WEFT_CONVOLUTION_OPTIONS_INIT, *o = &own;
+    if (weft_graph_report(g, WEFT_OPTIONS_READ(own, options, WEFT_CONVOLUTION_OPTIONS_INIT)))
+        return weft_value_poison(g);
     int spatial = x->type.rank - 2;
     if (spatial < 0 || w->type.rank != x->type.rank) {
         weft_graph_problem(g, "convolution of rank %d with weights of rank %d", x->type.rank, w->type.rank);
@@ -62,7 +63,7 @@ weft_value *weft_convolution_transpose(weft_graph *g, weft_value *x, weft_value 
     weft_value *operands[2] = {x, w};
     if (weft_ops_absent_any(g, operands, 2)) return weft_value_poison(g);
     weft_convolution_options o = WEFT_CONVOLUTION_OPTIONS_INIT;
-    WEFT_OPTIONS_READ(o, options);
+    if (weft_graph_report(g, WEFT_OPTIONS_READ(o, options, WEFT_CONVOLUTION_OPTIONS_INIT))) return weft_value_poison(g);
     int rank = x->type.rank, spatial = rank - 2;
     int64_t groups = o.groups ? o.groups : 1;
     if (spatial < 0 || w->type.rank != rank || rank + 1 > WEFT_MAX_RANK || groups < 1) {
@@ -84,9 +85,11 @@ weft_value *weft_convolution_transpose(weft_graph *g, weft_value *x, weft_value 
     return weft_convolution(g, x, transposed_weights(g, w, groups), &plain);
 }
 
-weft_value *weft_reduce_window(weft_graph *g, weft_reduction kind, weft_value *x, const weft_window_options *o) {
+weft_value *weft_reduce_window(weft_graph *g, weft_reduction kind, weft_value *x, const weft_window_options *options) {
+    weft_window_options own = WEFT_WINDOW_OPTIONS_INIT, *o = &own;
     if (weft_ops_absent(g, &x)) return x;
-    if (!weft_ops_given(g, o, 1, "the options")) return weft_value_poison(g);
+    if (!weft_ops_given(g, options, 1, "the options")) return weft_value_poison(g);
+    if (weft_graph_report(g, WEFT_OPTIONS_READ(own, options, WEFT_WINDOW_OPTIONS_INIT))) return weft_value_poison(g);
     int rank = x->type.rank;
     full_window f;
     fill_ints(f.window, o->window, rank, 1);
@@ -107,9 +110,13 @@ weft_value *weft_reduce_window(weft_graph *g, weft_reduction kind, weft_value *x
     return weft_build(g, WEFT_OP_reduce_window, 1, &x, 7, attributes);
 }
 
-weft_value *weft_select_and_scatter(weft_graph *g, weft_value *x, weft_value *source, const weft_window_options *o) {
+weft_value *weft_select_and_scatter(weft_graph *g, weft_value *x, weft_value *source,
+                                    const weft_window_options *options) {
     weft_value *operands[2] = {x, source};
-    if (weft_ops_absent_any(g, operands, 2) || !weft_ops_given(g, o, 1, "the options")) return weft_value_poison(g);
+    weft_window_options own = WEFT_WINDOW_OPTIONS_INIT, *o = &own;
+    if (weft_ops_absent_any(g, operands, 2) || !weft_ops_given(g, options, 1, "the options"))
+        return weft_value_poison(g);
+    if (weft_graph_report(g, WEFT_OPTIONS_READ(own, options, WEFT_WINDOW_OPTIONS_INIT))) return weft_value_poison(g);
     int rank = x->type.rank;
     full_window f;
     fill_ints(f.window, o->window, rank, 1);
@@ -141,22 +148,26 @@ static weft_value *pool(weft_graph *g, weft_reduction kind, weft_value *x, const
     return weft_reduce_window(g, kind, x, &window);
 }
 
-static bool pool_fits(weft_graph *g, weft_value *x, const weft_pool_options *options) {
+static bool pool_fits(weft_graph *g, weft_value *x, const weft_pool_options *options, weft_pool_options *out_options) {
     if (weft_ops_absent(g, &x) || !weft_ops_given(g, options, 1, "the options")) return false;
+    if (weft_graph_report(g, WEFT_OPTIONS_READ(*out_options, options, WEFT_POOL_OPTIONS_INIT))) return false;
     if (x->type.rank < 2) weft_graph_problem(g, "pool of rank %d", x->type.rank);
     return x->type.rank >= 2;
 }
 
 weft_value *weft_max_pool(weft_graph *g, weft_value *x, const weft_pool_options *options) {
-    return pool_fits(g, x, options) ? pool(g, WEFT_MAX, x, options, false) : weft_value_poison(g);
+    weft_pool_options own = WEFT_POOL_OPTIONS_INIT;
+    return pool_fits(g, x, options, &own) ? pool(g, WEFT_MAX, x, &own, false) : weft_value_poison(g);
 }
 
 weft_value *weft_sum_pool(weft_graph *g, weft_value *x, const weft_pool_options *options) {
-    return pool_fits(g, x, options) ? pool(g, WEFT_SUM, x, options, false) : weft_value_poison(g);
+    weft_pool_options own = WEFT_POOL_OPTIONS_INIT;
+    return pool_fits(g, x, options, &own) ? pool(g, WEFT_SUM, x, &own, false) : weft_value_poison(g);
 }
 
-weft_value *weft_average_pool(weft_graph *g, weft_value *x, const weft_pool_options *o) {
-    if (!pool_fits(g, x, o)) return weft_value_poison(g);
+weft_value *weft_average_pool(weft_graph *g, weft_value *x, const weft_pool_options *options) {
+    weft_pool_options own = WEFT_POOL_OPTIONS_INIT, *o = &own;
+    if (!pool_fits(g, x, options, &own)) return weft_value_poison(g);
     weft_dtype compute = weft_ops_compute_dtype(x->type.dtype);
     int spatial = x->type.rank - 2;
     weft_value *sum = pool(g, WEFT_SUM, weft_convert(g, x, compute), o, false);

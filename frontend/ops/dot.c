@@ -1,9 +1,13 @@
 /* Products: dot_general and numpy's matmul on it, attention, rope, linear algebra. Read next: convolution.c. */
+#include "base/need.h"
 #include "frontend/ops/common.h"
 
-weft_value *weft_dot_general(weft_graph *g, weft_value *a, weft_value *b, const weft_dot_options *o) {
+weft_value *weft_dot_general(weft_graph *g, weft_value *a, weft_value *b, const weft_dot_options *options) {
     weft_value *operands[2] = {a, b};
-    if (weft_ops_absent_any(g, operands, 2) || !weft_ops_given(g, o, 1, "the options")) return weft_value_poison(g);
+    weft_dot_options own = WEFT_DOT_OPTIONS_INIT, *o = &own;
+    if (weft_ops_absent_any(g, operands, 2) || !weft_ops_given(g, options, 1, "the options"))
+        return weft_value_poison(g);
+    if (weft_graph_report(g, WEFT_OPTIONS_READ(own, options, WEFT_DOT_OPTIONS_INIT))) return weft_value_poison(g);
     weft_attribute attributes[6] = {
         weft_attr_ints(WEFT_ATTR_lhs_batch, o->batch_count, o->lhs_batch),
         weft_attr_ints(WEFT_ATTR_rhs_batch, o->batch_count, o->rhs_batch),
@@ -88,10 +92,11 @@ static weft_value *as_rows(weft_graph *g, weft_value *x) {
 
 weft_value *weft_scaled_dot(weft_graph *g, weft_value *a, weft_value *b, weft_value *scale_a, weft_value *scale_b,
                             const weft_scaled_dot_options *options) {
-    weft_scaled_dot_options defaults = WEFT_SCALED_DOT_OPTIONS_INIT;
-    const weft_scaled_dot_options *o = options ? options : &defaults;
+    weft_scaled_dot_options own = WEFT_SCALED_DOT_OPTIONS_INIT, *o = &own;
     weft_value *operands[4] = {a, b, scale_a, scale_b};
     if (weft_ops_absent_any(g, operands, 4)) return weft_value_poison(g);
+    if (weft_graph_report(g, WEFT_OPTIONS_READ(own, options, WEFT_SCALED_DOT_OPTIONS_INIT)))
+        return weft_value_poison(g);
     int64_t block[3] = {o->block_m ? o->block_m : 1, o->block_n ? o->block_n : 128, o->block_k ? o->block_k : 128};
     weft_dtype dtype = o->dtype == WEFT_INVALID ? WEFT_BF16 : o->dtype;
     weft_attribute attributes[2] = {weft_attr_ints(WEFT_ATTR_block, 3, block), weft_attr_dtype(WEFT_ATTR_dtype, dtype)};
@@ -107,8 +112,8 @@ weft_value *weft_scaled_dot(weft_graph *g, weft_value *a, weft_value *b, weft_va
 
 weft_value *weft_attention(weft_graph *g, weft_value *q, weft_value *k, weft_value *v, weft_value *mask,
                            const weft_attention_options *options) {
-    weft_attention_options defaults = WEFT_ATTENTION_OPTIONS_INIT;
-    const weft_attention_options *o = options ? options : &defaults;
+    weft_attention_options own = WEFT_ATTENTION_OPTIONS_INIT, *o = &own;
+    if (weft_graph_report(g, WEFT_OPTIONS_READ(own, options, WEFT_ATTENTION_OPTIONS_INIT))) return weft_value_poison(g);
     weft_value *operands[5] = {q, k, v, mask};
     bool drops = o->dropout != 0;
     int count = mask ? 4 : 3;

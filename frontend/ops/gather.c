@@ -1,5 +1,6 @@
 /* Indexed reads and writes, all on the StableHLO gather and scatter. Indices are never negative here: importers
    normalise. Read next: reduce.c. */
+#include "base/need.h"
 #include "frontend/ops/common.h"
 
 static int gather_attributes(const weft_gather_options *o, weft_attribute *attributes) {
@@ -14,9 +15,11 @@ weft_value *weft_gather(weft_graph *g, weft_value *x, weft_value *starts, const 
     weft_value *operands[2] = {x, starts};
     if (weft_ops_absent_any(g, operands, 2) || !weft_ops_given(g, options, 1, "the options"))
         return weft_value_poison(g);
+    weft_gather_options own = WEFT_GATHER_OPTIONS_INIT;
+    if (weft_graph_report(g, WEFT_OPTIONS_READ(own, options, WEFT_GATHER_OPTIONS_INIT))) return weft_value_poison(g);
     weft_attribute attributes[5];
-    int count = gather_attributes(options, attributes);
-    attributes[count++] = weft_attr_dims(WEFT_ATTR_sizes, x->type.rank, options->sizes);
+    int count = gather_attributes(&own, attributes);
+    attributes[count++] = weft_attr_dims(WEFT_ATTR_sizes, x->type.rank, own.sizes);
     return weft_build(g, WEFT_OP_gather, 2, operands, count, attributes);
 }
 
@@ -25,8 +28,10 @@ weft_value *weft_scatter(weft_graph *g, weft_reduction kind, weft_value *x, weft
     weft_value *operands[3] = {x, indices, updates};
     if (weft_ops_absent_any(g, operands, 3) || !weft_ops_given(g, options, 1, "the options"))
         return weft_value_poison(g);
+    weft_gather_options own = WEFT_GATHER_OPTIONS_INIT;
+    if (weft_graph_report(g, WEFT_OPTIONS_READ(own, options, WEFT_GATHER_OPTIONS_INIT))) return weft_value_poison(g);
     weft_attribute attributes[5];
-    int count = gather_attributes(options, attributes);
+    int count = gather_attributes(&own, attributes);
     attributes[count++] = weft_attr_string(WEFT_ATTR_kind, weft_ops_reduction_name(kind));
     return weft_build(g, WEFT_OP_scatter, 3, operands, count, attributes);
 }

@@ -83,8 +83,8 @@ WEFT_API weft_status weft_graph_interpret(weft_graph *graph, int input_count, we
                                           int output_count, weft_tensor **outputs) WEFT_MUST_USE;
 
 /* Records the problem behind a status, with the current location, and releases it: for functions that build with data
-   from elsewhere. */
-WEFT_API void weft_graph_report(weft_graph *graph, weft_status status);
+   from elsewhere. True: there was one. */
+WEFT_API bool weft_graph_report(weft_graph *graph, weft_status status);
 /* Records where the next ops were called; the op macros of ops.h do it. Returns graph. */
 WEFT_API weft_graph *weft_graph_at(weft_graph *graph, const char *file, int line);
 

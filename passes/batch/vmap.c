@@ -73,9 +73,9 @@ void weft_vmap_values(weft_graph *graph, const weft_vmap_options *options, int v
                       int input_count, weft_value *const *inputs, weft_value *const *batches,
                       weft_value **out_batches) {
     weft_vmap_options o = WEFT_VMAP_OPTIONS_INIT;
-    WEFT_OPTIONS_READ(o, options);
     weft_value **front = weft_graph_allocate(graph, (size_t)input_count + 1, sizeof *front);
     if (!weft_function_poison(graph, "weft_vmap_values", value_count, out_batches)) return;
+    if (weft_graph_report(graph, WEFT_OPTIONS_READ(o, options, WEFT_VMAP_OPTIONS_INIT))) return;
     if (!front || !weft_function_check(graph, "vmap: a value", value_count, values) ||
         !weft_function_check(graph, "vmap: an input", input_count, inputs))
         return;
@@ -227,11 +227,11 @@ static bool run_chunked(const mapped *m, weft_dim extent, weft_dim chunk, weft_v
 void weft_vmap(weft_graph *graph, const weft_vmap_options *options, weft_body body, void *self, int input_count,
                weft_value *const *inputs, int output_count, weft_value **outputs) {
     weft_vmap_options o = WEFT_VMAP_OPTIONS_INIT;
-    WEFT_OPTIONS_READ(o, options);
     weft_value **front = weft_graph_allocate(graph, (size_t)input_count + 1, sizeof *front),
                **batches = weft_graph_allocate(graph, (size_t)input_count + 1, sizeof *batches);
     bool *is_batched = weft_graph_allocate(graph, (size_t)input_count + 1, sizeof *is_batched);
     if (!weft_function_poison(graph, "weft_vmap", output_count, outputs)) return;
+    if (weft_graph_report(graph, WEFT_OPTIONS_READ(o, options, WEFT_VMAP_OPTIONS_INIT))) return;
     if (!body) weft_graph_problem(graph, "vmap: the body is missing");
     if (!front || !batches || !is_batched || !body ||
         !weft_function_check(graph, "vmap: an input", input_count, inputs))

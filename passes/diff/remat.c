@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/need.h"
 #include "ir/emit.h"
 #include "weft/transform.h"
 
@@ -28,11 +29,13 @@ void weft_remat_begin(weft_graph *graph, const weft_remat_options *options) {
                                 .parent = graph->location.scope,
                                 .save = WEFT_SAVE_NOTHING,
                                 .next = graph->remat_scopes};
-    if (options) {
-        scope->save = (int)options->save;
-        scope->name_count = options->name_count;
-        scope->names = copy_names(graph, options->name_count, options->names);
-        scope->budget_bytes = options->budget_bytes;
+    weft_remat_options own = WEFT_REMAT_OPTIONS_INIT;
+    /* a scope is opened all the same: its end is the caller's to write */
+    if (!weft_graph_report(graph, WEFT_OPTIONS_READ(own, options, WEFT_REMAT_OPTIONS_INIT)) && options) {
+        scope->save = (int)own.save;
+        scope->name_count = own.name_count;
+        scope->names = copy_names(graph, own.name_count, own.names);
+        scope->budget_bytes = own.budget_bytes;
         if (!scope->names) return;
     }
     graph->remat_scopes = scope;

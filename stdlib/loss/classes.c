@@ -1,4 +1,5 @@
 /* Losses over classes and between distributions. Sources: weft/loss.h. */
+#include "base/need.h"
 #include "stdlib/loss/loss.h"
 
 weft_value *weft_loss_as_rows(weft_graph *g, weft_value *x) {
@@ -41,8 +42,10 @@ weft_value *weft_loss_of_examples(weft_graph *g, weft_value *x, weft_value *y,
 
 weft_value *weft_loss_cross_entropy(weft_graph *g, weft_value *logits, weft_value *labels,
                                     const weft_cross_entropy_options *options) {
+    weft_cross_entropy_options own = WEFT_CROSS_ENTROPY_OPTIONS_INIT;
+    if (weft_graph_report(g, WEFT_OPTIONS_READ(own, options, WEFT_CROSS_ENTROPY_OPTIONS_INIT))) return logits;
     weft_value *x = weft_loss_as_rows(g, logits), *y = weft_reshape(g, labels, 1, (weft_dim[]){WEFT_DIM_ANY});
-    return mean_of(g, weft_loss_of_examples(g, x, y, options), y, options);
+    return mean_of(g, weft_loss_of_examples(g, x, y, &own), y, &own);
 }
 
 static weft_value *binary(weft_graph *g, weft_value *x, weft_value *y) {

@@ -5,6 +5,7 @@
 
    Invariant: gradients are results of the forward part, scaled by the loss's cotangent. Without a derivative they have
    no use and are dropped. Read next: classes.c. */
+#include "base/need.h"
 #include "stdlib/loss/loss.h"
 #include "weft/transform.h"
 
@@ -100,6 +101,8 @@ static int64_t choose_pieces(weft_dim examples, weft_dim classes) {
 
 weft_value *weft_loss_linear_cross_entropy(weft_graph *g, weft_value *x, weft_value *weight, weft_value *labels,
                                            int64_t pieces, const weft_cross_entropy_options *options) {
+    weft_cross_entropy_options own = WEFT_CROSS_ENTROPY_OPTIONS_INIT;
+    if (weft_graph_report(g, WEFT_OPTIONS_READ(own, options, WEFT_CROSS_ENTROPY_OPTIONS_INIT))) return x;
     weft_value *rows = weft_loss_as_rows(g, x), *y = weft_reshape(g, labels, 1, (weft_dim[]){WEFT_DIM_ANY});
     weft_dim examples = weft_value_dim(rows, 0), classes = weft_value_dim(weight, 0);
     bool numbers = examples > 0 && classes > 0; /* symbolic extents are negative: one piece */
@@ -110,8 +113,8 @@ weft_value *weft_loss_linear_cross_entropy(weft_graph *g, weft_value *x, weft_va
     }
     if (!numbers) pieces = 1;
     if (pieces == 0) pieces = choose_pieces(examples, classes);
-    if (pieces == 1) return whole(g, rows, weight, y, options);
-    head h = {options, pieces, loss_dtype(weft_value_dtype(rows))};
+    if (pieces == 1) return whole(g, rows, weight, y, &own);
+    head h = {&own, pieces, loss_dtype(weft_value_dtype(rows))};
     weft_value *inputs[3] = {rows, weight, y}, *results[3] = {NULL, NULL, NULL};
     weft_custom_vjp(g, 3, inputs, forward, backward, &h, 3, results);
     return results[0];

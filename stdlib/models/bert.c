@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "base/need.h"
 #include "stdlib/nn/weights.h"
 
 typedef struct bert {
@@ -56,8 +57,9 @@ static weft_value *layer(const bert *b, int i, weft_value *x, weft_value *mask) 
 
 weft_value *weft_nn_bert(weft_graph *g, weft_safetensors *weights, const weft_nn_bert_options *options, weft_value *ids,
                          weft_value *mask) {
-    static const weft_nn_bert_options none = WEFT_NN_BERT_OPTIONS_INIT;
-    bert b = {g, weights, options ? options : &none};
+    weft_nn_bert_options own = WEFT_NN_BERT_OPTIONS_INIT;
+    if (weft_graph_report(g, WEFT_OPTIONS_READ(own, options, WEFT_NN_BERT_OPTIONS_INIT))) return ids;
+    bert b = {g, weights, &own};
     weft_value *x = embed(&b, ids);
     int64_t axes[2] = {1, 2};
     weft_value *keep = weft_unsqueeze(g, weft_compare(g, WEFT_NE, mask, weft_scalar_integer(g, WEFT_I64, 0)), 2,

@@ -1,6 +1,7 @@
 /* GPT (Radford et al. 2019) with the names and initial values of nanoGPT: normal with deviation 0.02, projections onto
    the residual stream 0.02 / sqrt(2 layers). B batch, T tokens, D width, H heads, V vocabulary.
    Mixed precision: weft/nn.h. */
+#include "base/need.h"
 #include "weft/nn.h"
 
 #include "stdlib/nn/mixed.h"
@@ -121,15 +122,15 @@ static weft_value *hidden_rows(gpt *m, weft_nn_gpt_options *own, weft_value **ou
     return norm(m, "ln_f", x);
 }
 
-static const weft_nn_gpt_options defaults = WEFT_NN_GPT_OPTIONS_INIT;
-
 weft_value *weft_nn_gpt_hidden(weft_parameters *parameters, const weft_nn_gpt_options *options, weft_value *tokens,
                                weft_value **out_head) {
     if (out_head) *out_head = NULL;
     if (!parameters) return NULL; /* there is no graph for a problem; what takes the result has one */
-    weft_nn_gpt_options own = options ? *options : defaults;
+    weft_nn_gpt_options own = WEFT_NN_GPT_OPTIONS_INIT;
+    weft_graph *g = weft_parameters_graph(parameters);
+    if (weft_graph_report(g, WEFT_OPTIONS_READ(own, options, WEFT_NN_GPT_OPTIONS_INIT))) return tokens;
     weft_value *head;
-    gpt m = {weft_parameters_graph(parameters), parameters, &own, tokens, -1, 0, WEFT_INVALID};
+    gpt m = {g, parameters, &own, tokens, -1, 0, WEFT_INVALID};
     weft_value *x = hidden_rows(&m, &own, &head);
     if (out_head) *out_head = head;
     weft_dim shape[3] = {weft_value_dim(tokens, 0), weft_value_dim(tokens, 1), own.width};
@@ -140,14 +141,17 @@ weft_value *weft_nn_gpt_loss(weft_parameters *parameters, const weft_nn_gpt_opti
                              weft_value *labels, int64_t pieces, const weft_cross_entropy_options *loss) {
     if (!parameters) return NULL;
     weft_value *head, *hidden = weft_nn_gpt_hidden(parameters, options, tokens, &head);
+    if (!head) return hidden;
     return weft_loss_linear_cross_entropy(weft_parameters_graph(parameters), hidden, head, labels, pieces, loss);
 }
 
 weft_value *weft_nn_gpt(weft_parameters *parameters, const weft_nn_gpt_options *options, weft_value *tokens) {
     if (!parameters) return NULL;
-    weft_nn_gpt_options own = options ? *options : defaults;
+    weft_nn_gpt_options own = WEFT_NN_GPT_OPTIONS_INIT;
+    weft_graph *g = weft_parameters_graph(parameters);
+    if (weft_graph_report(g, WEFT_OPTIONS_READ(own, options, WEFT_NN_GPT_OPTIONS_INIT))) return tokens;
     weft_value *head;
-    gpt m = {weft_parameters_graph(parameters), parameters, &own, tokens, -1, 0, WEFT_INVALID};
+    gpt m = {g, parameters, &own, tokens, -1, 0, WEFT_INVALID};
     weft_value *hidden = hidden_rows(&m, &own, &head), *logits = weft_nn_linear(m.g, hidden, head, NULL);
     weft_dim shape[3] = {weft_value_dim(tokens, 0), weft_value_dim(tokens, 1), own.vocabulary};
     return weft_reshape(m.g, weft_nn_as(m.g, logits, m.dtype), 3, shape);

@@ -3,6 +3,7 @@
    model.embed_tokens.weight, model.layers.N.self_attn.q_proj.weight, ..., lm_head.weight unless tied.
 
    Letters: B sequences, T tokens, D width, H heads, K key and value heads, E head width. */
+#include "base/need.h"
 #include "weft/nn.h"
 
 #include <math.h>
@@ -88,9 +89,9 @@ static weft_value *block(const llama *m, int layer, weft_value *x) {
 }
 
 static bool is_whole(weft_graph *g, const weft_nn_llama_options *o, weft_value *tokens) {
-    int kv = o ? (o->kv_heads > 0 ? o->kv_heads : o->heads) : 0;
-    if (o && tokens && weft_value_rank(tokens) == 2 && o->heads > 0 && o->heads % kv == 0 && o->width > 0 &&
-        o->hidden > 0 && o->vocabulary > 0)
+    int kv = o->kv_heads > 0 ? o->kv_heads : o->heads;
+    if (tokens && weft_value_rank(tokens) == 2 && o->heads > 0 && o->heads % kv == 0 && o->width > 0 && o->hidden > 0 &&
+        o->vocabulary > 0)
         return true;
     weft_graph_report(
         g, WEFT_STATUS(WEFT_INVALID_ARGUMENT,
@@ -119,7 +120,10 @@ static weft_value *hidden_states(llama *m, weft_value *tokens, weft_value **out_
 
 weft_value *weft_nn_llama(weft_parameters *parameters, const weft_nn_llama_options *options, weft_value *tokens) {
     if (!parameters) return NULL; /* there is no graph for a problem; what takes the result has one */
-    llama m = {.g = weft_parameters_graph(parameters), .p = parameters, .o = options};
+    weft_nn_llama_options own = WEFT_NN_LLAMA_OPTIONS_INIT;
+    weft_graph *g = weft_parameters_graph(parameters);
+    if (weft_graph_report(g, WEFT_OPTIONS_READ(own, options, WEFT_NN_LLAMA_OPTIONS_INIT))) return tokens;
+    llama m = {.g = g, .p = parameters, .o = &own};
     weft_value *head, *x = hidden_states(&m, tokens, &head);
     return head ? weft_nn_as(m.g, weft_nn_linear(m.g, x, head, NULL), m.dtype) : x;
 }
@@ -127,8 +131,11 @@ weft_value *weft_nn_llama(weft_parameters *parameters, const weft_nn_llama_optio
 weft_value *weft_nn_llama_loss(weft_parameters *parameters, const weft_nn_llama_options *options, weft_value *tokens,
                                weft_value *labels, int64_t pieces, const weft_cross_entropy_options *loss) {
     if (!parameters) return NULL;
-    llama m = {.g = weft_parameters_graph(parameters), .p = parameters, .o = options};
+    weft_nn_llama_options own = WEFT_NN_LLAMA_OPTIONS_INIT;
+    weft_graph *g = weft_parameters_graph(parameters);
+    if (weft_graph_report(g, WEFT_OPTIONS_READ(own, options, WEFT_NN_LLAMA_OPTIONS_INIT))) return tokens;
+    llama m = {.g = g, .p = parameters, .o = &own};
     weft_value *head, *x = hidden_states(&m, tokens, &head);
-    return weft_loss_linear_cross_entropy(m.g, head ? weft_nn_as(m.g, x, weft_value_dtype(head)) : x, head, labels,
-                                          pieces, loss);
+    if (!head) return x;
+    return weft_loss_linear_cross_entropy(m.g, weft_nn_as(m.g, x, weft_value_dtype(head)), head, labels, pieces, loss);
 }

@@ -3,6 +3,7 @@
    deviation sqrt(2 / (outputs k k)) (He et al. 2015), norms 1 and 0, the classifier uniform in 1 / sqrt(inputs).
 
    Letters: N images, C channels, H height, W width. */
+#include "base/need.h"
 #include "weft/nn.h"
 
 #include <math.h>
@@ -131,27 +132,30 @@ static weft_value *stem(const resnet *r, weft_value *x, int64_t width) {
 
 weft_value *weft_nn_resnet(weft_parameters *parameters, const weft_nn_resnet_options *options, weft_value *images) {
     if (!parameters) return NULL; /* there is no graph for a problem; what takes the result has one */
-    resnet r = {weft_parameters_graph(parameters), parameters, options, weft_value_dtype(images)};
+    weft_nn_resnet_options own = WEFT_NN_RESNET_OPTIONS_INIT;
+    weft_graph *g = weft_parameters_graph(parameters);
+    if (weft_graph_report(g, WEFT_OPTIONS_READ(own, options, WEFT_NN_RESNET_OPTIONS_INIT))) return images;
+    resnet r = {g, parameters, &own, weft_value_dtype(images)};
     if (!options || weft_value_rank(images) != 4) {
         weft_graph_report(
             r.g, WEFT_STATUS(WEFT_INVALID_ARGUMENT, "a residual network takes options and images [N, C, H, W]"));
         return images;
     }
-    int64_t width = options->width > 0 ? options->width : 64, inputs = width, spatial[2] = {2, 3};
+    int64_t width = own.width > 0 ? own.width : 64, inputs = width, spatial[2] = {2, 3};
     weft_value *x = stem(&r, images, width);
     for (int stage = 0; stage < 4; stage++, width *= 2) {
-        for (int i = 0; i < options->blocks[stage]; i++) {
+        for (int i = 0; i < own.blocks[stage]; i++) {
             char name[64];
             snprintf(name, sizeof name, "layer%d.%d", stage + 1, i);
             x = block(&r, name, x, inputs, width, i == 0 && stage > 0 ? 2 : 1);
-            inputs = options->bottleneck ? 4 * width : width;
+            inputs = own.bottleneck ? 4 * width : width;
         }
     }
     x = weft_reduce_mean(r.g, x, 2, spatial, false);
-    if (options->classes <= 0) return x;
+    if (own.classes <= 0) return x;
     double scale = 1 / sqrt((double)inputs);
-    weft_value *w = weft_parameters_add(parameters, "fc.weight", WEFT_INIT_UNIFORM, scale, 2,
-                                        (int64_t[]){options->classes, inputs});
-    weft_value *b = weft_parameters_add(parameters, "fc.bias", WEFT_INIT_UNIFORM, scale, 1, &options->classes);
+    weft_value *w =
+        weft_parameters_add(parameters, "fc.weight", WEFT_INIT_UNIFORM, scale, 2, (int64_t[]){own.classes, inputs});
+    weft_value *b = weft_parameters_add(parameters, "fc.bias", WEFT_INIT_UNIFORM, scale, 1, &own.classes);
     return weft_nn_linear(r.g, x, w, b);
 }

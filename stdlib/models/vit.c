@@ -4,6 +4,7 @@
    (or on the mean of the tokens).
 
    Letters: B images, C channels, P side of a patch, T tokens, D width, H heads. */
+#include "base/need.h"
 #include "weft/nn.h"
 
 #include <stdio.h>
@@ -139,10 +140,10 @@ static weft_value *build(const vit *v, weft_value *images) {
 
 weft_value *weft_nn_vit(weft_graph *g, weft_safetensors *weights, const weft_nn_vit_options *options,
                         weft_value *images) {
-    static const weft_nn_vit_options none = WEFT_NN_VIT_OPTIONS_INIT;
-    if (!options) options = &none;
-    vit v = {.g = g, .file = weights, .layers = options->layers, .heads = options->heads};
-    v.epsilon = options->epsilon > 0 ? options->epsilon : 1e-6, v.mean_pool = options->mean_pool;
+    weft_nn_vit_options own = WEFT_NN_VIT_OPTIONS_INIT;
+    if (weft_graph_report(g, WEFT_OPTIONS_READ(own, options, WEFT_NN_VIT_OPTIONS_INIT))) return images;
+    vit v = {.g = g, .file = weights, .layers = own.layers, .heads = own.heads};
+    v.epsilon = own.epsilon > 0 ? own.epsilon : 1e-6, v.mean_pool = own.mean_pool;
     v.class_token = weft_safetensors_find(weights, "cls_token") >= 0;
     v.head = weft_safetensors_find(weights, "head.weight") >= 0;
     v.dtype = weft_value_dtype(images);
@@ -151,18 +152,19 @@ weft_value *weft_nn_vit(weft_graph *g, weft_safetensors *weights, const weft_nn_
 
 weft_value *weft_nn_vit_train(weft_parameters *parameters, const weft_nn_vit_model *model, weft_value *images) {
     if (!parameters) return NULL; /* there is no graph for a problem; what takes the result has one */
-    static const weft_nn_vit_model none = WEFT_NN_VIT_MODEL_INIT;
-    if (!model) model = &none;
-    vit v = {.g = weft_parameters_graph(parameters), .p = parameters, .layers = model->layers, .heads = model->heads};
-    bool fits = images && weft_value_rank(images) == 4 && model->patch > 0 && model->heads > 0;
+    weft_graph *g = weft_parameters_graph(parameters);
+    weft_nn_vit_model own = WEFT_NN_VIT_MODEL_INIT;
+    if (weft_graph_report(g, WEFT_OPTIONS_READ(own, model, WEFT_NN_VIT_MODEL_INIT))) return images;
+    vit v = {.g = g, .p = parameters, .layers = own.layers, .heads = own.heads};
+    bool fits = images && weft_value_rank(images) == 4 && own.patch > 0 && own.heads > 0;
     if (!fits) {
         weft_graph_report(v.g, WEFT_STATUS(WEFT_INVALID_ARGUMENT,
                                            "a vision transformer takes images of rank 4, a patch's side and heads"));
         return images;
     }
-    v.epsilon = model->epsilon > 0 ? model->epsilon : 1e-6, v.mean_pool = model->mean_pool;
-    v.class_token = !model->mean_pool, v.head = model->classes > 0;
-    v.width = model->width, v.patch = model->patch, v.classes = model->classes;
+    v.epsilon = own.epsilon > 0 ? own.epsilon : 1e-6, v.mean_pool = own.mean_pool;
+    v.class_token = !own.mean_pool, v.head = own.classes > 0;
+    v.width = own.width, v.patch = own.patch, v.classes = own.classes;
     v.channels = weft_value_dim(images, 1);
     v.tokens = weft_value_dim(images, 2) / v.patch * (weft_value_dim(images, 3) / v.patch) + (v.class_token ? 1 : 0);
     v.dtype = weft_value_dtype(images);

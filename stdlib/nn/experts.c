@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/need.h"
 #include "weft/nn.h"
 
 #include "stdlib/nn/mixed.h"
@@ -121,17 +122,20 @@ weft_value *weft_nn_experts(weft_parameters *parameters, const weft_nn_experts_o
     if (!out_logits) out_logits = &logits;
     if (!out_chosen) out_chosen = &chosen;
     *out_logits = *out_chosen = NULL;
-    if (!is_mixture(g, options, x)) return NULL;
+    weft_nn_experts_options own = WEFT_NN_EXPERTS_OPTIONS_INIT;
+    if (weft_graph_report(g, WEFT_OPTIONS_READ(own, options, WEFT_NN_EXPERTS_OPTIONS_INIT)) ||
+        !is_mixture(g, options ? &own : NULL, x))
+        return NULL;
     int rank = weft_value_rank(x);
     weft_dim dims[16], rows = 1;
     for (int i = 0; i < rank; i++) dims[i] = weft_value_dim(x, i);
     for (int i = 0; i < rank - 1; i++) rows = weft_dim_times(g, rows, dims[i]);
-    int64_t router[2] = {options->experts, options->width};
-    x = weft_reshape(g, x, 2, (weft_dim[]){rows, options->width});
-    weft_value *w = weights(parameters, name, "router", 1 / sqrt((double)options->width), 2, router);
+    int64_t router[2] = {own.experts, own.width};
+    x = weft_reshape(g, x, 2, (weft_dim[]){rows, own.width});
+    weft_value *w = weights(parameters, name, "router", 1 / sqrt((double)own.width), 2, router);
     /* choices are made in the parameters' own precision */
     weft_dtype exact = weft_parameters_dtype(parameters);
     *out_logits = weft_nn_linear(g, weft_nn_as(g, x, exact), weft_nn_as(g, w, exact), NULL);
-    weft_value *y = mix(parameters, options, name, x, *out_logits, out_chosen);
+    weft_value *y = mix(parameters, &own, name, x, *out_logits, out_chosen);
     return weft_reshape(g, y, rank, dims);
 }

@@ -30,10 +30,11 @@ weft_status weft_parameters_create(weft_context *context, weft_graph *g, const w
     *out_parameters = NULL;
     WEFT_NEED(context, "the context");
     WEFT_NEED(g, "the graph");
+    weft_parameters_options own = WEFT_PARAMETERS_OPTIONS_INIT;
+    WEFT_TRY(WEFT_OPTIONS_READ(own, options, WEFT_PARAMETERS_OPTIONS_INIT), "parameters");
     weft_parameters *p = weft_allocate(context->allocator, sizeof *p);
     if (!p) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for the list of parameters");
-    p->graph = g, p->context = context;
-    WEFT_OPTIONS_READ(p->options, options);
+    p->graph = g, p->context = context, p->options = own;
     if (p->options.dtype == WEFT_INVALID) p->options.dtype = WEFT_F32;
     if (p->options.compute == WEFT_INVALID) p->options.compute = p->options.dtype;
     weft_arena_init(context->allocator, &p->arena);
@@ -238,10 +239,13 @@ static weft_value *counter(weft_graph *g, const char *name) {
     return weft_state_read(g, name);
 }
 
-void weft_parameters_gradient_scaled(weft_parameters *p, weft_value *loss, weft_loss_scale *s) {
+/* out_scale is read as far as its owner knows it and gets what is set at the end. */
+void weft_parameters_gradient_scaled(weft_parameters *p, weft_value *loss, weft_loss_scale *out_scale) {
     if (!p) return;
     weft_graph *g = p->graph;
-    if (!s || !(s->initial > 0 && isfinite((float)s->initial)) || !(s->growth >= 1 && isfinite(s->growth)) ||
+    weft_loss_scale own = WEFT_LOSS_SCALE_INIT, *s = &own;
+    if (weft_graph_report(g, WEFT_OPTIONS_READ(own, out_scale, WEFT_LOSS_SCALE_INIT))) return;
+    if (!out_scale || !(s->initial > 0 && isfinite((float)s->initial)) || !(s->growth >= 1 && isfinite(s->growth)) ||
         !(s->backoff > 0 && s->backoff < 1) || s->interval < 1) {
         weft_graph_report(g,
                           WEFT_STATUS(WEFT_INVALID_ARGUMENT,
@@ -277,4 +281,7 @@ void weft_parameters_gradient_scaled(weft_parameters *p, weft_value *loss, weft_
     weft_state_update(g, "loss_scale/scale", scale);
     weft_state_update(g, "loss_scale/good", next);
     weft_state_update(g, "loss_scale/step", weft_where(g, s->apply, s->step, done));
+    size_t known = out_scale->struct_bytes;
+    memcpy(out_scale, &own, known < sizeof own ? known : sizeof own);
+    out_scale->struct_bytes = known;
 }

@@ -2,6 +2,7 @@
    matrix. a: inputs [N, I], with a column of ones when there is a bias; s: N times the gradients of `loss` by the
    outputs [N, O]; A, S: averages of a^T a / N and s^T s / N; pi = sqrt((tr A / dim A) / (tr S / dim S)); G <- (S +
    sqrt(damping) / pi I)^-1 G (A + pi sqrt(damping) I)^-1. Source: Martens, Grosse 2015, sections 3 and 6.3. */
+#include "base/need.h"
 #include "stdlib/optim/method.h"
 #include "weft/transform.h"
 
@@ -88,7 +89,9 @@ static bool is_whole(weft_graph *g, const weft_optim_layer *layer) {
 }
 
 void weft_optim_kfac(weft_graph *g, const weft_optim_kfac_options *options, int count, const weft_optim_layer *layers) {
-    if (!options || !options->step || !options->loss || (count > 0 && !layers)) {
+    weft_optim_kfac_options own = WEFT_OPTIM_KFAC_OPTIONS_INIT;
+    if (weft_graph_report(g, WEFT_OPTIONS_READ(own, options, WEFT_OPTIM_KFAC_OPTIONS_INIT))) return;
+    if (!own.step || !own.loss || (count > 0 && !layers)) {
         weft_graph_report(g, WEFT_STATUS(WEFT_INVALID_ARGUMENT, "kfac needs options with step and loss, and layers"));
         return;
     }
@@ -99,8 +102,8 @@ void weft_optim_kfac(weft_graph *g, const weft_optim_kfac_options *options, int 
         weft_optim_pass pass = {
             .g = g, .updates = &updates, .p = layers[i].weight, .dtype = weft_value_dtype(layers[i].weight->value)};
         weft_value *gradient;
-        weft_gradient(g, options->loss, NULL, 1, &layers[i].output, &gradient);
-        precondition(&pass, options, &layers[i], gradient);
+        weft_gradient(g, own.loss, NULL, 1, &layers[i].output, &gradient);
+        precondition(&pass, &own, &layers[i], gradient);
     }
     weft_optim_updates_end(&updates);
 }

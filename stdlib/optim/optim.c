@@ -1,5 +1,6 @@
 /* The table of optimizers and what a step is made of. Invariant: every parameter of an update gets `updated` and a
    state that holds it. Read next: adam.c. */
+#include "base/need.h"
 #include "stdlib/optim/method.h"
 
 #include <math.h>
@@ -270,20 +271,25 @@ void weft_optim_pass_rates(weft_optim_pass *pass) {
 }
 
 void weft_optim_update(weft_graph *g, const weft_optim_options *options, int count, weft_parameter *parameters) {
-    if (!may_begin(g, options, count, parameters)) return;
+    weft_optim_options own = weft_optim_defaults(WEFT_OPTIM_SGD);
+    if (weft_graph_report(g, WEFT_OPTIONS_READ(own, options, weft_optim_defaults)) ||
+        !may_begin(g, options ? &own : NULL, count, parameters))
+        return;
+    own = weft_optim_defaults(own.method); /* what the caller does not know is as the method has it */
+    if (weft_graph_report(g, WEFT_OPTIONS_READ(own, options, weft_optim_defaults))) return;
     weft_optim_updates updates;
-    weft_optim_pass pass = {.g = g, .o = options, .updates = &updates, .all = parameters, .count = count};
+    weft_optim_pass pass = {.g = g, .o = &own, .updates = &updates, .all = parameters, .count = count};
     weft_optim_updates_begin(g, &updates);
-    updates.apply = options->apply;
+    updates.apply = own.apply;
     for (int i = 0; i < count; i++) {
         weft_parameter *p = &parameters[i];
         p->updated = p->value;
-        if (!may_update(g, options, p)) continue;
+        if (!may_update(g, &own, p)) continue;
         pass.p = p;
         pass.dtype = weft_value_dtype(p->value);
         weft_optim_pass_rates(&pass);
-        pass.step = weft_convert(g, options->step, pass.dtype);
-        methods[options->method].hook(&pass);
+        pass.step = weft_convert(g, own.step, pass.dtype);
+        methods[own.method].hook(&pass);
     }
     weft_optim_updates_end(&updates);
 }

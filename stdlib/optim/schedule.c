@@ -1,6 +1,7 @@
 /* Schedules as graph: a scalar from the number of the step. Formulas: optim.h. Source: warm-up and cosine as
    Loshchilov, Hutter 2017; WSD: Hu et al. 2024 (MiniCPM); its square-root shape: Hägele et al. 2024; triangles: Smith
    2017. */
+#include "base/need.h"
 #include "stdlib/optim/method.h"
 
 #include <math.h>
@@ -88,7 +89,10 @@ static weft_value *after_warmup(weft_graph *g, const weft_rate_schedule *s, weft
     return weft_scalar(g, dtype, s->base);
 }
 
-weft_value *weft_rate_schedule_value(weft_graph *g, const weft_rate_schedule *s, weft_value *step, weft_dtype dtype) {
+weft_value *weft_rate_schedule_value(weft_graph *g, const weft_rate_schedule *schedule, weft_value *step,
+                                     weft_dtype dtype) {
+    weft_rate_schedule own = WEFT_RATE_SCHEDULE_INIT, *s = schedule ? &own : NULL;
+    if (weft_graph_report(g, WEFT_OPTIONS_READ(own, schedule, WEFT_RATE_SCHEDULE_INIT))) return step;
     if (!s || (int)s->kind < 0 || s->kind >= WEFT_RATE_SCHEDULE_COUNT) {
         weft_graph_report(g, s ? WEFT_STATUS(WEFT_INVALID_ARGUMENT, "there is no schedule %d", (int)s->kind)
                                : WEFT_STATUS(WEFT_INVALID_ARGUMENT, "the schedule is missing"));

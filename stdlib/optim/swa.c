@@ -2,6 +2,7 @@
    period, ...: mean, mean square, and the last `columns` deviations from the mean (a ring). A sample: mean + scale
    (sqrt(variance / 2) z1 + D z2 / sqrt(2 (K - 1))), K deviations as columns of D, z2 the same for all parameters.
    Sources: Izmailov et al. 2018 (averages); Maddox et al. 2019, equation 1 and algorithm 1 (the Gaussian). */
+#include "base/need.h"
 #include "stdlib/optim/method.h"
 
 typedef struct swa {
@@ -52,26 +53,29 @@ static void keep_deviation(weft_optim_pass *pass, const swa *s, int64_t columns,
     weft_optim_state_set(pass, "swag_deviations", row);
 }
 
-static bool has_all(weft_graph *g, const weft_optim_swa_options *o, int count, const weft_parameter *parameters) {
-    const char *missing = !o ? "options" : !o->step ? "step" : count > 0 && !parameters ? "parameters" : NULL;
+static bool has_all(weft_graph *g, const weft_optim_swa_options *o, int count, const weft_parameter *parameters,
+                    weft_optim_swa_options *out_options) {
+    if (weft_graph_report(g, WEFT_OPTIONS_READ(*out_options, o, WEFT_OPTIM_SWA_OPTIONS_INIT))) return false;
+    const char *missing = !o ? "options" : !out_options->step ? "step" : count > 0 && !parameters ? "parameters" : NULL;
     if (missing) weft_graph_report(g, WEFT_STATUS(WEFT_INVALID_ARGUMENT, "averages: no %s", missing));
     return !missing;
 }
 
 void weft_optim_swa(weft_graph *g, const weft_optim_swa_options *options, int count, const weft_parameter *parameters,
                     weft_value **out_averages) {
-    if (!has_all(g, options, count, parameters)) return;
+    weft_optim_swa_options own = WEFT_OPTIM_SWA_OPTIONS_INIT;
+    if (!has_all(g, options, count, parameters, &own)) return;
     weft_optim_updates updates;
     weft_optim_updates_begin(g, &updates);
     for (int i = 0; i < count; i++) {
         weft_parameter p = parameters[i];
         weft_optim_pass pass = {.g = g, .updates = &updates, .p = &p, .dtype = weft_value_dtype(p.value)};
-        swa s = of_step(g, options, pass.dtype);
+        swa s = of_step(g, &own, pass.dtype);
         weft_value *value = p.updated ? p.updated : p.value, *mean = take(&pass, &s, "swa", value);
         if (out_averages) out_averages[i] = mean;
-        if (options->columns <= 0) continue;
+        if (own.columns <= 0) continue;
         (void)take(&pass, &s, "swag_square", weft_square(g, value));
-        keep_deviation(&pass, &s, options->columns, weft_sub(g, value, mean));
+        keep_deviation(&pass, &s, own.columns, weft_sub(g, value, mean));
     }
     weft_optim_updates_end(&updates);
 }
@@ -107,14 +111,15 @@ static weft_value *sample(weft_optim_pass *pass, const weft_optim_swa_options *o
 
 void weft_optim_swag_sample(weft_graph *g, const weft_optim_swa_options *options, weft_value *key, double scale,
                             int count, const weft_parameter *parameters, weft_value **out_samples) {
-    if (!has_all(g, options, count, parameters)) return;
-    if (options->columns <= 0 || !key || !out_samples) {
+    weft_optim_swa_options own = WEFT_OPTIM_SWA_OPTIONS_INIT;
+    if (!has_all(g, options, count, parameters, &own)) return;
+    if (own.columns <= 0 || !key || !out_samples) {
         weft_graph_report(g, WEFT_STATUS(WEFT_INVALID_ARGUMENT, "a sample needs a key, columns and a place for it"));
         return;
     }
     for (int i = 0; i < count; i++) {
         weft_parameter p = parameters[i];
         weft_optim_pass pass = {.g = g, .p = &p, .dtype = weft_value_dtype(p.value)};
-        out_samples[i] = sample(&pass, options, key, scale, i);
+        out_samples[i] = sample(&pass, &own, key, scale, i);
     }
 }

@@ -101,11 +101,11 @@ weft_status weft_loader_create(weft_context *context, const weft_program *progra
                                const weft_loader_options *options, weft_loader **out_loader) {
     WEFT_NEED(out_loader, "out_loader");
     *out_loader = NULL;
+    weft_loader_options own = WEFT_LOADER_OPTIONS_INIT;
+    WEFT_TRY(WEFT_OPTIONS_READ(own, options, WEFT_LOADER_OPTIONS_INIT), "a loader");
     WEFT_NEED(context, "the context");
     WEFT_NEED(program, "the program");
     WEFT_NEED(fill, "the function that fills batches");
-    weft_loader_options own = WEFT_LOADER_OPTIONS_INIT;
-    WEFT_OPTIONS_READ(own, options);
     int inputs = weft_program_input_count(program);
     int threads = own.thread_count ? own.thread_count : 1, prefetch = own.prefetch ? own.prefetch : 4;
     if (inputs > INPUTS_MAX || threads < 1 || threads > THREADS_MAX || prefetch < 1 || prefetch >= DEPTH_MAX)

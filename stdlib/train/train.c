@@ -171,12 +171,14 @@ static weft_status run(loop *l, weft_train_result *result) {
 
 weft_status weft_train(weft_context *context, const weft_train_options *options, weft_train_result *out_result) {
     WEFT_NEED(out_result, "out_result");
-    loop l = {.context = context, .o = options, .started = now(), .best = NAN};
+    weft_train_options own = WEFT_TRAIN_OPTIONS_INIT;
+    loop l = {.context = context, .o = &own, .started = now(), .best = NAN};
     *out_result = (weft_train_result){.validation = NAN, .loss = NAN, .best_validation = NAN};
     WEFT_NEED(context, "the context");
     WEFT_NEED(options, "the options");
-    WEFT_TRY(check_options(options), "training");
-    l.output_count = weft_program_output_count(options->program);
+    WEFT_TRY(WEFT_OPTIONS_READ(own, options, WEFT_TRAIN_OPTIONS_INIT), "training");
+    WEFT_TRY(check_options(&own), "training");
+    l.output_count = weft_program_output_count(own.program);
     l.values[0] = l.values[l.output_count] = NAN;
     weft_status status = run(&l, out_result), closed = weft_metrics_close(&l.metrics);
     for (int i = 0; i < l.output_count; i++) weft_tensor_release(l.outputs[i]);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/api/api.h"
 #include "weft/compile.h"
 #include "weft/dlpack.h"
 #include "weft/loss.h"
@@ -438,6 +439,7 @@ int main(void) {
     tcase_add_test(tests, test_getters);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
+    srunner_add_suite(runner, descriptors_suite());
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);

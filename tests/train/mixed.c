@@ -211,13 +211,13 @@ START_TEST(refused) {
         weft_loss_scale scale;
         const char *problem;
     } cases[] = {
-        {{0, 0, 2, 0.5, 2000, 0, 0, 0}, "loss scaling: initial"},
-        {{0, (double)NAN, 2, 0.5, 2000, 0, 0, 0}, "loss scaling: initial"},
-        {{0, 1e39, 2, 0.5, 2000, 0, 0, 0}, "loss scaling: initial"},
-        {{0, 65536, 0.5, 0.5, 2000, 0, 0, 0}, "loss scaling: initial"},
-        {{0, 65536, 2, 1, 2000, 0, 0, 0}, "loss scaling: initial"},
-        {{0, 65536, 2, 0.5, 0, 0, 0, 0}, "loss scaling: initial"},
-        {{0, 65536, 2, 0.5, 2000, 0, 0, 0}, "the name of a parameter is missing"},
+        {{sizeof(weft_loss_scale), 0, 2, 0.5, 2000, 0, 0, 0}, "loss scaling: initial"},
+        {{sizeof(weft_loss_scale), (double)NAN, 2, 0.5, 2000, 0, 0, 0}, "loss scaling: initial"},
+        {{sizeof(weft_loss_scale), 1e39, 2, 0.5, 2000, 0, 0, 0}, "loss scaling: initial"},
+        {{sizeof(weft_loss_scale), 65536, 0.5, 0.5, 2000, 0, 0, 0}, "loss scaling: initial"},
+        {{sizeof(weft_loss_scale), 65536, 2, 1, 2000, 0, 0, 0}, "loss scaling: initial"},
+        {{sizeof(weft_loss_scale), 65536, 2, 0.5, 0, 0, 0, 0}, "loss scaling: initial"},
+        {{sizeof(weft_loss_scale), 65536, 2, 0.5, 2000, 0, 0, 0}, "the name of a parameter is missing"},
     };
     int count = sizeof cases / sizeof *cases;
     for (int i = 0; i < count; i++) {
