@@ -3,10 +3,12 @@ import math
 import torch
 import torch.nn.functional as F
 from library import DTYPES, Missing
-from measure import best_choice, record, results, rounds, time_bandwidth, verdict
+from measure import best_choice, check, record, results, rounds, time_bandwidth, verdict
 
 ATTENTION = [(2, 16, 16, 8192, 128, 1), (2, 16, 16, 8192, 128, 0), (4, 16, 16, 4096, 64, 1), (4, 16, 16, 4096, 64, 0), (32, 12, 12, 1024, 64, 1), (64, 12, 12, 196, 64, 0),
              (4, 32, 8, 4096, 128, 1)]
+WAYS = (1, 2, 3)  # bits that differ from the builder's choice: codegen/builders/attention_hopper.h
+WAY_TESTS = [(2, 3, 1, 333, 700, 128, 1, 0), (2, 2, 2, 500, 1000, 64, 0, 1), (3, 4, 2, 196, 196, 64, 0, 0), (40, 6, 6, 300, 300, 128, 0, 0)]
 DECODE = [(32, 32, 8, 8192, 128), (8, 32, 8, 32768, 128), (128, 16, 16, 2048, 64), (1, 32, 8, 131072, 128), (1, 8, 8, 131072, 128), (4, 16, 16, 8192, 64)]
 
 
@@ -47,12 +49,16 @@ def attention_peers(inputs, causal):
 
 
 def part_attention():
+    for numbers in WAY_TESTS:
+        for way in (0, *WAYS):
+            inputs, out = attention_tensors(*numbers)
+            check(f"attention {numbers} way {way}", "attention", numbers, inputs, out, lambda: attention_reference(inputs, numbers[6]), 6e-3, 1000 * way)
     for b, h, hkv, s, d, causal in ATTENTION:
         numbers = (b, h, hkv, s, s, d, causal, 0)
         inputs, out = attention_tensors(*numbers)
         label = f"{b}x{h}{'/' + str(hkv) if hkv != h else ''}x{s}x{d} {'causal' if causal else 'full'}"
         try:
-            kernel, note = best_choice("attention", numbers, inputs, out, 3)
+            kernel, note = best_choice("attention", numbers, inputs, out, 3, ways=WAYS)
         except Missing as reason:
             print(f"attention {label}: not run: {reason}", flush=True)
             results.append({"part": "attention", "case": label, "missing": str(reason)})

@@ -88,8 +88,8 @@ def brief(text):
     return f"{fields.get('tile_m')}x{fields.get('tile_n')}" + "".join(f" {x} {fields[x]}" for x in ("stages", "cluster", "split", "even", "join", "tail", "way") if fields.get(x, "1") != "1") + (" turns" if "turns" in fields else "")
 
 
-def best_choice(name, numbers, inputs, out, limit, clean=False):
-    """Builders rank their schedules; here the first few are measured and all are reported."""
+def best_choice(name, numbers, inputs, out, limit, clean=False, ways=()):
+    """Builders rank their schedules; here the first few are measured and all are reported, and the first one in other ways."""
     kernels = {}
     for choice in range(limit):
         try:
@@ -98,6 +98,7 @@ def best_choice(name, numbers, inputs, out, limit, clean=False):
             if choice == 0:
                 raise
             break
+    kernels |= {1000 * way: Kernel(name, numbers, 1000 * way) for way in ways}
     times = rounds({c: (lambda k=k: k(inputs, [out])) for c, k in kernels.items()}, 5, 2, clean=clean)
     best = min(times, key=times.get)
     if times[best] < 3e-5:  # short ones vary by more than they differ

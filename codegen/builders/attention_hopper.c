@@ -184,6 +184,7 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
                         .columns = (int)q->dims[3],
                         .consumers = s->consumers,
                         .bn = s->tile_n,
+                        .beside = s->way & WEFT_ATTENTION_BESIDE,
                         .stages = s->stages};
     int width = weft_attention_width(q); /* in shared memory */
     int64_t two = shared_bytes(s->consumers, width, s->tile_n, s->stages) + s->consumers * 64 * width * 2;
@@ -203,6 +204,7 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
     }
     a.causal = a.forms.right >= 0;
     a.listed = weft_attention_lists(&a.forms);
+    a.near = (s->way & WEFT_ATTENTION_NEAR) && !a.causal && !a.listed;
     a.pairs = (weft_attention_pairs){
         .request = request, .forms = a.forms, .queries = a.queries, .keys = a.keys, .bm = 64 * a.consumers, .bn = a.bn};
     WEFT_TRY(weft_plan_init(request, a.listed ? 3 : 1, a.listed ? WEFT_ATTENTION_TEMPS : 0, out_plan), "building %s",
@@ -254,9 +256,14 @@ weft_attention_work weft_attention_place(weft_attention *a, weft_kval tile) {
             weft_k_and(k, weft_k_eq(k, weft_k_rem(k, round, weft_k_index(a->k, 2)), one), weft_k_le(k, end, a->tiles));
         tile = weft_k_select(k, turns, weft_k_sub(k, weft_k_sub(k, end, one), own), tile);
     }
+    weft_kval row = weft_k_div(k, tile, a->near ? a->tiles_q : heads);
     work.head = weft_k_rem(k, tile, heads);
+    if (a->near) { /* blocks side by side read the same keys */
+        work.head = row;
+        row = weft_k_rem(k, tile, a->tiles_q);
+    }
     work.key_head = weft_k_div(k, work.head, weft_k_extent(k, a->group)); /* (b H + h) / G = b Hkv + h / G */
-    weft_kval row = weft_k_sub(k, weft_k_sub(k, a->tiles_q, weft_k_index(a->k, 1)), weft_k_div(k, tile, heads));
+    row = weft_k_sub(k, weft_k_sub(k, a->tiles_q, one), row);
     work.q0 = weft_k_mul(k, row, weft_k_index(a->k, bm));
     work.list = WEFT_KNONE;
     if (a->listed) {

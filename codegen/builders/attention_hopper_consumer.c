@@ -74,10 +74,14 @@ static void issue_sums(consumer *c) {
     weft_k_event(c->k, WEFT_K_mma_commit, 0);
 }
 
-static void release(consumer *c, const weft_ring *ring) {
+static void release_slot(consumer *c, const weft_ring *ring, weft_kval slot) {
     weft_k_if(c->k, weft_k_eq(c->k, c->at.lane, weft_k_index(c->k, 0)));
-    weft_mbarrier_emit(c->k, WEFT_K_mbarrier_arrive, ring->empty, weft_ring_slot(c->k, ring), 0);
+    weft_mbarrier_emit(c->k, WEFT_K_mbarrier_arrive, ring->empty, slot, 0);
     weft_k_end(c->k);
+}
+
+static void release(consumer *c, const weft_ring *ring) {
+    release_slot(c, ring, weft_ring_slot(c->k, ring));
     weft_ring_advance(c->k, ring);
 }
 
@@ -189,15 +193,21 @@ static void emit_step(consumer *c, bool masked, weft_kval block, weft_kval part)
     if (turns > 1) weft_k_effect(k, WEFT_K_named_sync, 1, &own, 256, 0);
     weft_k_event(c->k, WEFT_K_mma_fence, 0);
     issue_scores(c);
-    weft_ring_wait_full(k, &c->v_ring);
-    weft_k_event(c->k, WEFT_K_mma_fence, 0); /* again: a spin loop ended the block in which the first fence counts */
+    if (!c->a->beside) {
+        weft_ring_wait_full(k, &c->v_ring);
+        weft_k_event(c->k, WEFT_K_mma_fence,
+                     0); /* again: a spin loop ended the block in which the first fence counts */
+    }
     issue_sums(c);
+    weft_kval used = weft_ring_slot(k, &c->v_ring);
+    weft_ring_advance(k, &c->v_ring);
     if (turns > 1) weft_k_effect(k, WEFT_K_named_arrive, 1, &next, 256, 0);
     wait_tile(c, c->s, 1);
     release(c, &c->k_ring);
     softmax(c, masked, block, part);
+    if (c->a->beside) weft_ring_wait_full(k, &c->v_ring);
     wait_tile(c, c->o, 0);
-    release(c, &c->v_ring);
+    release_slot(c, &c->v_ring, used);
     for (int i = 0; i < c->a->width / 2; i++)
         weft_k_set_reg(c->k, c->o, i, weft_k_mul(k, weft_k_reg(c->k, c->o, i), weft_k_get(k, c->rescale[i / 2 % 2])));
     pack_weights(c);
@@ -331,8 +341,9 @@ static void emit_tile(consumer *c, weft_kval tile, weft_kval thread) {
     release(c, &c->k_ring);
     softmax(c, has_masks(a), work.last, WEFT_KNONE);
     pack_weights(c);
+    if (a->beside) weft_ring_wait_full(k, &c->v_ring);
     emit_steps(c, &work, q0);
-    weft_ring_wait_full(k, &c->v_ring);
+    if (!a->beside) weft_ring_wait_full(k, &c->v_ring);
     weft_k_event(c->k, WEFT_K_mma_fence, 0);
     issue_sums(c);
     wait_tile(c, c->o, 0);

@@ -476,6 +476,10 @@ enum { TOKEN_ROWS = sizeof token_rows / sizeof *token_rows };
 
 /* Ways of keeping the tensor cores busy beside the builder's own; choices: the one choice. */
 static const small_row way_rows[] = {
+    {"sm_90a", {"attention", 8, {1, 3, 1, 260, 201, 64, 1, 0}}, 0.02, 2, 1000},
+    {"sm_90a", {"attention", 8, {1, 2, 2, 130, 396, 64, 0, 1}}, 0.02, 1, 3000},
+    {"sm_90a", {"attention", 8, {2, 2, 1, 150, 400, 128, 0, 0}}, 0.02, 2, 3001},
+    {"sm_90a", {"attention", 8, {1, 1, 1, 200, 300, 128, 1, 0}}, 0.02, 1, 1001},
     {"sm_90a", {"attention_backward", 8, {1, 2, 1, 70, 133, 64, 1, 0}}, BACKWARD_TOLERANCE, 2, 3001},
     {"sm_90a", {"attention_backward", 8, {1, 1, 1, 150, 100, 128, 1, 0}}, BACKWARD_TOLERANCE, 1, 1001},
     {"sm_90a", {"attention_backward", 8, {1, 1, 1, 70, 280, 64, 0, 0}}, BACKWARD_TOLERANCE, 2, 1001},
@@ -483,6 +487,10 @@ static const small_row way_rows[] = {
     {"sm_90a", {"attention_backward", 8, {1, 4, 2, 140, 270, 64, 1, 0}}, BACKWARD_TOLERANCE, 1, 3004},
     {"sm_90a", {"attention_backward", 8, {1, 2, 1, 150, 133, 64, 0, 0}}, BACKWARD_TOLERANCE, 3, 12002},
     {"sm_90a", {"attention_backward", 8, {1, 1, 1, 150, 300, 128, 0, 0}}, BACKWARD_TOLERANCE, 1, 12002},
+    {"sm_90a", {"attention_backward", 8, {1, 2, 1, 150, 133, 64, 1, 0}}, BACKWARD_TOLERANCE, 2, 16000},
+    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 150, 300, 128, 0, 1}}, BACKWARD_TOLERANCE, 1, 16000},
+    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 150, 300, 128, 1, 0}}, BACKWARD_TOLERANCE, 1, 16001},
+    {"sm_90a", {"attention_backward", 8, {1, 2, 1, 150, 133, 64, 0, 0}}, BACKWARD_TOLERANCE, 1, 16004},
 };
 /* Products whose consumers take turns: one, five or nine tiles a block, fewer steps than stages, as many, more. */
 static const small_row turn_rows[] = {
