@@ -215,10 +215,12 @@ static void choose_store(weft_hopper *h) {
                        ? weft_product_companion(h->request->fusion, &h->product, h->out_dtype)
                        : -1;
     if (!weft_hopper_staged(h)) return;
-    h->outs = weft_hopper_outs(h->blocks * (h->bn / h->chunk) * h->results,
-                               bytes == 4 && h->turns ? HOPPER_WIDE_OUTS_MAX : HOPPER_OUTS_MAX);
-    if (weft_hopper_shared_bytes(h->bm, h->bn, h->stages, h->consumers, h->outs) > h->request->capability->shared_bytes)
-        h->outs = 1;
+    int chunks = h->blocks * (h->bn / h->chunk) * h->results;
+    bool slow = h->store == HOPPER_STORE_ROWS && !divides(graph, h->product.n, 8);
+    h->outs = weft_hopper_outs(chunks, weft_hopper_outs_limit(bytes, h->turns, slow));
+    while (h->outs > 1 && weft_hopper_shared_bytes(h->bm, h->bn, h->stages, h->consumers, h->outs) >
+                              h->request->capability->shared_bytes)
+        h->outs = weft_hopper_outs(chunks, h->outs - 1);
 }
 
 static weft_dim grid_of(const weft_hopper *h) {
