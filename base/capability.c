@@ -75,6 +75,10 @@ static const weft_capability records[] = {
     {VULKAN, .arch = "vulkan1.2", .multiprocessors = 1, .warp = 1, .shared_bytes = 16 << 10},
     {VULKAN, .arch = "vulkan1.2-coop16", .cores = WEFT_CORES_COOPERATIVE16, .multiprocessors = 32, .warp = 32,
      .shared_bytes = 48 << 10, .subgroups = true},
+    {VULKAN, .arch = "vulkan1.2-coop16-bf16", .cores = WEFT_CORES_COOPERATIVE16_BF16, .multiprocessors = 32, .warp = 32,
+     .shared_bytes = 48 << 10, .subgroups = true, .by_name = true},
+    {VULKAN, .arch = "vulkan1.2-coop16-bf16-i8", .cores = WEFT_CORES_COOPERATIVE16_I8, .multiprocessors = 32,
+     .warp = 32, .shared_bytes = 48 << 10, .subgroups = true, .by_name = true},
     {VULKAN, .arch = "vulkan1.2-coop8", .cores = WEFT_CORES_COOPERATIVE8, .multiprocessors = 1, .warp = 8,
      .shared_bytes = 32 << 10, .subgroups = true, .by_name = true},
 };

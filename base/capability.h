@@ -7,17 +7,21 @@
 
 #include "weft/dtype.h"
 
-/* Matrix units of whole wavefronts: CDNA 2 and 3, RDNA 3 and 4; Vulkan's cooperative matrices of 16 x 16 by subgroups
-   of 32, of 8 x 8 by subgroups of 8 (codegen/kernel/matrix.h). */
+/* Matrix units of whole wavefronts: CDNA 2 and 3, RDNA 3 and 4; Vulkan's cooperative matrices of 8 x 8 by subgroups of
+   8, of 16 x 16 by subgroups of 32, of more types from one to the next (codegen/kernel/matrix.h). */
 typedef enum weft_cores {
     WEFT_CORES_NONE,
     WEFT_CORES_MFMA2,
     WEFT_CORES_MFMA3,
     WEFT_CORES_WMMA11,
     WEFT_CORES_WMMA12,
-    WEFT_CORES_COOPERATIVE16,
-    WEFT_CORES_COOPERATIVE8
+    WEFT_CORES_COOPERATIVE8,
+    WEFT_CORES_COOPERATIVE16,      /* f16 */
+    WEFT_CORES_COOPERATIVE16_BF16, /* and bf16 */
+    WEFT_CORES_COOPERATIVE16_I8    /* and i8 */
 } weft_cores;
+/* Where elements of such matrices are only the device knows. */
+static inline bool weft_cores_cooperative(weft_cores cores) { return cores >= WEFT_CORES_COOPERATIVE8; }
 
 typedef struct weft_capability {
     const char *target;     /* cpu cuda amdgcn metal webgpu vulkan */
@@ -45,7 +49,7 @@ typedef struct weft_capability {
     bool simdgroup_matrix;               /* Metal: products of 8 x 8 f32 by a simdgroup */
     bool hopper;                         /* wgmma, tensor maps, mbarrier, clusters, setmaxnreg */
 
-    bool by_name; /* compiled for only where it is named: devices in software */
+    bool by_name; /* compiled for only where it is named: devices in software, variants of another record */
 
     /* What one compile permits (weft_relax in compile.h); false in the built-in records. */
     bool relax_f32, relax_f8, relax_order;

@@ -1,7 +1,7 @@
 /* matmul by matrix units: on NVIDIA GPUs from sm_80 on mma.sync (bf16, f16, and f32 as tf32 where the compile permits
-   it), on AMD GPUs MFMA or WMMA (bf16, f16, i8, f8, on CDNA f32), on Vulkan cooperative matrices (f16); every shape,
-   alignment and view, as matmul_simt. Dense operands whose rows are multiples of 4 bytes arrive by asynchronous copies
-   of up to 16. On sm_90 it takes what the Hopper builder does not. Sums in f32, of i8 in i32. Read next: mma.h,
+   it), on AMD GPUs MFMA or WMMA (bf16, f16, i8, f8, on CDNA f32), on Vulkan cooperative matrices (f16, bf16, i8); every
+   shape, alignment and view, as matmul_simt. Dense operands whose rows are multiples of 4 bytes arrive by asynchronous
+   copies of up to 16. On sm_90 it takes what the Hopper builder does not. Sums in f32, of i8 in i32. Read next: mma.h,
    mma_wave.h. */
 #include "codegen/builders/mma.h"
 #include "codegen/builders/plan.h"

@@ -83,10 +83,6 @@ typedef struct tile_choice {
 static const tile_choice choices[] = {{128, 128, 1.0}, {128, 64, 0.8}, {64, 64, 0.6}};
 enum { CHOICES = sizeof choices / sizeof *choices };
 
-static bool keeps_sums(const weft_capability *capability) {
-    return capability->cores == WEFT_CORES_COOPERATIVE16 || capability->cores == WEFT_CORES_COOPERATIVE8;
-}
-
 /* Elements from one row to the next of a fragment of sums in shared memory: four more than it has, where there is room,
    so that eight rows meet no bank twice. */
 static int sums_pitch(const weft_capability *capability, int bm, int bn) {
@@ -97,7 +93,7 @@ static int sums_pitch(const weft_capability *capability, int bm, int bn) {
 
 /* Rows of both stages, and where the spread is hidden a fragment of sums for each wavefront. */
 static int shared_bytes(const weft_capability *capability, int bm, int bn) {
-    if (!keeps_sums(capability)) return STAGES * (bm + bn) * ROW_BYTES;
+    if (!weft_cores_cooperative(capability->cores)) return STAGES * (bm + bn) * ROW_BYTES;
     int size = capability->cores == WEFT_CORES_COOPERATIVE8 ? 8 : 16, fragments = THREADS / capability->warp;
     return STAGES * (bm + bn) * (ROW_BYTES + APART_BYTES) + fragments * size * sums_pitch(capability, bm, bn) * 4;
 }
@@ -524,8 +520,11 @@ static void place_side(wave *x, int number) {
         side->k = over(x, thread, side->tile / x->lanes_16);
     else
         side->row = over(x, thread, 4), side->k = times(x, modulo(x, thread, 4), x->lanes_16);
-    if (is_hidden(x->unit) && !(side->kind == FETCH_EACH && side->across) && side->kind != FETCH_ALONG)
-        side->row = spread_rows(x, side->row);
+    bool fours =
+        side->kind == FETCH_ALONG ? side->tile / x->lanes_16 == 4 : !(side->kind == FETCH_EACH && side->across);
+    if (is_hidden(x->unit) && fours)
+        *(side->kind == FETCH_ALONG ? &side->k : &side->row) =
+            spread_rows(x, side->kind == FETCH_ALONG ? side->k : side->row);
     side->origin = index_of(x, 0);
     if (side->kind == FETCH_EACH || x->s->batch == 1 || side->period == 1) return;
     weft_kval lines = weft_k_extent(k, side->kind == FETCH_CHUNK ? side->extent : x->s->depth);

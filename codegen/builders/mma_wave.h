@@ -1,6 +1,5 @@
 /* The tile of mma.h on units of whole wavefronts (codegen/kernel/matrix.h: AMD's MFMA and WMMA, Vulkan's cooperative
-   matrices), for operands of 16 bits, floats of 8, 8-bit integers with sums in i32, and f32 where the unit multiplies
-   f32 itself.
+   matrices), for operands of 16 bits, floats of 8, 8-bit integers with sums in i32, and f32 where the unit has them.
 
    Block: bm x bn outputs by 256 threads: 2 x 2 wavefronts of 64 lanes or 4 x 2 of 32; k advances by 64 bytes of
    elements (bk). Two stages of shared memory; in each, a side is one row of 64 bytes per row of the problem, along k,

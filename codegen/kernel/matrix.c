@@ -5,6 +5,8 @@
 
 #include <stddef.h>
 
+#include "base/dtype.h"
+
 #define MFMA(name, since, elem, total, edge, k, elements)                                                              \
     [WEFT_MFMA_##name] = {.dtype = (elem),                                                                             \
                           .sum = (total),                                                                              \
@@ -28,17 +30,17 @@
                           .sums = 8,                                                                                   \
                           .spread = (kind)}
 
-#define COOPERATIVE(edge, since, count)                                                                                \
-    [WEFT_COOPERATIVE_##edge##_F16] = {.dtype = WEFT_F16,                                                              \
-                                       .sum = WEFT_F32,                                                                \
-                                       .cores = (since),                                                               \
-                                       .size = (edge),                                                                 \
-                                       .depth = (edge),                                                                \
-                                       .lanes = (count),                                                               \
-                                       .parts = 1,                                                                     \
-                                       .part_lanes = 8,                                                                \
-                                       .sums = 8,                                                                      \
-                                       .spread = WEFT_SPREAD_HIDDEN}
+#define COOPERATIVE(name, since, elem, total, edge, k, count)                                                          \
+    [WEFT_COOPERATIVE_##name] = {.dtype = (elem),                                                                      \
+                                 .sum = (total),                                                                       \
+                                 .cores = (since),                                                                     \
+                                 .size = (edge),                                                                       \
+                                 .depth = (k),                                                                         \
+                                 .lanes = (count),                                                                     \
+                                 .parts = 1,                                                                           \
+                                 .part_lanes = (edge) * (k) / (count),                                                 \
+                                 .sums = (edge) * (edge) / (count),                                                    \
+                                 .spread = WEFT_SPREAD_HIDDEN}
 
 static const weft_wave_unit units[] = {
     MFMA(32_BF16, WEFT_CORES_MFMA2, WEFT_BF16, WEFT_F32, 32, 16, 8),
@@ -61,17 +63,28 @@ static const weft_wave_unit units[] = {
     WMMA(12_I8, WEFT_CORES_WMMA12, WEFT_I8, WEFT_I32, 32, 1, 16, WEFT_SPREAD_EIGHTS),
     WMMA(12_E4M3, WEFT_CORES_WMMA12, WEFT_F8E4M3FN, WEFT_F32, 32, 1, 16, WEFT_SPREAD_EIGHTS),
     WMMA(12_E5M2, WEFT_CORES_WMMA12, WEFT_F8E5M2, WEFT_F32, 32, 1, 16, WEFT_SPREAD_EIGHTS),
-    COOPERATIVE(16, WEFT_CORES_COOPERATIVE16, 32),
-    COOPERATIVE(8, WEFT_CORES_COOPERATIVE8, 8),
+    COOPERATIVE(8_F16, WEFT_CORES_COOPERATIVE8, WEFT_F16, WEFT_F32, 8, 8, 8),
+    COOPERATIVE(8_I8, WEFT_CORES_COOPERATIVE8, WEFT_I8, WEFT_I32, 8, 8, 8),
+    COOPERATIVE(16_F16, WEFT_CORES_COOPERATIVE16, WEFT_F16, WEFT_F32, 16, 16, 32),
+    COOPERATIVE(16_BF16, WEFT_CORES_COOPERATIVE16_BF16, WEFT_BF16, WEFT_F32, 16, 16, 32),
+    COOPERATIVE(16_I8, WEFT_CORES_COOPERATIVE16_I8, WEFT_I8, WEFT_I32, 16, 32, 32),
 };
 
 const weft_wave_unit *weft_wave_unit_get(int64_t unit) {
     return unit >= WEFT_MFMA_32_BF16 && unit < (int64_t)(sizeof units / sizeof *units) ? &units[unit] : NULL;
 }
 
-/* Generations of MFMA keep what those before had; WMMA's operands changed. */
+/* Generations of MFMA, and cooperative matrices of one size, keep what those before had; WMMA's operands changed. */
 static bool has_unit(weft_cores cores, const weft_wave_unit *unit) {
-    return unit->cores == cores || (cores == WEFT_CORES_MFMA3 && unit->cores == WEFT_CORES_MFMA2);
+    bool of_16 = unit->cores >= WEFT_CORES_COOPERATIVE16 && unit->cores <= cores;
+    return unit->cores == cores || of_16 || (cores == WEFT_CORES_MFMA3 && unit->cores == WEFT_CORES_MFMA2);
+}
+
+int weft_matrix_align(const weft_wave_unit *unit, weft_matrix_use use) {
+    weft_dtype elem = use == WEFT_MATRIX_D ? unit->sum : unit->dtype;
+    int shortest = unit->size < unit->depth || use == WEFT_MATRIX_D ? unit->size : unit->depth;
+    int bytes = shortest * weft_dtype_bits(elem) / 8;
+    return bytes < 16 ? bytes : 16;
 }
 
 int64_t weft_wave_unit_find(const weft_capability *capability, weft_dtype dtype, int size) {

@@ -200,7 +200,7 @@ static bool whole_matrix(weft_sim *sim, weft_sim_thread *const *lanes, int count
     if (count != unit->lanes) return weft_sim_fault(sim, lanes[0], "a matrix needs a whole subgroup");
     int64_t start = (int64_t)*weft_sim_value(sim, lanes[0], weft_koperand(sim->kernel, instr, 3));
     int bytes = weft_dtype_bits(weft_matrix_use_of(instr->i) == WEFT_MATRIX_D ? unit->sum : unit->dtype) / 8;
-    if (start < 0 || start * bytes % 16)
+    if (start < 0 || start * bytes % weft_matrix_align(unit, weft_matrix_use_of(instr->i)))
         return weft_sim_fault(sim, lanes[0], "misaligned: a matrix at element %lld", (long long)start);
     for (int l = 0; l < count; l++) {
         if ((int64_t)*weft_sim_value(sim, lanes[l], weft_koperand(sim->kernel, instr, 3)) != start)

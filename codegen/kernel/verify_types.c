@@ -365,9 +365,10 @@ static void check_whole_matrix(weft_kverify *v, weft_kval at, const weft_kinstr 
     expect(v, at, memory.kind == WEFT_KIND_SHARED && memory.elem == elem && is_index(type_of(v, instr, 3)),
            "shared memory of the unit's elements, and an element");
     expect(v, at,
-           weft_matrix_pitch(instr->i) >= unit->size &&
-               weft_matrix_pitch(instr->i) * weft_dtype_bits(elem) / 8 % 16 == 0,
-           "lines must not overlap, and start at multiples of 16 bytes");
+           weft_matrix_pitch(instr->i) >= unit->size && weft_matrix_pitch(instr->i) * weft_dtype_bits(elem) / 8 %
+                                                                weft_matrix_align(unit, weft_matrix_use_of(instr->i)) ==
+                                                            0,
+           "lines must not overlap, and start at multiples of 16 bytes or their own");
     expect(v, at, !sums || !weft_matrix_turned(instr->i), "sums lie row by row");
     expect(v, at, v->constant[weft_koperand(v->kernel, instr, 1)], "first registers must be constant or unrolled");
 }

@@ -1,11 +1,11 @@
 /* Rows of subgroups: shuffles, and products of cooperative matrices (SPV_KHR_cooperative_matrix), whose elements lie
    where only the device knows. A register of such a matrix is one element of an array of the function.
 
-   Versions of SPIRV-Tools before 2023.4 do not know the extension; for them its instructions are numbers behind an
-   OpNop, which ends the operands of what stands before (target.c takes it out again). Modules with matrices have the
-   Vulkan memory model: what threads share is NonPrivate, and barriers make it available and visible. Shared arrays that
-   matrices come from are arrays of words of up to 16 bytes, as wide as every access to them. See print.h. Source:
-   Khronos, SPV_KHR_cooperative_matrix. */
+   Versions of SPIRV-Tools before 2023.4 do not know the extension, those before 2025.2 no bf16; for them its
+   instructions are numbers behind an OpNop, which ends the operands of what stands before (target.c takes it out
+   again). Modules with matrices have the Vulkan memory model: what threads share is NonPrivate, and barriers make it
+   available and visible. Shared arrays that matrices come from are arrays of words of up to 16 bytes, as wide as every
+   access to them. See print.h. Source: Khronos, SPV_KHR_cooperative_matrix, SPV_KHR_bfloat16. */
 #include "codegen/kernel/matrix.h"
 #include "base/dtype.h"
 #include "codegen/spirv/print.h"
@@ -13,6 +13,8 @@
 typedef weft_spirv_id id;
 
 enum { SUBGROUP = 3, ROWS = 0, COLUMNS = 1 };
+static const char all_signed[] = "MatrixASignedComponentsKHR|MatrixBSignedComponentsKHR|MatrixCSignedComponentsKHR|"
+                                 "MatrixResultSignedComponentsKHR";
 
 /* The head of an instruction of the extension: the number of its words, and its code, for assemblers that do not know
    its name. type, result: 0 = none. */
@@ -54,7 +56,9 @@ void weft_spirv_find_matrices(weft_spirv *p) {
             p->matrices = true;
             p->unit = weft_matrix_unit_of(instr->i);
             p->whole[weft_koperand(kernel, instr, 0)] = (uint8_t)(1 + weft_matrix_use_of(instr->i));
-            p->whole[weft_koperand(kernel, instr, 2)] = 16;
+            weft_kval shared = weft_koperand(kernel, instr, 2);
+            int align = weft_matrix_align(weft_wave_unit_get(p->unit), weft_matrix_use_of(instr->i));
+            if (!p->whole[shared] || p->whole[shared] > align) p->whole[shared] = (uint8_t)align;
         } else if (instr->op == WEFT_K_mma) {
             static const weft_matrix_use uses[] = {WEFT_MATRIX_D, WEFT_MATRIX_A, WEFT_MATRIX_B};
             for (int n = 0; n < 3; n++) p->whole[weft_koperand(kernel, instr, 2 * n)] = (uint8_t)(1 + uses[n]);
@@ -65,10 +69,23 @@ void weft_spirv_find_matrices(weft_spirv *p) {
             note_access(p, &kernel->instrs[i]);
 }
 
+/* bf16 is a type of matrices alone: elsewhere its bits are integers. */
+static id element_type(weft_spirv *p, weft_dtype dtype) {
+    if (dtype == WEFT_I8) return weft_spirv_type_name(p, WEFT_SPIRV_U8);
+    if (dtype != WEFT_BF16)
+        return weft_spirv_type_name(
+            p, weft_dtype_is_float(dtype) ? (dtype == WEFT_F32 ? WEFT_SPIRV_F32 : WEFT_SPIRV_F16) : WEFT_SPIRV_U32);
+    if (p->bfloat) return p->bfloat;
+    p->bfloat = weft_spirv_new(p);
+    extension(p, &p->globals, "OpTypeFloat", 4, 22, 0, p->bfloat);
+    weft_spirv_do(p, &p->globals, p->numbers ? " !16 !0" : " 16 BFloat16KHR");
+    return p->bfloat;
+}
+
 static id matrix_type(weft_spirv *p, weft_matrix_use use) {
     const weft_wave_unit *unit = weft_wave_unit_get(p->unit);
     if (p->matrix_types[use]) return p->matrix_types[use];
-    id element = weft_spirv_type_name(p, use == WEFT_MATRIX_D ? WEFT_SPIRV_F32 : WEFT_SPIRV_F16);
+    id element = element_type(p, use == WEFT_MATRIX_D ? unit->sum : unit->dtype);
     id size = weft_spirv_u32(p, (uint32_t)unit->size), depth = weft_spirv_u32(p, (uint32_t)unit->depth),
        scope = weft_spirv_u32(p, SUBGROUP), kind = weft_spirv_u32(p, (uint32_t)use);
     p->matrix_types[use] = weft_spirv_new(p);
@@ -151,14 +168,29 @@ static void move(weft_spirv *p, const weft_kinstr *instr) {
 static void multiply(weft_spirv *p, const weft_kinstr *instr) {
     id d = loaded(p, instr, 0), a = loaded(p, instr, 2), b = loaded(p, instr, 4), r = weft_spirv_new(p),
        to = place(p, instr, 0);
-    extension(p, &p->code, "OpCooperativeMatrixMulAddKHR", 6, 4459, matrix_type(p, WEFT_MATRIX_D), r);
-    weft_spirv_do(p, &p->code, " $ $ $", a, b, d);
+    bool integers = weft_wave_unit_get(p->unit)->sum == WEFT_I32;
+    extension(p, &p->code, "OpCooperativeMatrixMulAddKHR", integers ? 7 : 6, 4459, matrix_type(p, WEFT_MATRIX_D), r);
+    weft_spirv_do(p, &p->code, " $ $ $ @", a, b, d, !integers ? "" : p->numbers ? "15" : all_signed);
     weft_spirv_do(p, &p->code, "OpStore $ $", to, r);
 }
 
 void weft_spirv_matrix_capability(const weft_spirv *p, weft_text *text) {
     weft_text_append(text, "OpCapability VulkanMemoryModel\n");
     weft_text_append(text, p->numbers ? "OpNop\n!131089 6022\n" : "OpCapability CooperativeMatrixKHR\n");
+    if (weft_wave_unit_get(p->unit)->dtype == WEFT_I8) weft_text_append(text, "OpCapability Int8\n");
+    if (p->bfloat)
+        weft_text_append(text, p->numbers
+                                   ? "OpNop\n!131089 5116\nOpNop\n!131089 5118\n"
+                                   : "OpCapability BFloat16TypeKHR\nOpCapability BFloat16CooperativeMatrixKHR\n");
+}
+
+bool weft_spirv_multiplies_bf16(const weft_kernel *kernel) {
+    for (size_t i = 0; i < kernel->instr_count; i++) {
+        if (kernel->instrs[i].op != WEFT_K_mma) continue;
+        const weft_wave_unit *unit = weft_wave_unit_get(kernel->instrs[i].i);
+        if (unit && unit->dtype == WEFT_BF16) return true;
+    }
+    return false;
 }
 
 /* -- shuffles; 64 bits in halves, which needs no feature of the device */

@@ -371,13 +371,14 @@ static void print_head(const weft_spirv *p, weft_text *text) {
     if (p->matrices) weft_spirv_matrix_capability(p, text);
     weft_text_append(
         text,
-        "OpCapability SignedZeroInfNanPreserve\nOpCapability DenormPreserve\n%s%%glsl = OpExtInstImport \"GLSL.std.450\"\n"
+        "OpCapability SignedZeroInfNanPreserve\nOpCapability DenormPreserve\n%s%s%%glsl = OpExtInstImport \"GLSL.std.450\"\n"
         "OpMemoryModel PhysicalStorageBuffer64 %s\n"
         "OpEntryPoint GLCompute %%main \"main\" %%workgroup %%groups %%local %%push%s\n"
         "OpExecutionMode %%main LocalSize %d 1 1\n"
         "OpExecutionMode %%main SignedZeroInfNanPreserve 32\n"
         "OpExecutionMode %%main DenormPreserve 32\n",
-        p->matrices ? "OpExtension \"SPV_KHR_cooperative_matrix\"\n" : "", p->matrices ? "Vulkan" : "GLSL450",
+        p->matrices ? "OpExtension \"SPV_KHR_cooperative_matrix\"\n" : "",
+        p->bfloat ? "OpExtension \"SPV_KHR_bfloat16\"\n" : "", p->matrices ? "Vulkan" : "GLSL450",
         weft_text_string(&p->interfaces), p->kernel->threads);
     if (uses(p, WEFT_SPIRV_F16)) weft_text_append(text, "OpExecutionMode %%main RoundingModeRTE 16\n");
     weft_text_append(text, "OpDecorate %%workgroup BuiltIn WorkgroupId\nOpDecorate %%groups BuiltIn NumWorkgroups\n"

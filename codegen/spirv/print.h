@@ -88,6 +88,7 @@ typedef struct weft_spirv {
     int64_t unit;
     uint8_t *whole; /* by instruction: regs of whole matrices: use + 1; shared arrays for them: bytes of a word */
     weft_spirv_id matrix_types[3], matrix_pointers[3]; /* by use */
+    weft_spirv_id bfloat;                              /* the type of elements */
     bool scalar_body;                                  /* inside a func: lanes collapse to one */
     bool shares_buffers;                               /* some buffer is both read and written */
     weft_code failure;                                 /* the first problem */
@@ -99,7 +100,9 @@ typedef enum weft_spirv_storage { WEFT_SPIRV_PHYSICAL, WEFT_SPIRV_WORKGROUP, WEF
 /* The assembly of a kernel's module. UNSUPPORTED names what the target cannot express. */
 weft_status weft_spirv_print(const weft_kernel *kernel, weft_text *text) WEFT_MUST_USE;
 
-/* The same; numbers: for an assembler that does not know cooperative matrices (matrix.c). */
+/* Are there products of bf16 by cooperative matrices? Fewer assemblers know them. */
+bool weft_spirv_multiplies_bf16(const weft_kernel *kernel);
+/* The same; numbers: for an assembler that does not know cooperative matrices, or their type (matrix.c). */
 weft_status weft_spirv_print_as(const weft_kernel *kernel, bool numbers, weft_text *text) WEFT_MUST_USE;
 
 /* -- module.c: shared by the printer's files. Formats: $ an id, # an int64_t, @ a string; all else is copied, and a

@@ -19,11 +19,10 @@ static weft_status refusal(const weft_kernel *kernel, const char *what, spv_diag
     return status;
 }
 
-/* Versions from 2023.4 on. */
-static bool knows_matrices(spv_const_context tools) {
-    static const char line[] = "OpCapability CooperativeMatrixKHR";
+/* Cooperative matrices: versions from 2023.4 on. */
+static bool knows(spv_const_context tools, const char *capability) {
     spv_binary binary = NULL;
-    bool known = spvTextToBinary(tools, line, sizeof line - 1, &binary, NULL) == SPV_SUCCESS;
+    bool known = spvTextToBinary(tools, capability, strlen(capability), &binary, NULL) == SPV_SUCCESS;
     spvBinaryDestroy(binary);
     return known;
 }
@@ -66,8 +65,10 @@ static weft_status assemble_all(weft_context *context, spv_const_context tools, 
     weft_text text;
     weft_text_init(context->allocator, &text);
     weft_status status = NULL;
-    bool numbers = !knows_matrices(tools);
+    bool matrices = knows(tools, "OpCapability CooperativeMatrixKHR"),
+         bfloat = knows(tools, "OpCapability BFloat16CooperativeMatrixKHR");
     for (int i = 0; i < count && !status; i++) {
+        bool numbers = !matrices || (!bfloat && weft_spirv_multiplies_bf16(kernels[i]));
         text.length = 0;
         status = weft_spirv_print_as(kernels[i], numbers, &text);
         if (!status) status = assemble(tools, kernels[i], numbers, &text, &binaries[i]);

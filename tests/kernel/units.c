@@ -2,13 +2,13 @@
 #include "codegen/kernel/matrix.h"
 #include "tests/kernel/kernels.h"
 
-enum { FIRST = WEFT_MFMA_32_BF16, LAST = WEFT_COOPERATIVE_8_F16 };
+enum { FIRST = WEFT_MFMA_32_BF16, LAST = WEFT_COOPERATIVE_16_I8 };
 
 START_TEST(places) {
     const weft_wave_unit *u = weft_wave_unit_get(_i);
     ck_assert_ptr_nonnull(u);
     int taken[32][64] = {{0}}, made[32][32] = {{0}}, run = u->parts * u->part_lanes;
-    ck_assert_int_eq(u->part_lanes * weft_dtype_bits(u->dtype), 128);
+    if (u->spread != WEFT_SPREAD_HIDDEN) ck_assert_int_eq(u->part_lanes * weft_dtype_bits(u->dtype), 128);
     for (int lane = 0; lane < u->lanes; lane++) {
         for (int e = 0; e < run; e++) {
             int k = weft_wave_k(u, lane, e);
@@ -52,6 +52,17 @@ START_TEST(targets) {
     c = weft_capability_find("vulkan", "vulkan1.2-coop16"); /* whose lanes nobody may ask for */
     ck_assert_int_eq(weft_wave_unit_find(c, WEFT_F16, 16), 0);
     ck_assert_int_eq(weft_hidden_unit_find(c, WEFT_F16), WEFT_COOPERATIVE_16_F16);
+    ck_assert_int_eq(weft_hidden_unit_find(c, WEFT_BF16), 0);
+    c = weft_capability_find("vulkan", "vulkan1.2-coop16-bf16");
+    ck_assert_int_eq(weft_hidden_unit_find(c, WEFT_F16), WEFT_COOPERATIVE_16_F16);
+    ck_assert_int_eq(weft_hidden_unit_find(c, WEFT_BF16), WEFT_COOPERATIVE_16_BF16);
+    ck_assert_int_eq(weft_hidden_unit_find(c, WEFT_I8), 0);
+    c = weft_capability_find("vulkan", "vulkan1.2-coop16-bf16-i8");
+    ck_assert_int_eq(weft_hidden_unit_find(c, WEFT_BF16), WEFT_COOPERATIVE_16_BF16);
+    ck_assert_int_eq(weft_hidden_unit_find(c, WEFT_I8), WEFT_COOPERATIVE_16_I8);
+    c = weft_capability_find("vulkan", "vulkan1.2-coop8");
+    ck_assert_int_eq(weft_hidden_unit_find(c, WEFT_F16), WEFT_COOPERATIVE_8_F16);
+    ck_assert_int_eq(weft_hidden_unit_find(c, WEFT_I8), WEFT_COOPERATIVE_8_I8);
     ck_assert_int_eq(weft_hidden_unit_find(c, WEFT_BF16), 0);
     ck_assert(!weft_wave_unit_get(0) && !weft_wave_unit_get(FIRST - 1) && !weft_wave_unit_get(LAST + 1));
 }

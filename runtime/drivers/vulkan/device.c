@@ -127,13 +127,15 @@ static weft_status create_device(vulkan_device *device) {
     if (!new12.bufferDeviceAddress || !has.features.shaderInt64)
         return WEFT_STATUS(WEFT_UNSUPPORTED, "%s lacks %s", device->name,
                            new12.bufferDeviceAddress ? "64-bit integers" : "buffer device addresses");
-    weft_vulkan_find_matrices(device, new12.vulkanMemoryModel, new12.shaderFloat16 && has.features.shaderInt16);
+    weft_vulkan_find_matrices(device, new12.vulkanMemoryModel, new12.shaderFloat16 && has.features.shaderInt16,
+                              new12.shaderInt8 && new12.storageBuffer8BitAccess);
     vulkan_matrices *matrices = &device->matrices;
     VkPhysicalDeviceVulkan12Features want12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
                                                .storageBuffer8BitAccess = new12.storageBuffer8BitAccess,
                                                .shaderBufferInt64Atomics = new12.shaderBufferInt64Atomics,
                                                .pNext = matrices->extension_count ? &matrices->features : NULL,
                                                .shaderFloat16 = new12.shaderFloat16,
+                                               .shaderInt8 = new12.shaderInt8,
                                                .vulkanMemoryModel = new12.vulkanMemoryModel,
                                                .bufferDeviceAddress = VK_TRUE};
     VkPhysicalDeviceVulkan11Features want11 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
@@ -242,10 +244,12 @@ static void vulkan_info(const weft_device *base, weft_device_info *out_info) {
     (void)snprintf(out_info->name, sizeof out_info->name, "%s", device->name);
 }
 
-/* The device's own, or what every device has. */
+/* The device's own, one with fewer types of matrices, or what every device has. */
 static int vulkan_match(const weft_device *base, const char *arch) {
-    const vulkan_device *device = (const vulkan_device *)base;
-    if (strcmp(arch, weft_vulkan_archs[device->matrices.arch].name) == 0) return 2000;
+    int own = ((const vulkan_device *)base)->matrices.arch;
+    for (int i = own; i < VULKAN_ARCHS - 1; i++)
+        if (weft_vulkan_archs[i].size == weft_vulkan_archs[own].size && strcmp(arch, weft_vulkan_archs[i].name) == 0)
+            return 2000 - (i - own);
     return strcmp(arch, weft_vulkan_archs[VULKAN_ARCHS - 1].name) == 0 ? 1000 : 0;
 }
 

@@ -67,12 +67,15 @@ typedef struct vulkan_api {
 #undef X
 } vulkan_api;
 
-/* Architectures, the most able one first; the last is what every device has. Zero: no matrices, any subgroup. */
+/* Architectures, the most able one first; the last is what every device has. Zero: no matrices, any subgroup. A device
+   runs what was made for its own and for later ones with matrices of the same size. */
 typedef struct vulkan_arch {
     const char *name;
     uint32_t subgroup, size, shared_bytes; /* threads of a subgroup; rows of a matrix */
+    bool bfloat;                           /* matrices of bf16 too */
+    uint32_t i8_depth;                     /* matrices of i8 too, so deep; 0 = none */
 } vulkan_arch;
-enum { VULKAN_ARCHS = 3 };
+enum { VULKAN_ARCHS = 5 };
 extern const vulkan_arch weft_vulkan_archs[VULKAN_ARCHS];
 
 typedef struct vulkan_matrix_features { /* VkPhysicalDeviceCooperativeMatrixFeaturesKHR */
@@ -81,12 +84,19 @@ typedef struct vulkan_matrix_features { /* VkPhysicalDeviceCooperativeMatrixFeat
     VkBool32 matrices, robust;
 } vulkan_matrix_features;
 
+typedef struct vulkan_bfloat_features { /* VkPhysicalDeviceShaderBfloat16FeaturesKHR */
+    VkStructureType type;
+    void *next;
+    VkBool32 bfloat, dots, matrices;
+} vulkan_bfloat_features;
+
 typedef struct vulkan_matrices {
     int arch;                 /* of weft_vulkan_archs */
     bool controls_size, asks; /* a pipeline may, must ask for the subgroups of its arch */
     vulkan_matrix_features features;
+    vulkan_bfloat_features bfloat;
     VkPhysicalDeviceSubgroupSizeControlFeaturesEXT control;
-    const char *extensions[2];
+    const char *extensions[3];
     uint32_t extension_count;
 } vulkan_matrices;
 
@@ -120,8 +130,8 @@ typedef struct vulkan_device {
 /* "what: VK_ERROR_...". NULL for VK_SUCCESS. */
 weft_status weft_vulkan_status(vulkan_device *device, VkResult result, const char *what) WEFT_MUST_USE;
 
-/* matrices.c: fills device->matrices. The device has the Vulkan memory model; f16 arithmetic. */
-void weft_vulkan_find_matrices(vulkan_device *device, bool memory_model, bool f16);
+/* matrices.c: fills device->matrices. The device has the Vulkan memory model; f16 arithmetic; integers of a byte. */
+void weft_vulkan_find_matrices(vulkan_device *device, bool memory_model, bool f16, bool bytes);
 
 /* memory.c, under the lock */
 /* A buffer with memory of its own; host: that the host must see. */
