@@ -3,6 +3,7 @@
    lanes at one place = a scalar, anything else = gather or scatter. 4- and 2-bit elements are shifted out of bytes,
    from the low bits up; a store writes whole bytes. Read next: index_math.c. */
 #include "codegen/builders/index_internal.h"
+#include "codegen/builders/plan.h"
 
 weft_dtype weft_index_carrier(weft_dtype dtype) {
     switch (weft_dtype_kind_of(dtype)) {
@@ -145,7 +146,7 @@ weft_kval weft_index_from_bits(weft_index_context *c, weft_dtype dtype, weft_kva
 
 /* What the printers may assume about the address: only GPU allocations are known to be aligned beyond their element. */
 static void align_access(weft_index_context *c, weft_kval access, weft_dtype storage, weft_lane_index position) {
-    if (c->kernel->capability->warp <= 1 || c->kernel->failed) return;
+    if (weft_capability_is_cpu(c->kernel->capability) || c->kernel->failed) return;
     int64_t bytes = weft_lane_divisor(c, position);
     bytes = bytes == 0 || bytes > 16 ? 16 : bytes;
     bytes *= weft_dtype_bits(storage) / 8;
