@@ -28,8 +28,8 @@
     .shared_bytes = 32 << 10, .bindings_max = 30, .i64 = true, .i16 = true, .i8 = true, .f16 = true, .bf16 = true,     \
     .subgroups = true, .atomics = true, .simdgroup_matrix = true
 
-/* The first record is what every adapter has; the others are for those whose subgroups are always of that size, cards
-   and Chromium's adapter in software. */
+/* The first record is what every adapter has; the others are for those with 16-bit floats, and for those whose
+   subgroups are always of that size: cards, and the adapters in software of Chromium (4) and Mesa (8). */
 #define WEBGPU                                                                                                         \
     .target = "webgpu", .index_dtype = WEFT_I32, .vector_bytes = 4, .multiprocessors = 1, .threads_max = 256,          \
     .shared_bytes = 16 << 10, .bindings_max = 8, .i64 = true, .i16 = true, .i8 = true, .f16 = true, .bf16 = true,      \
@@ -70,8 +70,12 @@ static const weft_capability records[] = {
     {METAL, .arch = "apple8", .multiprocessors = 10},
     {METAL, .arch = "apple9", .multiprocessors = 10},
     {WEBGPU, .arch = "wgsl", .warp = 1},
+    {WEBGPU, .arch = "wgsl-f16", .warp = 1, .native_f16 = true},
     {WEBGPU, .arch = "wgsl-subgroups32", .warp = 32, .subgroups = true},
+    {WEBGPU, .arch = "wgsl-f16-subgroups32", .warp = 32, .subgroups = true, .native_f16 = true},
     {WEBGPU, .arch = "wgsl-subgroups4", .warp = 4, .subgroups = true, .by_name = true},
+    {WEBGPU, .arch = "wgsl-subgroups8", .warp = 8, .subgroups = true, .by_name = true},
+    {WEBGPU, .arch = "wgsl-f16-subgroups8", .warp = 8, .subgroups = true, .native_f16 = true, .by_name = true},
     {VULKAN, .arch = "vulkan1.2", .multiprocessors = 1, .warp = 1, .shared_bytes = 16 << 10},
     {VULKAN, .arch = "vulkan1.2-coop16", .cores = WEFT_CORES_COOPERATIVE16, .multiprocessors = 32, .warp = 32,
      .shared_bytes = 48 << 10, .subgroups = true},

@@ -41,6 +41,7 @@ typedef struct weft_capability {
 
     bool f64, i64, i16, i8; /* arithmetic or at least storage */
     bool f16, bf16;         /* arithmetic conversions exist */
+    bool native_f16;        /* WGSL: f16 is a type of memory and values (shader-f16), not bits of words */
     bool fast_math;         /* exp2_fast and its kind are within about 2 ulp */
     bool subgroups, atomics;
     bool masked_memory;                  /* masked vector loads and stores */

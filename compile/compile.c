@@ -76,8 +76,23 @@ weft_status weft_compile(weft_graph *graph, const weft_compile_options *options,
 
 enum { TARGETS_MAX = 16 };
 
-/* "cpu" stands for both CPU variants; "cpu:x86-64-v3", "cuda:sm_90a" for one architecture. */
-static weft_status parse_targets(const char *text, const weft_capability **out, int *out_count) {
+static bool block_holds(const weft_block *block, weft_dtype dtype) {
+    for (int i = 0; i < block->argument_count; i++)
+        if (block->arguments[i]->type.dtype == dtype) return true;
+    for (const weft_node *node = block->first; node; node = node->next) {
+        for (int i = 0; i < node->result_count; i++)
+            if (node->results[i].type.dtype == dtype) return true;
+        for (int i = 0; i < node->region_count; i++)
+            if (block_holds(node->regions[i]->block, dtype)) return true;
+    }
+    return false;
+}
+
+/* "cpu" stands for both CPU variants; "cpu:x86-64-v3", "cuda:sm_90a" for one architecture. Code that differs from
+   another record's for f16 only is left out where the graph has none. */
+static weft_status parse_targets(const weft_graph *graph, const char *text, const weft_capability **out,
+                                 int *out_count) {
+    bool halves = block_holds(graph->body->block, WEFT_F16);
     *out_count = 0;
     for (const char *at = text; *at;) {
         size_t length = strcspn(at, ",");
@@ -87,7 +102,7 @@ static weft_status parse_targets(const char *text, const weft_capability **out, 
             const weft_capability *record = weft_capability_get(i);
             size_t name = colon ? (size_t)(colon - at) : length;
             if (strlen(record->target) != name || memcmp(record->target, at, name) != 0) continue;
-            if (!colon && record->by_name) continue;
+            if (!colon && (record->by_name || (record->native_f16 && !halves))) continue;
             if (colon &&
                 (strlen(record->arch) != length - name - 1 || memcmp(record->arch, colon + 1, length - name - 1) != 0))
                 continue;
@@ -190,7 +205,7 @@ weft_status weft_compile_file(weft_graph *graph, const weft_compile_options *opt
     weft_graph *prepared;
     int count;
     WEFT_TRY(weft_graph_verify(graph), "compiling %s", graph->name);
-    WEFT_TRY(parse_targets(o.targets, records, &count), "compiling %s", graph->name);
+    WEFT_TRY(parse_targets(graph, o.targets, records, &count), "compiling %s", graph->name);
     WEFT_TRY(weft_unit_prepare(graph, &o, &prepared, &o.pipeline), "compiling %s", graph->name);
     weft_status status = compile_targets(prepared, &o, path, count, records);
     weft_graph_release(prepared);

@@ -54,6 +54,15 @@ static const prelude_row rows[] = {
      "  let d = bitcast<u32>(f32(m) * 5.9604644775390625e-8f);\n" /* 2^-24: a subnormal f16 is a normal f32 */
      "  let n = ((e + 112u) << 23u) | (m << 13u);\n"
      "  return bitcast<f32>(s | select(select(n, 0x7f800000u | (m << 13u), e == 31u), d, e == 0u));\n}\n"},
+    /* the f32 that is the nearest f16: compilers drop f32(f16(x)), and which way f16(x) rounds is theirs */
+    {"round_f16(", "fn round_f16(x: f32) -> f32 {\n"
+                   "  let b = bitcast<u32>(x); let a = b & 0x7fffffffu;\n"
+                   "  let n = (a + 0xfffu + ((a >> 13u) & 1u)) & 0xffffe000u;\n"
+                   "  let d = bitcast<u32>(opaque(bitcast<f32>(a) + 0.5f) - 0.5f);\n" /* a multiple of 2^-24 */
+                   "  var r = select(n, d, a < 0x38800000u);\n"
+                   "  r = select(r, 0x7f800000u, a >= 0x477ff000u);\n"
+                   "  r = select(r, 0x7fc00000u | (a & 0x7fe000u), a > 0x7f800000u);\n"
+                   "  return bitcast<f32>(r | (b & 0x80000000u));\n}\n"},
     {"f16_of_f32(", "fn f16_of_f32(x: f32) -> u32 {\n"
                     "  let b = bitcast<u32>(x); let s = (b >> 16u) & 0x8000u; let a = b & 0x7fffffffu;\n"
                     "  let shift = 126u - (a >> 23u);\n" /* of a subnormal result */

@@ -10,7 +10,7 @@
 #include "base/dtype.h"
 #include "codegen/kernel/narrow.h"
 
-weft_wgsl_class weft_wgsl_class_of(weft_dtype elem) {
+weft_wgsl_class weft_wgsl_class_of(const weft_wgsl_printer *p, weft_dtype elem) {
     switch ((int)elem) {
     case WEFT_BOOL: return WEFT_WGSL_BOOL;
     case WEFT_I8:
@@ -19,8 +19,8 @@ weft_wgsl_class weft_wgsl_class_of(weft_dtype elem) {
     case WEFT_U8:
     case WEFT_U16:
     case WEFT_U32:
-    case WEFT_F16:
     case WEFT_BF16: return WEFT_WGSL_U32;
+    case WEFT_F16: return p->kernel->capability->native_f16 ? WEFT_WGSL_F16 : WEFT_WGSL_U32;
     case WEFT_I64:
     case WEFT_U64: return WEFT_WGSL_PAIR;
     case WEFT_F32: return WEFT_WGSL_F32;
@@ -28,9 +28,9 @@ weft_wgsl_class weft_wgsl_class_of(weft_dtype elem) {
     }
 }
 
-const char *weft_wgsl_type(weft_dtype elem) {
-    static const char *const types[] = {NULL, "bool", "i32", "u32", "vec2<u32>", "f32"};
-    return types[weft_wgsl_class_of(elem)];
+const char *weft_wgsl_type(const weft_wgsl_printer *p, weft_dtype elem) {
+    static const char *const types[] = {NULL, "bool", "i32", "u32", "vec2<u32>", "f16", "f32"};
+    return types[weft_wgsl_class_of(p, elem)];
 }
 
 void weft_wgsl_fail(weft_wgsl_printer *printer, weft_code code, const char *problem) {
@@ -54,23 +54,33 @@ static weft_piece float_constant(double number) {
     return weft_piece_format(value < 0 ? "(%.9ef)" : "%.9ef", (double)value);
 }
 
-static weft_piece print_constant(const weft_kinstr *instr) {
+/* As above: 2^-14 is the least that is normal. */
+static weft_piece half_constant(double number) {
+    uint64_t bits = weft_float_encode(WEFT_F16, number, false);
+    double value = weft_float_decode(WEFT_F16, bits);
+    bool plain = bits == 0 || (isfinite(value) && fabs(value) >= 0x1p-14);
+    if (!plain) return weft_piece_format("f16(f32_of_f16(0x%04xu))", (unsigned)bits);
+    return weft_piece_format(value < 0 ? "(%.9eh)" : "%.9eh", value);
+}
+
+static weft_piece print_constant(const weft_wgsl_printer *p, const weft_kinstr *instr) {
     weft_dtype elem = (weft_dtype)instr->type.elem;
     if (elem == WEFT_F32) return float_constant(instr->f);
     if (elem == WEFT_BOOL) return weft_piece_format("%s", instr->i ? "true" : "false");
+    if (weft_wgsl_class_of(p, elem) == WEFT_WGSL_F16) return half_constant(instr->f);
     if (weft_dtype_is_float(elem))
         return weft_piece_format("0x%llxu", (unsigned long long)weft_float_encode(elem, instr->f, false));
     uint64_t bits = (uint64_t)instr->i;
-    if (weft_wgsl_class_of(elem) == WEFT_WGSL_PAIR)
+    if (weft_wgsl_class_of(p, elem) == WEFT_WGSL_PAIR)
         return weft_piece_format("vec2<u32>(0x%xu, 0x%xu)", (uint32_t)bits, (uint32_t)(bits >> 32));
-    if (weft_wgsl_class_of(elem) == WEFT_WGSL_U32) return weft_piece_format("%uu", (uint32_t)bits);
+    if (weft_wgsl_class_of(p, elem) == WEFT_WGSL_U32) return weft_piece_format("%uu", (uint32_t)bits);
     if (instr->i < 0) return weft_piece_format("i32(%d)", (int32_t)instr->i);
     return weft_piece_format("%di", (int32_t)instr->i);
 }
 
 weft_piece weft_wgsl_value(const weft_wgsl_printer *printer, weft_kval value, int lane) {
     const weft_kinstr *instr = weft_kernel_unsplat(printer->kernel, &value, &lane);
-    if (instr->op == WEFT_K_constant) return print_constant(instr);
+    if (instr->op == WEFT_K_constant) return print_constant(printer, instr);
     if (instr->type.lanes > 1 && !printer->scalar_body) return weft_piece_format("v%d_%d", value, lane);
     return weft_piece_format("v%d", value);
 }
@@ -80,8 +90,8 @@ weft_piece weft_wgsl_lane(const weft_wgsl_printer *printer, weft_kval value, int
 }
 
 static void print_for(weft_wgsl_printer *p, weft_kval id, const weft_kinstr *instr) {
-    const char *type = weft_wgsl_type((weft_dtype)instr->type.elem);
-    if (weft_wgsl_class_of((weft_dtype)instr->type.elem) == WEFT_WGSL_PAIR)
+    const char *type = weft_wgsl_type(p, (weft_dtype)instr->type.elem);
+    if (weft_wgsl_class_of(p, (weft_dtype)instr->type.elem) == WEFT_WGSL_PAIR)
         weft_wgsl_fail(p, WEFT_UNSUPPORTED, "a loop that counts in 64 bits");
     weft_wgsl_line(p, "for (var v%d: %s = %s; v%d < %s; v%d += %s) {", id, type,
                    weft_wgsl_value(p, weft_koperand(p->kernel, instr, 0), 0).text, id,
@@ -136,9 +146,9 @@ static void print_func(weft_wgsl_printer *p, weft_kval id, weft_kval end) {
             return;
         }
         weft_text_append(p->text, "%sv%d: %s", parameter ? ", " : "", found,
-                         weft_wgsl_type((weft_dtype)weft_ktype_of(p->kernel, found).elem));
+                         weft_wgsl_type(p, (weft_dtype)weft_ktype_of(p->kernel, found).elem));
     }
-    weft_text_append(p->text, ") -> %s {\n", weft_wgsl_type((weft_dtype)weft_ktype_of(p->kernel, result).elem));
+    weft_text_append(p->text, ") -> %s {\n", weft_wgsl_type(p, (weft_dtype)weft_ktype_of(p->kernel, result).elem));
     p->scalar_body = true;
     p->depth = 1;
     for (weft_kval i = id + 1; i < end; i++)
@@ -182,7 +192,7 @@ static void check_types(weft_wgsl_printer *p) {
         weft_ktype type = p->kernel->instrs[i].type;
         bool typed = type.kind == WEFT_KIND_VALUE || type.kind == WEFT_KIND_BUFFER || type.kind == WEFT_KIND_SHARED ||
                      type.kind == WEFT_KIND_VAR || type.kind == WEFT_KIND_REGS;
-        if (typed && weft_wgsl_class_of((weft_dtype)type.elem) == WEFT_WGSL_NONE) {
+        if (typed && weft_wgsl_class_of(p, (weft_dtype)type.elem) == WEFT_WGSL_NONE) {
             const char *name = weft_dtype_name((weft_dtype)type.elem);
             weft_wgsl_fail(p, WEFT_UNSUPPORTED, name);
         }
@@ -215,6 +225,14 @@ static weft_status print_body(weft_wgsl_printer *p) {
     return weft_text_status(p->text);
 }
 
+bool weft_wgsl_has_f16(const weft_kernel *kernel) {
+    for (size_t i = 0; i < kernel->instr_count; i++) {
+        weft_ktype type = kernel->instrs[i].type;
+        if (type.kind != WEFT_KIND_NONE && type.elem == WEFT_F16) return true;
+    }
+    return false;
+}
+
 weft_status weft_wgsl_print(const weft_kernel *kernel, weft_text *text) {
     weft_text body;
     WEFT_TRY(weft_kernel_without_f8(kernel, &kernel), "printing WGSL");
@@ -224,6 +242,7 @@ weft_status weft_wgsl_print(const weft_kernel *kernel, weft_text *text) {
     if (!status) {
         weft_text_append(text, "// %s\n", kernel->name);
         /* whether lanes of a subgroup meet is what kernel/verify_uniform.c has proved */
+        if (kernel->capability->native_f16 && weft_wgsl_has_f16(kernel)) weft_text_append(text, "enable f16;\n");
         if (printer.subgroups) weft_text_append(text, "enable subgroups;\ndiagnostic(off, subgroup_uniformity);\n");
         weft_wgsl_print_prelude(weft_text_string(&body), text);
         weft_text_append_bytes(text, weft_text_string(&body), body.length);

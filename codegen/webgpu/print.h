@@ -2,8 +2,9 @@
 
    Bindings of group 0: the buffers in the order of the kernel's arguments, then one uniform block: the number of blocks
    and the extents in the order of the arguments, 32-bit each. Every value becomes one scalar per lane. WGSL's types
-   carry the rest: integers of 8 and 16 bits live normalised in i32 and u32, 16-bit floats as their bits in u32, 64-bit
-   integers as vec2<u32> (low word first); the prelude holds the arithmetic that WGSL lacks. f64 has no carrier.
+   carry the rest: integers of 8 and 16 bits live normalised in i32 and u32, 16-bit floats as their bits in u32 (f16 as
+   itself where the record has native_f16), 64-bit integers as vec2<u32> (low word first); the prelude holds the
+   arithmetic that WGSL lacks. f64 has no carrier.
    Buffers of narrow elements are arrays of 32-bit words. A store of a part of a word is an atomic and, or: neighbours
    in one word may belong to different threads. Read next: print.c (structure), print_values.c, print_convert.c,
    print_memory.c, prelude.c. Source: W3C, WebGPU Shading Language. Thread-compatible. */
@@ -19,6 +20,7 @@ typedef enum weft_wgsl_class {
     WEFT_WGSL_I32,
     WEFT_WGSL_U32, /* also the bits of 16-bit floats */
     WEFT_WGSL_PAIR,
+    WEFT_WGSL_F16,
     WEFT_WGSL_F32
 } weft_wgsl_class;
 
@@ -26,10 +28,11 @@ typedef enum weft_wgsl_class {
 enum {
     WEFT_WGSL_LOADED = 1,
     WEFT_WGSL_STORED = 2,
-    WEFT_WGSL_ATOMIC = 4,  /* atomic operations */
-    WEFT_WGSL_PARTIAL = 8, /* stores of parts of a word */
-    WEFT_WGSL_SINGLE = 16, /* some access is not of four aligned elements */
-    WEFT_WGSL_DYNAMIC = 32 /* regs: some index is no constant */
+    WEFT_WGSL_ATOMIC = 4,   /* atomic operations */
+    WEFT_WGSL_PARTIAL = 8,  /* stores of parts of a word */
+    WEFT_WGSL_SINGLE = 16,  /* some access is not of four aligned elements */
+    WEFT_WGSL_DYNAMIC = 32, /* regs: some index is no constant */
+    WEFT_WGSL_ODD = 64      /* some access is not of two aligned elements */
 };
 
 typedef struct weft_wgsl_printer {
@@ -51,8 +54,10 @@ const char *weft_wgsl_access(const weft_kernel *kernel, size_t argument);
 weft_status weft_wgsl_shared_bytes(const weft_kernel *kernel, int64_t *out_bytes) WEFT_MUST_USE;
 
 /* -- shared by the printer's files */
-weft_wgsl_class weft_wgsl_class_of(weft_dtype elem);
-const char *weft_wgsl_type(weft_dtype elem);
+weft_wgsl_class weft_wgsl_class_of(const weft_wgsl_printer *printer, weft_dtype elem);
+const char *weft_wgsl_type(const weft_wgsl_printer *printer, weft_dtype elem);
+/* Does the kernel hold values or memory of f16? */
+bool weft_wgsl_has_f16(const weft_kernel *kernel);
 weft_piece weft_wgsl_value(const weft_wgsl_printer *printer, weft_kval value, int lane);
 /* As above; a value of one lane stands for all lanes. */
 weft_piece weft_wgsl_lane(const weft_wgsl_printer *printer, weft_kval value, int lane);

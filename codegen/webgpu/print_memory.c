@@ -23,10 +23,11 @@ static weft_dtype elem_of(const weft_wgsl_printer *p, weft_kval object) {
 
 static int bits_of(weft_dtype elem) { return elem == WEFT_BOOL ? 8 : weft_dtype_bits(elem); }
 
-/* Elements in one 32-bit word of a buffer. */
+/* Elements in one 32-bit word of a buffer; 1 where they are a type of their own. */
 static int per_word(const weft_wgsl_printer *p, weft_kval memory) {
-    int bits = bits_of(elem_of(p, memory));
-    return is_buffer(p, memory) && bits < 32 ? 32 / bits : 1;
+    weft_dtype elem = elem_of(p, memory);
+    bool native = weft_wgsl_class_of(p, elem) == WEFT_WGSL_F16;
+    return is_buffer(p, memory) && bits_of(elem) < 32 && !native ? 32 / bits_of(elem) : 1;
 }
 
 static bool uniform_mask(const weft_wgsl_printer *p, weft_kval mask) {
@@ -59,9 +60,11 @@ static void scan_access(weft_wgsl_printer *p, const weft_kinstr *instr) {
     span a = span_of(p, instr);
     uint8_t *uses = uses_of(p, a.memory);
     bool load = instr->op == WEFT_K_load;
-    bool fours = a.neighbours && a.lanes % 4 == 0 && instr->align_bytes >= 16 && uniform_mask(p, a.mask);
+    int bytes = bits_of(elem_of(p, a.memory)) / 8;
+    bool side = a.neighbours && uniform_mask(p, a.mask);
     *uses |= load ? WEFT_WGSL_LOADED : WEFT_WGSL_STORED;
-    if (!fours) *uses |= WEFT_WGSL_SINGLE;
+    if (!side || a.lanes % 4 || instr->align_bytes < 4 * bytes) *uses |= WEFT_WGSL_SINGLE;
+    if (!side || a.lanes % 2 || instr->align_bytes < 2 * bytes) *uses |= WEFT_WGSL_ODD;
     if (!load && per_word(p, a.memory) > 1 && !(a.whole && uniform_mask(p, a.mask))) *uses |= WEFT_WGSL_PARTIAL;
 }
 
@@ -73,7 +76,7 @@ void weft_wgsl_scan(weft_wgsl_printer *p) {
         case WEFT_K_store: scan_access(p, instr); break;
         case WEFT_K_atomic:
             *uses_of(p, weft_koperand(p->kernel, instr, 0)) |=
-                WEFT_WGSL_LOADED | WEFT_WGSL_STORED | WEFT_WGSL_ATOMIC | WEFT_WGSL_SINGLE;
+                WEFT_WGSL_LOADED | WEFT_WGSL_STORED | WEFT_WGSL_ATOMIC | WEFT_WGSL_SINGLE | WEFT_WGSL_ODD;
             break;
         case WEFT_K_get:
         case WEFT_K_set: {
@@ -101,23 +104,33 @@ const char *weft_wgsl_access(const weft_kernel *kernel, size_t argument) {
 
 /* -- declarations */
 
-static bool is_wide(const weft_wgsl_printer *p, weft_kval memory) {
-    return is_buffer(p, memory) && bits_of(elem_of(p, memory)) == 32 && !(*uses_of(p, memory) & WEFT_WGSL_SINGLE);
+/* Elements of one vector of a buffer: 4, 1, of f16 also 2. */
+static int vector_of(const weft_wgsl_printer *p, weft_kval memory) {
+    weft_dtype elem = elem_of(p, memory);
+    bool half = weft_wgsl_class_of(p, elem) == WEFT_WGSL_F16;
+    if (!is_buffer(p, memory) || (bits_of(elem) != 32 && !half)) return 1;
+    uint8_t uses = *uses_of(p, memory);
+    return !(uses & WEFT_WGSL_SINGLE) ? 4 : half && !(uses & WEFT_WGSL_ODD) ? 2 : 1;
 }
+
+static bool is_wide(const weft_wgsl_printer *p, weft_kval memory) { return vector_of(p, memory) > 1; }
 
 static bool is_atomic(const weft_wgsl_printer *p, weft_kval memory) {
     return (*uses_of(p, memory) & (WEFT_WGSL_ATOMIC | WEFT_WGSL_PARTIAL)) != 0;
 }
 
 /* f32 atomics work on bits. */
-static const char *atomic_type(weft_dtype elem) { return weft_wgsl_class_of(elem) == WEFT_WGSL_I32 ? "i32" : "u32"; }
+static const char *atomic_type(const weft_wgsl_printer *p, weft_dtype elem) {
+    return weft_wgsl_class_of(p, elem) == WEFT_WGSL_I32 ? "i32" : "u32";
+}
 
 static name element_type(const weft_wgsl_printer *p, weft_kval memory) {
     weft_dtype elem = elem_of(p, memory);
     if (is_atomic(p, memory))
-        return weft_piece_format("atomic<%s>", per_word(p, memory) > 1 ? "u32" : atomic_type(elem));
+        return weft_piece_format("atomic<%s>", per_word(p, memory) > 1 ? "u32" : atomic_type(p, elem));
     if (per_word(p, memory) > 1) return weft_piece_format("u32");
-    return weft_piece_format(is_wide(p, memory) ? "vec4<%s>" : "%s", weft_wgsl_type(elem));
+    if (!is_wide(p, memory)) return weft_piece_format("%s", weft_wgsl_type(p, elem));
+    return weft_piece_format("vec%d<%s>", vector_of(p, memory), weft_wgsl_type(p, elem));
 }
 
 weft_status weft_wgsl_shared_bytes(const weft_kernel *kernel, int64_t *out_bytes) {
@@ -127,8 +140,9 @@ weft_status weft_wgsl_shared_bytes(const weft_kernel *kernel, int64_t *out_bytes
         if (instr->op != WEFT_K_shared) continue;
         if (!weft_dim_is_number(instr->extent))
             return WEFT_STATUS(WEFT_UNSUPPORTED, "kernel %s: shared memory of a symbolic extent", kernel->name);
-        int64_t bytes = weft_dtype_bits((weft_dtype)instr->type.elem) == 64 ? 8 : 4;
-        if (__builtin_mul_overflow(bytes, instr->extent, &bytes) ||
+        weft_dtype elem = (weft_dtype)instr->type.elem;
+        int64_t bytes = weft_dtype_bits(elem) == 64 ? 8 : elem == WEFT_F16 && kernel->capability->native_f16 ? 2 : 4;
+        if (__builtin_mul_overflow(bytes, instr->extent, &bytes) || __builtin_add_overflow(bytes, bytes & 2, &bytes) ||
             __builtin_add_overflow(*out_bytes, bytes, out_bytes))
             return WEFT_STATUS(WEFT_UNSUPPORTED, "kernel %s: shared memory beyond all bounds", kernel->name);
     }
@@ -223,7 +237,8 @@ static name load_one(const weft_wgsl_printer *p, const span *a, int lane) {
 static void load_whole(weft_wgsl_printer *p, weft_kval id, const span *a, bool declared) {
     static const char components[] = "xyzw";
     weft_dtype elem = elem_of(p, a->memory);
-    int packed = per_word(p, a->memory), group = packed > 1 ? packed : 4, shift = group == 4 ? 2 : 1;
+    int packed = per_word(p, a->memory), group = packed > 1 ? packed : vector_of(p, a->memory),
+        shift = group == 4 ? 2 : 1;
     for (int lane = 0; lane < a->lanes; lane++) {
         if (lane % group == 0) {
             name at =
@@ -232,13 +247,14 @@ static void load_whole(weft_wgsl_printer *p, weft_kval id, const span *a, bool d
         }
         name word = weft_piece_format("w%d_%d", id, lane / group * group), value;
         if (packed == 1)
-            value = weft_piece_format("%s.%c", word.text, components[lane % 4]);
+            value = weft_piece_format("%s.%c", word.text, components[lane % group]);
         else
             value = value_of_bits(elem, weft_piece_format("%s >> %du", word.text, lane % packed * 32 / packed));
         if (declared)
             weft_wgsl_line(p, "%s = %s;", weft_wgsl_value(p, id, lane).text, value.text);
         else
-            weft_wgsl_line(p, "let %s: %s = %s;", weft_wgsl_value(p, id, lane).text, weft_wgsl_type(elem), value.text);
+            weft_wgsl_line(p, "let %s: %s = %s;", weft_wgsl_value(p, id, lane).text, weft_wgsl_type(p, elem),
+                           value.text);
     }
 }
 
@@ -246,7 +262,7 @@ static name lane_mask(const weft_wgsl_printer *p, weft_kval mask, int lane) { re
 
 static void print_load(weft_wgsl_printer *p, weft_kval id, const weft_kinstr *instr) {
     span a = span_of(p, instr);
-    const char *type = weft_wgsl_type((weft_dtype)instr->type.elem);
+    const char *type = weft_wgsl_type(p, (weft_dtype)instr->type.elem);
     bool whole = a.whole || is_wide(p, a.memory);
     if (a.mask == WEFT_KNONE) {
         if (whole) {
@@ -278,9 +294,9 @@ static void print_load(weft_wgsl_printer *p, weft_kval id, const weft_kinstr *in
 /* -- stores */
 
 /* A narrow value as bits of a word, zero-extended. */
-static name bits_of_value(weft_dtype elem, name value) {
+static name bits_of_value(const weft_wgsl_printer *p, weft_dtype elem, name value) {
     if (elem == WEFT_BOOL) return weft_piece_format("select(0u, 1u, %s)", value.text);
-    if (weft_wgsl_class_of(elem) == WEFT_WGSL_I32)
+    if (weft_wgsl_class_of(p, elem) == WEFT_WGSL_I32)
         return weft_piece_format("(bitcast<u32>(%s) & %uu)", value.text, (1u << weft_dtype_bits(elem)) - 1);
     return value;
 }
@@ -298,7 +314,7 @@ static void store_one(weft_wgsl_printer *p, const span *a, int lane) {
         weft_wgsl_line(p, "atomicAnd(&%s[at >> %du], ~(%uu << shift));", to.text, packed == 4 ? 2 : 1,
                        (1u << bits) - 1);
         weft_wgsl_line(p, "atomicOr(&%s[at >> %du], %s << shift);", to.text, packed == 4 ? 2 : 1,
-                       bits_of_value(elem, value).text);
+                       bits_of_value(p, elem, value).text);
         p->depth--;
         weft_wgsl_line(p, "}");
     } else if (is_atomic(p, a->memory))
@@ -310,20 +326,21 @@ static void store_one(weft_wgsl_printer *p, const span *a, int lane) {
 
 static void store_whole(weft_wgsl_printer *p, const span *a) {
     weft_dtype elem = elem_of(p, a->memory);
-    int packed = per_word(p, a->memory), group = packed > 1 ? packed : 4, shift = group == 4 ? 2 : 1;
+    int packed = per_word(p, a->memory), group = packed > 1 ? packed : vector_of(p, a->memory),
+        shift = group == 4 ? 2 : 1;
     bool atomic = is_atomic(p, a->memory);
     for (int lane = 0; lane < a->lanes; lane += group) {
         for (int i = 0; i < p->depth; i++) weft_text_append(p->text, "  ");
         weft_text_append(p->text,
                          atomic ? "atomicStore(&%s[(u32(%s) >> %du) + %du], " : "%s[(u32(%s) >> %du) + %du] = ",
                          memory_name(p, a->memory).text, index_of(p, a->index, true, 0).text, shift, lane / group);
-        if (packed == 1) weft_text_append(p->text, "vec4<%s>(", weft_wgsl_type(elem));
+        if (packed == 1) weft_text_append(p->text, "vec%d<%s>(", group, weft_wgsl_type(p, elem));
         for (int i = 0; i < group; i++) {
             name value = weft_wgsl_lane(p, a->value, lane + i);
             if (packed == 1)
                 weft_text_append(p->text, "%s%s", i ? ", " : "", value.text);
             else
-                weft_text_append(p->text, "%s(%s << %du)", i ? " | " : "", bits_of_value(elem, value).text,
+                weft_text_append(p->text, "%s(%s << %du)", i ? " | " : "", bits_of_value(p, elem, value).text,
                                  i * 32 / packed);
         }
         weft_text_append(p->text, atomic != (packed == 1) ? ");\n" : ";\n");
@@ -374,7 +391,7 @@ static void print_atomic(weft_wgsl_printer *p, weft_kval id, const weft_kinstr *
     bool defines = instr->type.kind == WEFT_KIND_VALUE;
     if (elem != WEFT_F32) {
         name prefix = {0};
-        if (defines) prefix = weft_piece_format("let v%d: %s = ", id, weft_wgsl_type(elem));
+        if (defines) prefix = weft_piece_format("let v%d: %s = ", id, weft_wgsl_type(p, elem));
         weft_wgsl_line(p, "%satomic%s(&%s, %s);", prefix.text, kinds[instr->i], at.text, value.text);
         return;
     }
@@ -403,7 +420,7 @@ static name register_name(const weft_wgsl_printer *p, weft_kval object, weft_kva
 }
 
 static void print_register(weft_wgsl_printer *p, weft_kval id, const weft_kinstr *instr) {
-    const char *type = weft_wgsl_type((weft_dtype)instr->type.elem);
+    const char *type = weft_wgsl_type(p, (weft_dtype)instr->type.elem);
     if (instr->op == WEFT_K_regs) {
         int count = (int)instr->i * instr->type.lanes;
         if (p->uses[id] & WEFT_WGSL_DYNAMIC)

@@ -137,11 +137,12 @@ static name binary_pair(weft_wgsl_printer *p, int op, weft_dtype elem, name a, n
 }
 
 static name binary(weft_wgsl_printer *p, int op, bool loose, weft_dtype elem, name a, name b) {
-    switch (weft_wgsl_class_of(elem)) {
+    switch (weft_wgsl_class_of(p, elem)) {
     case WEFT_WGSL_BOOL: return binary_bool(p, op, a, b);
     case WEFT_WGSL_F32: return binary_float(p, op, loose, a, b);
     case WEFT_WGSL_PAIR: return binary_pair(p, op, elem, a, b);
     case WEFT_WGSL_NONE:
+    case WEFT_WGSL_F16:
     case WEFT_WGSL_I32:
     case WEFT_WGSL_U32: break;
     }
@@ -152,7 +153,7 @@ static name binary(weft_wgsl_printer *p, int op, bool loose, weft_dtype elem, na
 /* -- one operand */
 
 static name unary_integer(weft_wgsl_printer *p, int op, weft_dtype elem, name a) {
-    bool pair = weft_wgsl_class_of(elem) == WEFT_WGSL_PAIR;
+    bool pair = weft_wgsl_class_of(p, elem) == WEFT_WGSL_PAIR;
     switch (op) {
     case WEFT_K_not: return weft_wgsl_normal(elem, weft_piece_format(elem == WEFT_BOOL ? "!%s" : "~%s", a.text));
     case WEFT_K_neg:
@@ -195,7 +196,7 @@ static name unary(weft_wgsl_printer *p, int op, weft_dtype elem, name a) {
 
 static void define(weft_wgsl_printer *p, weft_kval id, int lane, name expression) {
     weft_wgsl_line(p, "let %s: %s = %s;", weft_wgsl_value(p, id, lane).text,
-                   weft_wgsl_type((weft_dtype)weft_kernel_get(p->kernel, id)->type.elem), expression.text);
+                   weft_wgsl_type(p, (weft_dtype)weft_kernel_get(p->kernel, id)->type.elem), expression.text);
 }
 
 /* By halves: lane i with lane i + count / 2. */
@@ -214,7 +215,7 @@ static void print_reduce(weft_wgsl_printer *p, weft_kval id, const weft_kinstr *
         for (int i = 0; i < half; i++) {
             name sum = binary(p, instr->op, false, elem, current[i], current[i + half]);
             current[i] = weft_piece_format("t%d_%d", id, label++);
-            weft_wgsl_line(p, "let %s: %s = %s;", current[i].text, weft_wgsl_type(elem), sum.text);
+            weft_wgsl_line(p, "let %s: %s = %s;", current[i].text, weft_wgsl_type(p, elem), sum.text);
         }
     define(p, id, 0, current[0]);
 }
@@ -223,7 +224,7 @@ static void print_reduce(weft_wgsl_printer *p, weft_kval id, const weft_kinstr *
 static void print_call(weft_wgsl_printer *p, weft_kval id, const weft_kinstr *instr, int lane) {
     for (int i = 0; i < p->depth; i++) weft_text_append(p->text, "  ");
     weft_text_append(p->text, "let %s: %s = f%d(", weft_wgsl_value(p, id, lane).text,
-                     weft_wgsl_type((weft_dtype)instr->type.elem), weft_koperand(p->kernel, instr, 0));
+                     weft_wgsl_type(p, (weft_dtype)instr->type.elem), weft_koperand(p->kernel, instr, 0));
     for (int i = 1; i < instr->operand_count; i++)
         weft_text_append(p->text, "%s%s", i > 1 ? ", " : "", operand(p, instr, i, lane).text);
     weft_text_append(p->text, ");\n");

@@ -227,6 +227,18 @@ async function makeKernel(device, kernel) {
   return {name: kernel.name, access: kernel.buffers, layout, pipeline};
 }
 
+async function readBytes(device, buffer, offset, bytes) {
+  const from = offset & ~3, size = words(bytes + offset - from);
+  const staging = device.createBuffer({size, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST});
+  const encoder = device.createCommandEncoder();
+  encoder.copyBufferToBuffer(buffer, from, staging, 0, Math.min(size, buffer.size - from));
+  device.queue.submit([encoder.finish()]);
+  await staging.mapAsync(GPUMapMode.READ);
+  const copy = new Uint8Array(staging.getMappedRange().slice(offset - from, offset - from + bytes));
+  staging.destroy();
+  return copy;
+}
+
 export class Model {
   constructor(program, device) {
     this.program = program;
@@ -273,18 +285,6 @@ export class Model {
     const rest = new Uint8Array(4);
     rest.set(bytes.subarray(whole));
     this.device.queue.writeBuffer(buffer, at + whole, rest);
-  }
-
-  async read(buffer, offset, bytes) {
-    const from = offset & ~3, size = words(bytes + offset - from);
-    const staging = this.device.createBuffer({size, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST});
-    const encoder = this.device.createCommandEncoder();
-    encoder.copyBufferToBuffer(buffer, from, staging, 0, Math.min(size, buffer.size - from));
-    this.device.queue.submit([encoder.finish()]);
-    await staging.mapAsync(GPUMapMode.READ);
-    const copy = new Uint8Array(staging.getMappedRange().slice(offset - from, offset - from + bytes));
-    staging.destroy();
-    return copy;
   }
 
   /* Kernels compile side by side. */
@@ -428,7 +428,7 @@ export class Model {
       const shape = port.shape.map((text) => this.extent(text, run.values));
       const place = run.place(port.buffer);
       const bits = dtypeBits(port.dtype), count = shape.reduce((a, b) => a * b, 1);
-      outputs[port.name] = {dtype: port.dtype, shape, data: await this.read(place.gpu, place.offset, Math.ceil(count * bits / 8))};
+      outputs[port.name] = {dtype: port.dtype, shape, data: await readBytes(this.device, place.gpu, place.offset, Math.ceil(count * bits / 8))};
     }
     return outputs;
   }
@@ -566,7 +566,7 @@ class Run {
   async readBack(number) {
     await this.flush();
     const {gpu, offset, bytes} = this.place(number);
-    return this.model.read(gpu, offset, bytes);
+    return readBytes(this.device, gpu, offset, bytes);
   }
 
   async region(index) {
@@ -626,7 +626,7 @@ export async function openDevice() {
     console.warn(`WebGPU runs on ${[vendor, architecture, description].filter(Boolean).join(' ')}, an adapter in software: slow`);
   const requiredLimits = {};
   for (const name of ['maxStorageBufferBindingSize', 'maxBufferSize']) requiredLimits[name] = adapter.limits[name];
-  const requiredFeatures = ['subgroups'].filter((name) => adapter.features.has(name));
+  const requiredFeatures = ['subgroups', 'shader-f16'].filter((name) => adapter.features.has(name));
   return {adapter, device: await adapter.requestDevice({requiredLimits, requiredFeatures})};
 }
 
@@ -654,16 +654,73 @@ export async function load({program, image, weights, device, onprogress}) {
   return model;
 }
 
-/* The code that fits the device best: for subgroups of the one size that it has, or for any device. */
-export function archsOf(device) {
+/* runtime/drivers/webgpu/probe.c has the same text and says what it is for. */
+const halfProbe = `enable f16;
+@group(0) @binding(0) var<storage, read_write> halves: array<f16>;
+@group(0) @binding(1) var<storage, read_write> wrong: array<atomic<u32>>;
+fn widened(x: u32) -> u32 {
+  let s = (x & 0x8000u) << 16u; let e = (x >> 10u) & 31u; let m = x & 0x3ffu;
+  let d = bitcast<u32>(f32(m) * 5.9604644775390625e-8f);
+  return s | select(select(((e + 112u) << 23u) | (m << 13u), 0x7f800000u | (m << 13u), e == 31u), d, e == 0u);
+}
+fn differ(a: u32, b: u32) -> u32 {
+  let numbers = ((a & 0x7fffffffu) <= 0x7f800000u) | ((b & 0x7fffffffu) <= 0x7f800000u);
+  return select(0u, 1u, (a != b) & numbers);
+}
+@compute @workgroup_size(256)
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+  let w = widened(id.x); let n = differ(bitcast<u32>(f32(halves[id.x])), w);
+  halves[id.x] = f16(bitcast<f32>(w));
+  if (n > 0u) { atomicAdd(&wrong[0], n); }
+}
+`;
+
+async function probeHalves(device) {
+  const kernel = await makeKernel(device, {name: 'halves', code: halfProbe, buffers: ['read_write', 'read_write']});
+  const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
+  const given = Uint16Array.from({length: 65536}, (_, i) => i), isNaN = (half) => (half & 0x7fff) > 0x7c00;
+  const buffers = [given.byteLength, 4].map((size) => device.createBuffer({size, usage}));
+  const extents = device.createBuffer({size: 16, usage: GPUBufferUsage.UNIFORM});
+  device.queue.writeBuffer(buffers[0], 0, given);
+  const encoder = device.createCommandEncoder(), pass = encoder.beginComputePass();
+  pass.setPipeline(kernel.pipeline);
+  pass.setBindGroup(0, device.createBindGroup({
+    layout: kernel.layout,
+    entries: [...buffers, extents].map((buffer, binding) => ({binding, resource: {buffer}})),
+  }));
+  pass.dispatchWorkgroups(256);
+  pass.end();
+  device.queue.submit([encoder.finish()]);
+  const left = new Uint16Array((await readBytes(device, buffers[0], 0, given.byteLength)).buffer);
+  const wrong = await readBytes(device, buffers[1], 0, 4);
+  [...buffers, extents].forEach((buffer) => buffer.destroy());
+  return wrong.every((byte) => byte === 0) && left.every((half, i) => half === i || (isNaN(half) && isNaN(i)));
+}
+
+/* Does the device have f16, numbers below 2^-14 too? Asked once. */
+const keeping = new WeakMap();
+export function keepsHalves(device) {
+  const ask = async () => {
+    let keeps = false;
+    if (device.features.has('shader-f16')) await checked(device, async () => (keeps = await probeHalves(device))).catch(() => (keeps = false));
+    return keeps;
+  };
+  if (!keeping.has(device)) keeping.set(device, ask());
+  return keeping.get(device);
+}
+
+/* The code that fits the device, the best first: for subgroups of the one size that it has, for f16. */
+export async function archsOf(device) {
   const {subgroupMinSize: least, subgroupMaxSize: most} = device.adapterInfo ?? {};
-  return device.features.has('subgroups') && least && least === most ? [`wgsl-subgroups${least}`, 'wgsl'] : ['wgsl'];
+  const sizes = device.features.has('subgroups') && least && least === most ? [`-subgroups${least}`, ''] : [''];
+  const halves = (await keepsHalves(device)) ? ['-f16', ''] : [''];
+  return sizes.flatMap((size) => halves.map((half) => `wgsl${half}${size}`));
 }
 
 /* What the manifest says about WebGPU. */
-function targetOf(manifest, device) {
+async function targetOf(manifest, device) {
   if (manifest.format !== 'weft-artifact' || manifest.version !== 1) throw new Error('this file has a format of another version');
-  const target = archsOf(device).map((arch) => manifest.targets.find((t) => t.target === 'webgpu' && t.arch === arch)).find(Boolean);
+  const target = (await archsOf(device)).map((arch) => manifest.targets.find((t) => t.target === 'webgpu' && t.arch === arch)).find(Boolean);
   if (!target) throw new Error('this file has no code for WebGPU: weft compile --target webgpu');
   return target;
 }
@@ -681,7 +738,7 @@ export async function open(url, {device, onprogress} = {}) {
     for (let name; (name = await file.next());) {
       if (name === 'manifest.json') {
         manifest = JSON.parse(await file.text());
-        target = targetOf(manifest, device);
+        target = await targetOf(manifest, device);
         model = new Model(target.program, device);
       } else if (name === target?.code) {
         kernels = model.compile(JSON.parse(await file.text()), onprogress);

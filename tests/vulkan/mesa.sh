@@ -28,4 +28,4 @@ sed "s#\"library_path\": *\"[^\"]*\"#\"library_path\": \"$libraries/libvulkan_lv
 export VK_DRIVER_FILES="$home/lavapipe.json" VK_ICD_FILENAMES="$home/lavapipe.json"
 [ $# -gt 0 ] || exit 0
 program=$(command -v "$1"); shift
-exec "$libraries/ld-linux-x86-64.so.2" --library-path "$libraries:/usr/lib/x86_64-linux-gnu:/lib/x86_64-linux-gnu" "$program" "$@"
+exec "$libraries/ld-linux-x86-64.so.2" --library-path "$libraries:/usr/lib/x86_64-linux-gnu:/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$program" "$@"

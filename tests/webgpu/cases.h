@@ -2,6 +2,8 @@
 #ifndef WEFT_TESTS_WEBGPU_CASES_H
 #define WEFT_TESTS_WEBGPU_CASES_H
 
+#include <check.h>
+
 #include "base/tolerance.h"
 #include "ir/build.h"
 #include "tests/webgpu/browser.h"
@@ -36,6 +38,9 @@ void web_list_clear(web_list *list);
 void web_case_prepare(web_case *c, browser_case *out);
 /* A picture of any width in, two classes out; its weights say something about where stripes are. */
 void web_page_graph(weft_graph *graph);
+
+/* halves.c: what needs no browser. */
+TCase *case_halves(void);
 /* Interprets the input that the page posted and compares as below. */
 const char *web_page_compare(web_case *c, const browser_case *from, char *room, size_t bytes);
 /* NULL: right. Otherwise what differs, in a buffer of the caller. */

@@ -190,7 +190,8 @@ END_TEST
 static const char *const said[] = {"this browser has no WebGPU", "this browser offers no WebGPU adapter",
                                    "an adapter in software",     "the device was lost",
                                    "load the program again",     "the same numbers",
-                                   "this device allows 64",      "WebGPU"};
+                                   "this device allows 64",      "WebGPU",
+                                   "wgsl-subgroups4,wgsl"};
 enum { SAID = sizeof said / sizeof *said };
 
 START_TEST(faults_are_said_in_words) {
@@ -245,6 +246,7 @@ int main(int count, char **arguments) {
     else if (!all)
         tcase_add_test(tests, kernels_print);
     suite_add_tcase(suite, tests);
+    if (!all && !few) suite_add_tcase(suite, case_halves());
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);

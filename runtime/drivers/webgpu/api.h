@@ -1,6 +1,6 @@
 /* The part of the standard webgpu.h that the driver calls, written out: the library is found when a program runs, so
    its header is not needed to build. Field for field as in webgpu.h 1.0; handles are pointers, enumerations 32-bit.
-   Source: webgpu-native/webgpu-headers; `wgpuDevicePoll` is wgpu-native's own. */
+   Source: webgpu-native/webgpu-headers; `wgpuDevicePoll` and feature 0x30021 are wgpu-native's own. */
 #ifndef WEFT_RUNTIME_DRIVERS_WEBGPU_API_H
 #define WEFT_RUNTIME_DRIVERS_WEBGPU_API_H
 
@@ -27,7 +27,13 @@ enum {
     WGPU_BINDS_UNIFORM = 2, /* types of bindings */
     WGPU_BINDS_STORAGE = 3,
     WGPU_COMPUTE = 4, /* shader stage */
-    WGPU_STORAGE = 0x80
+    WGPU_STORAGE = 0x80,
+    WGPU_HALVES = 0xb, /* features */
+    WGPU_SUBGROUPS = 0x12,
+    WGPU_NATIVE_SUBGROUPS = 0x30021, /* wgpu-native's own */
+    WGPU_NVIDIA = 0x10de,            /* vendors whose subgroups have one size, of every kernel */
+    WGPU_APPLE = 0x106b,
+    WGPU_MESA = 0x10005
 };
 #define WGPU_WHOLE_SIZE UINT64_MAX
 
@@ -194,6 +200,7 @@ typedef struct wgpu_group_options {
     X(request_adapter, wgpu_future, "wgpuInstanceRequestAdapter", (wgpu_handle, const void *, wgpu_object_callback))   \
     X(adapter_info, wgpu_enum, "wgpuAdapterGetInfo", (wgpu_handle, wgpu_adapter_info *))                               \
     X(adapter_limits, wgpu_enum, "wgpuAdapterGetLimits", (wgpu_handle, wgpu_limits *))                                 \
+    X(has_feature, wgpu_bool, "wgpuAdapterHasFeature", (wgpu_handle, wgpu_enum))                                       \
     X(request_device, wgpu_future, "wgpuAdapterRequestDevice",                                                         \
       (wgpu_handle, const wgpu_device_options *, wgpu_object_callback))                                                \
     X(queue_of, wgpu_handle, "wgpuDeviceGetQueue", (wgpu_handle))                                                      \

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/capability.h"
 #include "runtime/drivers/webgpu/webgpu.h"
 #include "runtime/libraries.h"
 
@@ -55,7 +56,6 @@ static weft_status load_functions(webgpu_device *device) {
 static weft_status open_adapter(webgpu_device *device) {
     answer found = {0};
     const wgpu_object_callback callback = {.mode = WGPU_ANY_MOMENT, .call = take_object, .a = &found};
-    wgpu_adapter_info info = {0};
     device->instance = device->api.create_instance(NULL);
     if (!device->instance) return WEFT_STATUS(WEFT_UNAVAILABLE, "wgpu-native gives no instance");
     (void)device->api.request_adapter(device->instance, NULL, callback);
@@ -64,9 +64,9 @@ static weft_status open_adapter(webgpu_device *device) {
     device->adapter = found.object;
     if (device->gpu.base.ordinal > 0)
         return WEFT_STATUS(WEFT_NOT_FOUND, "there is no webgpu:%d: one adapter is asked for", device->gpu.base.ordinal);
-    (void)device->api.adapter_info(device->adapter, &info);
-    keep_text(device->name, sizeof device->name, info.device);
-    if (info.kind == WGPU_ADAPTER_CPU)
+    (void)device->api.adapter_info(device->adapter, &device->info);
+    keep_text(device->name, sizeof device->name, device->info.device);
+    if (device->info.kind == WGPU_ADAPTER_CPU)
         weft_context_log(device->gpu.base.context, WEFT_LOG_WARNING, "webgpu:0 is %s, a device in software: slow",
                          device->name);
     (void)device->api.adapter_limits(device->adapter, &device->limits);
@@ -75,10 +75,20 @@ static weft_status open_adapter(webgpu_device *device) {
     return NULL;
 }
 
+static bool ask_for(webgpu_device *device, wgpu_enum feature) {
+    if (!device->api.has_feature(device->adapter, feature)) return false;
+    device->features[device->feature_count++] = feature;
+    return true;
+}
+
 static weft_status open_device(webgpu_device *device) {
     answer found = {0};
     device->limits.next = NULL;
-    const wgpu_device_options options = {.limits = &device->limits,
+    device->halves = ask_for(device, WGPU_HALVES);
+    device->subgroups = ask_for(device, WGPU_SUBGROUPS) || ask_for(device, WGPU_NATIVE_SUBGROUPS);
+    const wgpu_device_options options = {.feature_count = (size_t)device->feature_count,
+                                         .features = device->features,
+                                         .limits = &device->limits,
                                          .lost = {.mode = WGPU_ANY_MOMENT, .call = take_loss, .a = device},
                                          .error = {.call = take_error, .a = device}};
     const wgpu_object_callback callback = {.mode = WGPU_ANY_MOMENT, .call = take_object, .a = &found};
@@ -88,6 +98,25 @@ static weft_status open_device(webgpu_device *device) {
     device->device = found.object;
     device->queue = device->api.queue_of(device->device);
     return weft_webgpu_buffer(device, WGPU_UNIFORM | WGPU_COPY_TARGET, WEBGPU_UNIFORM_BYTES, &device->uniforms);
+}
+
+/* Subgroups of one size: said by the adapter, or of a vendor that has no other and then seen in a kernel. */
+static int subgroup_size(webgpu_device *device) {
+    const wgpu_adapter_info *info = &device->info;
+    if (!device->subgroups) return 0;
+    if (info->subgroup_least > 0) return info->subgroup_least == info->subgroup_most ? (int)info->subgroup_least : 0;
+    bool fixed = info->vendor_id == WGPU_NVIDIA || info->vendor_id == WGPU_APPLE || info->vendor_id == WGPU_MESA;
+    return fixed ? weft_webgpu_subgroup_size(device) : 0;
+}
+
+/* The code for all that the device has, if there is a record of it; without the subgroups otherwise. */
+static void choose_arch(webgpu_device *device) {
+    int size = subgroup_size(device);
+    device->halves = device->halves && weft_webgpu_keeps_halves(device);
+    const char *halves = device->halves ? "-f16" : "";
+    (void)snprintf(device->arch, sizeof device->arch, "wgsl%s-subgroups%d", halves, size);
+    device->subgroups = size > 0 && weft_capability_find("webgpu", device->arch);
+    if (!device->subgroups) (void)snprintf(device->arch, sizeof device->arch, "wgsl%s", halves);
 }
 
 static void webgpu_close(weft_device *base) {
@@ -116,6 +145,7 @@ static weft_status webgpu_open(weft_context *context, int ordinal, weft_device *
     weft_status status = load_functions(device);
     if (!status) status = open_adapter(device);
     if (!status) status = open_device(device);
+    if (!status) choose_arch(device);
     if (status)
         webgpu_close(&device->gpu.base);
     else
@@ -125,13 +155,18 @@ static weft_status webgpu_open(weft_context *context, int ordinal, weft_device *
 
 static void webgpu_info(const weft_device *base, weft_device_info *out_info) {
     const webgpu_device *device = (const webgpu_device *)base;
-    *out_info = (weft_device_info){.driver = "webgpu", .arch = "wgsl", .ordinal = base->ordinal};
+    *out_info = (weft_device_info){.driver = "webgpu", .ordinal = base->ordinal};
+    (void)snprintf(out_info->arch, sizeof out_info->arch, "%s", device->arch);
     (void)snprintf(out_info->name, sizeof out_info->name, "%s", device->name);
 }
 
 static int webgpu_match(const weft_device *base, const char *arch) {
-    (void)base;
-    return strcmp(arch, "wgsl") == 0 ? 1000 : 0;
+    const webgpu_device *device = (const webgpu_device *)base;
+    const weft_capability *code = weft_capability_find("webgpu", arch),
+                          *own = weft_capability_find("webgpu", device->arch);
+    if (!code || (code->native_f16 && !device->halves)) return 0;
+    if (code->subgroups && (!device->subgroups || code->warp != own->warp)) return 0;
+    return 1000 + 2 * code->subgroups + code->native_f16;
 }
 
 const weft_driver weft_driver_webgpu = {.name = "webgpu",

@@ -78,10 +78,15 @@ void weft_webgpu_unload(weft_device *base, weft_module *module) {
     weft_free(base->context->allocator, module, sizeof *module);
 }
 
-/* The kernel's text with every buffer read-write: webgpu.h says why. */
-static weft_status writable(const weft_json *code, weft_text *text) {
-    static const char mark[] = "var<storage, read>";
-    const char *at = code->string, *end = code->string + code->length;
+/* The kernel's text with every buffer read-write: webgpu.h says why; and without a line that wgpu-native does not know
+   and does without. */
+static weft_status adapted(const weft_json *code, weft_text *text) {
+    static const char mark[] = "var<storage, read>", subgroups[] = "enable subgroups;\n";
+    const char *at = code->string, *end = code->string + code->length, *enable = strstr(at, subgroups);
+    if (enable) {
+        weft_text_append_bytes(text, at, (size_t)(enable - at));
+        at = enable + strlen(subgroups);
+    }
     for (const char *found; (found = strstr(at, mark)) != NULL && found < end; at = found + strlen(mark)) {
         weft_text_append_bytes(text, at, (size_t)(found - at));
         weft_text_append(text, "var<storage, read_write>");
@@ -117,7 +122,7 @@ static weft_status make_pipeline(webgpu_device *device, kernel_code *kernel) {
     wgpu_handle layout = NULL;
     weft_text text;
     weft_text_init(device->gpu.base.context->allocator, &text);
-    weft_status status = writable(kernel->code, &text);
+    weft_status status = adapted(kernel->code, &text);
     if (!status) status = make_layout(device, kernel, &layout);
     if (!status) {
         const wgpu_shader_text source = {{NULL, WGPU_SHADER_WGSL}, {weft_text_string(&text), text.length}};

@@ -4,7 +4,7 @@
    on it; a table of blocks finds buffer and offset. Kernels bind every buffer as read-write: one block may then be read
    and written by a dispatch at different places. Commands go into one encoder, submitted when somebody waits or it is
    long. Errors arrive late, by a callback: the next wait reports the first.
-   Read next: api.h, device.c, memory.c, module.c. */
+   Read next: api.h, device.c, probe.c, memory.c, module.c. */
 #ifndef WEFT_RUNTIME_DRIVERS_WEBGPU_WEBGPU_H
 #define WEFT_RUNTIME_DRIVERS_WEBGPU_WEBGPU_H
 
@@ -23,7 +23,11 @@ typedef struct webgpu_device {
     wgpu_handle uniforms; /* blocks and extents of launches under way */
     uint64_t uniform_used;
     int command_count;
-    char name[128];
+    char name[128], arch[32]; /* arch: the code that fits it best */
+    wgpu_enum features[2];    /* that were asked for */
+    int feature_count;
+    bool halves, subgroups; /* f16; shuffles, and one size of subgroups */
+    wgpu_adapter_info info; /* numbers only */
     wgpu_limits limits;
     bool lost;
     char problem[400]; /* the first error since the last wait; "": none */
@@ -43,6 +47,12 @@ void weft_webgpu_submit(webgpu_device *device);
 weft_status weft_webgpu_flush(webgpu_device *device) WEFT_MUST_USE;
 weft_status weft_webgpu_problem(webgpu_device *device) WEFT_MUST_USE;
 extern const weft_block_calls weft_webgpu_blocks;
+
+/* -- probe.c; an open device that nobody else has yet */
+/* Is f16 what IEEE 754 says, below 2^-14 and beyond 65504 too? */
+bool weft_webgpu_keeps_halves(webgpu_device *device);
+/* Threads of a subgroup, found by running one kernel; 0: it has none, or several sizes. */
+int weft_webgpu_subgroup_size(webgpu_device *device);
 
 /* -- module.c */
 weft_status weft_webgpu_load(weft_device *device, const weft_program_data *program, const weft_binary *code,
