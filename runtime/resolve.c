@@ -155,7 +155,23 @@ static weft_status evaluate(const weft_frame *frame, weft_dim dim, const char *w
     return WEFT_STATUS(WEFT_OUT_OF_RANGE, "%s overflows or is negative for these shapes", what);
 }
 
+/* From the first byte of a map's memory to behind its last element, which lies in the root of its buffer: cards believe
+   what a map says. */
+static weft_status measure_map(const weft_launch_map *map, int64_t *out_bytes) {
+    int64_t end = weft_dtype_bits(map->dtype) / 8, part;
+    bool empty = false, fits = true;
+    for (int i = 0; i < map->rank; i++) {
+        int64_t stride = i ? map->stride_bytes[i] : weft_dtype_bits(map->dtype) / 8;
+        empty |= map->extent[i] == 0;
+        fits = fits && !__builtin_mul_overflow(map->extent[i] - 1, stride, &part) &&
+               !__builtin_add_overflow(end, part, &end);
+    }
+    *out_bytes = empty ? 0 : end;
+    return empty || fits ? NULL : WEFT_STATUS(WEFT_OUT_OF_RANGE, "a tensor map overflows for these shapes");
+}
+
 static weft_status resolve_map(weft_frame *frame, const weft_tensor_map *map, weft_launch_map *out, bool list_patches) {
+    int64_t bytes;
     *out = (weft_launch_map){.dtype = map->dtype, .rank = map->rank, .swizzle_bytes = map->swizzle_bytes};
     for (int i = 0; i < map->rank; i++) {
         out->box[i] = map->box[i];
@@ -164,7 +180,8 @@ static weft_status resolve_map(weft_frame *frame, const weft_tensor_map *map, we
             WEFT_TRY(evaluate(frame, map->stride_bytes[i], "the stride of a tensor map", &out->stride_bytes[i]),
                      "tensor map");
     }
-    return resolve_slot(frame, map->buffer, 0, &out->memory, list_patches);
+    WEFT_TRY(measure_map(out, &bytes), "tensor map");
+    return resolve_slot(frame, map->buffer, bytes, &out->memory, list_patches);
 }
 
 static const weft_launch_variant *choose(const weft_frame *frame, const weft_step *step) {

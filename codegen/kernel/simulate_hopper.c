@@ -274,6 +274,21 @@ static transfer *add_transfer(weft_sim *sim) {
     return &h->transfers[h->transfer_count++];
 }
 
+/* Does every element that the map describes lie in its memory? A card believes the map. Maps without elements describe
+   none. */
+static bool map_fits(weft_sim *sim, const transfer *t) {
+    int64_t last = 0;
+    for (int n = 0; n < t->map->rank; n++) {
+        int64_t extent, stride = weft_dtype_bits(t->map->dtype) / 8, part;
+        if (!weft_dim_evaluate(sim->kernel->dims, t->map->extent[n], sim->symbols, &extent)) return false;
+        if (n && !weft_dim_evaluate(sim->kernel->dims, t->map->stride_bytes[n], sim->symbols, &stride)) return false;
+        if (extent < 1) return true;
+        if (__builtin_mul_overflow(extent - 1, stride, &part) || __builtin_add_overflow(last, part, &last))
+            return false;
+    }
+    return last >= 0 && (size_t)last + (size_t)weft_dtype_bits(t->map->dtype) / 8 <= t->global->bytes;
+}
+
 /* Map, coordinates and the two memories of a copy; false after a fault. */
 static bool describe(weft_sim *sim, weft_sim_thread *thread, const weft_kinstr *instr, int map_operand,
                      int shared_operand, int first, transfer *t) {
@@ -288,6 +303,7 @@ static bool describe(weft_sim *sim, weft_sim_thread *thread, const weft_kinstr *
                               t->map->rank);
     for (int n = 0; n < t->map->rank; n++) t->at[n] = scalar(sim, thread, instr, first + n);
     t->global = &sim->buffers[t->map->buffer];
+    if (!map_fits(sim, t)) return weft_sim_fault(sim, thread, "out of bounds: a tensor map is larger than its memory");
     t->shared = weft_sim_memory_of(sim, thread, weft_koperand(sim->kernel, instr, shared_operand));
     int64_t offset = scalar(sim, thread, instr, shared_operand + 1);
     int64_t align = t->map->swizzle_bytes ? 8 * t->map->swizzle_bytes : 128;

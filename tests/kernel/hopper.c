@@ -21,6 +21,7 @@ typedef enum fault {
     STORE_NOT_COMMITTED,
     STORE_NOT_WAITED,
     ODD_COORDINATE,
+    MAP_BEYOND_MEMORY,
     FAULTS
 } fault;
 
@@ -38,6 +39,7 @@ static const char *const messages[FAULTS] = {
     [STORE_NOT_COMMITTED] = "never committed",
     [STORE_NOT_WAITED] = "ends while a tensor_store",
     [ODD_COORDINATE] = "no multiple of 16",
+    [MAP_BEYOND_MEMORY] = "a tensor map is larger than its memory",
 };
 
 static weft_kval emit(weft_kernel *k, weft_kop op, int count, const weft_kval *operands, int64_t i) {
@@ -136,7 +138,7 @@ static weft_status run(fault f, uint64_t seed, float *out) {
                                   {.buffer = 1,
                                    .dtype = WEFT_BF16,
                                    .rank = 2,
-                                   .extent = {K, COLUMNS},
+                                   .extent = {K, COLUMNS + (f == MAP_BEYOND_MEMORY)},
                                    .stride_bytes = {0, K * 2},
                                    .box = {K, COLUMNS},
                                    .swizzle_bytes = 128},

@@ -366,6 +366,35 @@ START_TEST(views_that_leave) {
 }
 END_TEST
 
+/* So is a tensor map that says more than its memory holds: a card would believe it. */
+START_TEST(maps_that_leave) {
+    maker_init(&m, weft_allocator_system(), "map");
+    weft_dim N = weft_dim_symbol(m.data.dims, "N", 0, 1000, 1, WEFT_SYMBOL_DECLARED);
+    int x = maker_port(&m, WEFT_BUFFER_INPUT, "x", WEFT_F32, 1, &N),
+        y = maker_port(&m, WEFT_BUFFER_OUTPUT, "y", WEFT_F32, 1, &N);
+    weft_dim more = weft_dim_subtract(m.data.dims, N, 2); /* columns: negative, none, then some of rows of 16 bytes */
+    weft_tensor_map map = {.buffer = x, .dtype = WEFT_F32, .rank = 2, .box = {4, 1}};
+    map.extent[0] = weft_dim_minimum(m.data.dims, more, 4), map.extent[1] = 5, map.stride_bytes[1] = 16;
+    weft_launch_variant launch = {.kernel = KERNEL_SQUARE, .grid = 1, .buffer_count = 2, .map_count = 1};
+    launch.buffers = (int[]){x, y}, launch.maps = &map;
+    maker_step(&m, WEFT_REGION_MAIN, (weft_step){.kind = WEFT_STEP_LAUNCH, .variant_count = 1, .variants = &launch});
+    assert_fine(load_made(context, "null", &m, NULL, &program));
+    assert_fine(weft_session_create(program, &session));
+    for (int64_t count = 0; count < 30; count++) {
+        weft_tensor *in, *out = NULL;
+        assert_fine(weft_tensor_create(context, WEFT_F32, 1, &count, &in));
+        weft_status status = weft_session_call(session, 1, &in, 1, &out);
+        if (count == 2 || count >= 20) /* four rows and four elements, or nothing at all */
+            assert_fine(status);
+        else
+            assert_fails(status, WEFT_OUT_OF_RANGE, count < 2 ? "extent of a tensor map" : "does not fit");
+        weft_tensor_release(in);
+        weft_tensor_release(out);
+    }
+    stop();
+}
+END_TEST
+
 START_TEST(on_the_null_device) {
     make_affine(&m, weft_allocator_system());
     assert_fine(load_made(context, "null", &m, affine_weights, &program));
@@ -724,6 +753,7 @@ Suite *suite_executor(void) {
     tcase_add_test(calls, states);
     tcase_add_test(calls, variants);
     tcase_add_test(calls, views_that_leave);
+    tcase_add_test(calls, maps_that_leave);
     tcase_add_test(calls, on_the_null_device);
     tcase_add_test(calls, facts);
     tcase_add_test(calls, memory_runs_out);
