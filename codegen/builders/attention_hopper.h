@@ -10,10 +10,11 @@
 
 /* schedule.way. Near: tiles of a head follow each other, so that blocks that run together share keys in the L2 cache;
    not where tiles differ in length, which come longest first over all heads. Beside: the softmax of a block stands
-   between products of the consumer's own, not behind them. ptxas puts a wait for products as early as its operands
-   permit, in front of the exponentials that were to hide them, but not across a loop: so the values of the next step
-   are waited for in between. */
-enum { WEFT_ATTENTION_BESIDE = 1, WEFT_ATTENTION_NEAR = 2 };
+   between products of the consumer's own, not behind them: ptxas puts a wait for products as early as its operands
+   permit, in front of the exponentials that were to hide them, but not across a loop, so the values of the next step
+   are waited for in between. Lazy: the maximum of a row, which keeps its exponentials in range, follows larger scores
+   only when they have outgrown it, so that sums are seldom rescaled. */
+enum { WEFT_ATTENTION_BESIDE = 1, WEFT_ATTENTION_NEAR = 2, WEFT_ATTENTION_LAZY = 4 };
 
 typedef struct weft_attention {
     const weft_build_request *request;
@@ -21,7 +22,7 @@ typedef struct weft_attention {
     weft_dtype dtype;
     weft_dim queries, keys, heads, group; /* heads: of all batches together; group: G */
     int width, columns;                   /* columns: D; width: what products take, a multiple of 16, zeros past D */
-    bool beside, near;                    /* schedule.way */
+    bool beside, near, lazy;              /* schedule.way */
     bool causal;                          /* later queries see more keys: tiles differ in length */
     double scale;                         /* of scores in the exponent, in base 2 */
     weft_attention_forms forms;
