@@ -17,7 +17,7 @@ PARTS = {
     "invariant": ("invariant", False),
     "row": ("rows", True), "flat": ("rows", True), "mlp": ("mlp", True), "depthwise": ("convolutions", True), "convolution": ("convolutions", True),
     "scales": ("groups", True), "grouped": ("groups", True),
-    "adamw": ("programs", True), "head": ("programs", True), "loop": ("programs", False),
+    "adamw": ("programs", True), "head": ("programs", True), "loop": ("programs", False), "linalg": ("linalg", False),
 }
 
 

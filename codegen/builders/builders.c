@@ -23,7 +23,7 @@ extern const weft_builder weft_builder_pointwise, weft_builder_reduce, weft_buil
     weft_builder_reduce_window, weft_builder_dynamic_update_slice, weft_builder_rng_bits, weft_builder_gather,
     weft_builder_cumulative, weft_builder_scatter, weft_builder_sort, weft_builder_top_k,
     weft_builder_select_and_scatter, weft_builder_nonzero, weft_builder_cholesky, weft_builder_triangular_solve,
-    weft_builder_eigh, weft_builder_qr;
+    weft_builder_eigh_block, weft_builder_eigh, weft_builder_qr;
 extern const weft_builder weft_builder_matmul_cpu, weft_builder_convolution_cpu;
 
 static const weft_builder *const builders[] = {
@@ -60,6 +60,7 @@ static const weft_builder *const builders[] = {
     &weft_builder_nonzero,
     &weft_builder_cholesky,
     &weft_builder_triangular_solve,
+    &weft_builder_eigh_block,
     &weft_builder_eigh,
     &weft_builder_qr,
     &weft_builder_matmul_cpu,

@@ -34,6 +34,14 @@ void weft_solver_store(weft_solver *s, int result, weft_kval batch, weft_kval i,
     weft_index_store(&s->c, result, index, 1, WEFT_KNONE, weft_index_round(&s->c, type->dtype, value));
 }
 
+void weft_solver_find_sign(weft_solver *s, weft_kval sign, weft_kval element, weft_kval least) {
+    weft_kernel *k = s->c.kernel;
+    weft_kval found = weft_k_get(k, sign), one = weft_k_float(k, s->work, 1), zero = weft_k_float(k, s->work, 0);
+    weft_kval counts =
+        weft_k_and(k, weft_k_eq(k, found, zero), weft_k_lt(k, least, weft_k_unary(k, WEFT_K_abs, element)));
+    weft_k_set(k, sign, weft_k_select(k, counts, weft_k_binary(k, WEFT_K_copysign, one, element), found));
+}
+
 weft_dim weft_solver_batch(const weft_solver *s) {
     const weft_type *type = weft_operand_type(s->node, 0);
     weft_dim count = 1;
@@ -43,16 +51,17 @@ weft_dim weft_solver_batch(const weft_solver *s) {
 
 weft_status weft_solver_begin(const weft_build_request *request, weft_kernel_plan *plan, weft_op op, weft_dim elements,
                               weft_solver *out_solver) {
-    WEFT_TRY(weft_plan_init(request, 1, 1, plan), "linear algebra");
+    bool keeps = elements != 0;
+    WEFT_TRY(weft_plan_init(request, 1, keeps, plan), "linear algebra");
     weft_solver *s = out_solver;
     *s = (weft_solver){.request = request, .node = weft_single_node(request, op)};
     weft_dtype dtype = request->fusion->results[0].type.dtype;
     s->work = request->capability->f64 ? WEFT_F64 : weft_index_carrier(dtype);
-    plan->temps[0].bytes = weft_dim_multiply(request->graph->dims, elements, weft_dtype_bits(s->work) / 8);
+    if (keeps) plan->temps[0].bytes = weft_dim_multiply(request->graph->dims, elements, weft_dtype_bits(s->work) / 8);
     weft_kernel *k = weft_plan_kernel(request, "");
     if (!k) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "%s: kernel", request->name);
     WEFT_TRY(weft_index_init(request, k, &s->c), "linear algebra");
-    s->memory = weft_kernel_buffer(k, WEFT_ARGUMENT_TEMP, 0, s->work, true, "work");
+    if (keeps) s->memory = weft_kernel_buffer(k, WEFT_ARGUMENT_TEMP, 0, s->work, true, "work");
     return NULL;
 }
 

@@ -2,7 +2,7 @@
    by cyclic Jacobi rotations; one matrix is an item. a [n, n] and v [n, n] lie row by row in the temporary; row p of v
    is an eigenvector, so that a rotation works on whole rows: rows p and q of a, which are then copied to its columns,
    as a stays symmetric. Source: Golub and Van Loan, Matrix Computations, 4th edition, algorithms 8.5.1 and 8.5.2. Read
-   next: linalg_qr.c. */
+   next: linalg_jacobi.c. */
 #include "codegen/builders/linalg.h"
 
 enum { SWEEPS_MAX = 60 };
@@ -157,15 +157,28 @@ static void order(eigen *e) {
     weft_k_end(k);
 }
 
+/* The sign of row j of v. */
+static weft_kval sign_of(eigen *e, weft_kval row) {
+    weft_kernel *k = e->s.c.kernel;
+    weft_kval sign = weft_k_var(k, weft_k_float(k, e->s.work, 0));
+    weft_kval root = weft_k_unary(k, WEFT_K_sqrt, weft_k_convert(k, e->n, e->s.work));
+    weft_kval least = weft_k_div(k, weft_k_float(k, e->s.work, WEFT_SOLVER_SIGN), root);
+    weft_kval i = weft_k_for(k, weft_k_index(k, 0), e->n, weft_k_index(k, 1), 0);
+    weft_solver_find_sign(&e->s, sign, weft_solver_load(&e->s, weft_k_add(k, row, i)), least);
+    weft_k_end(k);
+    return weft_k_get(k, sign);
+}
+
 static void store_results(eigen *e, weft_kval batch) {
     weft_kernel *k = e->s.c.kernel;
     weft_kval zero = weft_k_index(k, 0), one = weft_k_index(k, 1);
     size_t mark = weft_index_mark(&e->s.c);
-    weft_kval i = weft_k_for(k, zero, e->n, one, 0);
-    weft_solver_store(&e->s, 0, batch, i, WEFT_KNONE, weft_solver_load(&e->s, diagonal(e, i)));
     weft_kval j = weft_k_for(k, zero, e->n, one, 0);
-    weft_kval at = weft_k_add(k, e->v, weft_k_add(k, weft_k_mul(k, j, e->n), i));
-    weft_solver_store(&e->s, 1, batch, i, j, weft_solver_load(&e->s, at));
+    weft_solver_store(&e->s, 0, batch, j, WEFT_KNONE, weft_solver_load(&e->s, diagonal(e, j)));
+    weft_kval row = weft_k_add(k, e->v, weft_k_mul(k, j, e->n)), sign = sign_of(e, row);
+    weft_kval i = weft_k_for(k, zero, e->n, one, 0);
+    weft_kval value = weft_k_mul(k, sign, weft_solver_load(&e->s, weft_k_add(k, row, i)));
+    weft_solver_store(&e->s, 1, batch, i, j, value);
     weft_index_release(&e->s.c, mark);
     weft_k_end(k);
     weft_k_end(k);

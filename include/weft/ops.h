@@ -335,6 +335,8 @@ WEFT_API weft_value *weft_cholesky(weft_graph *g, weft_value *x, bool lower);
 WEFT_API weft_value *weft_triangular_solve(weft_graph *g, weft_value *a, weft_value *b, bool left_side, bool lower,
                                            bool transpose_a, bool unit_diagonal);
 WEFT_API void weft_qr(weft_graph *g, weft_value *x, weft_value **out_q, weft_value **out_r);
+/* Of symmetric matrices, of which the lower triangle is read: eigenvalues [..., n], ascending, and eigenvectors as the
+   columns of [..., n, n]; in each the first element beyond 0.37 / sqrt(n) is positive. */
 WEFT_API void weft_eigh(weft_graph *g, weft_value *x, weft_value **out_values, weft_value **out_vectors);
 
 /* -- random numbers: a function of key (u64 [2]) and logical index */

@@ -215,6 +215,16 @@ static void order_eigenpairs(int64_t n, double *values, double *v) {
     }
 }
 
+/* The first element of an eigenvector beyond 0.37 / sqrt(n) is positive: one is at least 1 / sqrt(n). */
+static void sign_eigenvectors(int64_t n, double *v) {
+    for (int64_t j = 0; j < n; j++) {
+        int64_t first = 0;
+        while (first < n - 1 && !(fabs(v[first * n + j]) > 0.37 / sqrt((double)n))) first++;
+        if (!(v[first * n + j] < 0)) continue;
+        for (int64_t i = 0; i < n; i++) v[i * n + j] = -v[i * n + j];
+    }
+}
+
 /* Reads the lower triangle. */
 weft_status weft_interpret_eigh(weft_interpreter *interpreter, const weft_node *node, weft_tensor *const *inputs,
                                 weft_tensor **results) {
@@ -231,6 +241,7 @@ weft_status weft_interpret_eigh(weft_interpreter *interpreter, const weft_node *
         jacobi(n, a, v);
         for (int64_t i = 0; i < n; i++) values[i] = a[i * n + i];
         order_eigenpairs(n, values, v);
+        sign_eigenvectors(n, v);
         weft_interp_store_f64(x->dtype, results[0]->data, b * n, n, values);
         weft_interp_store_f64(x->dtype, results[1]->data, b * size, size, v);
     }

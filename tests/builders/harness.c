@@ -278,6 +278,7 @@ void harness_check(harness *h) {
     weft_node *fusion = wrap(h);
     for (int t = 0; t < 3; t++) {
         const weft_capability *capability = weft_capability_find(harness_targets[t][0], harness_targets[t][1]);
+        if (h->gpu && strcmp(capability->target, "cpu") != 0) capability = h->gpu;
         check_target(h, fusion, capability, inputs, expected);
     }
     for (int i = 0; i < count; i++) weft_tensor_release(inputs[i]);

@@ -19,11 +19,12 @@ typedef struct harness {
     bool special;        /* infinities, NaN and extremes among the inputs */
     bool may_refuse;     /* a capability without a builder is fine */
     int threads;
-    bool native;             /* run compiled code too, where this build and this CPU can */
-    int launches;            /* on GPUs, and no CPU is asked; 0: any, and all are */
-    const char *gpu_builder; /* not NULL: schedules on GPUs must name it */
-    const int64_t *offsets;  /* contents of the input of that name; NULL: random, as all others */
-    const char *note;        /* printed with a failure */
+    bool native;                       /* run compiled code too, where this build and this CPU can */
+    int launches;                      /* on GPUs, and no CPU is asked; 0: any, and all are */
+    const char *gpu_builder;           /* not NULL: schedules on GPUs must name it */
+    const struct weft_capability *gpu; /* instead of the GPU among the targets; NULL: that one */
+    const int64_t *offsets;            /* contents of the input of that name; NULL: random, as all others */
+    const char *note;                  /* printed with a failure */
 } harness;
 
 /* Compiled code is slow to make: only some dtypes of a sweep run it, all with WEFT_TEST_NATIVE=all in the environment.

@@ -340,6 +340,13 @@ static void build_mlp(weft_graph *g, const int64_t *x) {
     weft_graph_output(g, "y", y);
 }
 
+static void build_eigh(weft_graph *g, const int64_t *x) {
+    weft_value *values, *vectors;
+    weft_eigh(g, weft_graph_input(g, "a", WEFT_F32, 3, (weft_dim[]){x[0], x[1], x[1]}), &values, &vectors);
+    weft_graph_output(g, "values", values);
+    weft_graph_output(g, "vectors", vectors);
+}
+
 weft_status weft_bench_graph(weft_context *context, const char *name, int count, const int64_t *numbers,
                              weft_graph **out_graph) {
     static const struct {
@@ -366,7 +373,8 @@ weft_status weft_bench_graph(weft_context *context, const char *name, int count,
                 {"attention_backward_form", 12},
                 {"attention_backward_tokens", 6},
                 {"scaled_dot", 5},
-                {"ragged_dot", 6}};
+                {"ragged_dot", 6},
+                {"eigh", 2}};
     size_t row = 0;
     *out_graph = NULL;
     while (row < sizeof rows / sizeof *rows && strcmp(rows[row].name, name)) row++;
@@ -378,6 +386,8 @@ weft_status weft_bench_graph(weft_context *context, const char *name, int count,
         build_matmul(*out_graph, numbers);
     else if (row == 8)
         build_attention(*out_graph, numbers);
+    else if (row == 22)
+        build_eigh(*out_graph, numbers);
     else if (row == 20)
         build_scaled_dot(*out_graph, numbers);
     else if (row == 21)

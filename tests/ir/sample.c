@@ -429,12 +429,14 @@ static weft_node *fft(sample *s) {
     return node(s, 1, &x, 2, attributes);
 }
 
-/* cholesky, qr, eigh: f32 and f64 matrices, the second variant with a batch. */
+/* cholesky, qr, eigh: f32 and f64 matrices, the second variant with a batch; eigh of matrices that GPUs give a block
+   each. */
 static weft_node *matrix(sample *s) {
-    if ((s->dtype != WEFT_F32 && s->dtype != WEFT_F64) || s->variant > 1) return NULL;
+    if ((s->dtype != WEFT_F32 && s->dtype != WEFT_F64) || s->variant > (s->op == WEFT_OP_eigh ? 2 : 1)) return NULL;
     weft_dim dims[3] = {2, 3, 3};
     if (s->op == WEFT_OP_qr) dims[1] = 4;
-    weft_value *x = input(s, s->dtype, s->variant == 1 ? 3 : 2, s->variant == 1 ? dims : dims + 1);
+    if (s->variant == 2) dims[1] = dims[2] = 9;
+    weft_value *x = input(s, s->dtype, s->variant > 0 ? 3 : 2, s->variant > 0 ? dims : dims + 1);
     weft_attribute lower = weft_attr_int(WEFT_ATTR_lower, s->variant == 0);
     return node(s, 1, &x, s->op == WEFT_OP_cholesky, &lower);
 }
