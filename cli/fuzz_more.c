@@ -175,7 +175,9 @@ static void make_random(generator *g) {
     weft_tensor_release(tensor);
     weft_dim shape[2] = {g->symbol && chance(g, 50) ? g->symbol : 1 + below(g, 9), 1 + below(g, 9)};
     if (chance(g, 60))
-        cli_fuzz_add(g, weft_rng_bits(g->graph, key, chance(g, 50) ? WEFT_U32 : WEFT_U64, 2, shape), true, 0);
+        cli_fuzz_add(g,
+                     weft_rng_bits(g->graph, key, (weft_dtype[]){WEFT_U16, WEFT_U32, WEFT_U64}[below(g, 3)], 2, shape),
+                     true, 0);
     else
         cli_fuzz_add(g, weft_random_uniform(g->graph, key, WEFT_F32, 2, shape, -1, 1), false, 1);
 }

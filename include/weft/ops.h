@@ -339,7 +339,8 @@ WEFT_API void weft_qr(weft_graph *g, weft_value *x, weft_value **out_q, weft_val
    columns of [..., n, n]; in each the first element beyond 0.37 / sqrt(n) is positive. */
 WEFT_API void weft_eigh(weft_graph *g, weft_value *x, weft_value **out_values, weft_value **out_vectors);
 
-/* -- random numbers: a function of key (u64 [2]) and logical index */
+/* -- random numbers: a function of key (u64 [2]) and logical index; bits as u16, u32 or u64. u16 is an eighth of the
+   work: eight neighbours of a row-major index share a draw */
 WEFT_API weft_value *weft_rng_bits(weft_graph *g, weft_value *key, weft_dtype dtype, int rank, const weft_dim *shape);
 /* Uniform in [low, high), with the 24 (f32) or 53 (f64) top bits. */
 WEFT_API weft_value *weft_random_uniform(weft_graph *g, weft_value *key, weft_dtype dtype, int rank,

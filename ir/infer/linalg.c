@@ -7,8 +7,8 @@ bool weft_infer_rng_bits(weft_infer *infer) {
     weft_dtype dtype = weft_infer_attribute(infer, WEFT_ATTR_dtype)->as.dtype;
     if (key->dtype != WEFT_U64 || key->rank != 1 || key->dims[0] != 2)
         return weft_infer_fail(infer, "the key is %s; it must be u64[2]", weft_infer_type_text(infer, key));
-    if (dtype != WEFT_U32 && dtype != WEFT_U64)
-        return weft_infer_fail(infer, "%s bits; they come as u32 or u64", weft_dtype_name(dtype));
+    if (dtype != WEFT_U16 && dtype != WEFT_U32 && dtype != WEFT_U64)
+        return weft_infer_fail(infer, "%s bits; they come as u16, u32 or u64", weft_dtype_name(dtype));
     return weft_infer_emit(infer, dtype, shape->count, shape->as.dims);
 }
 

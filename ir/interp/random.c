@@ -1,7 +1,8 @@
 /* rng_bits: Philox 4x32-10 (Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3").
    Philox key = the two halves of key[0]; counter = row-major index in words 0 and 1, key[1] in words 2 and 3. An
    element is output word 0 (u32) or words 0 and 1 (u64): it depends on key and index only, so tiling and sharding
-   cannot show. */
+   cannot show. Of u16, eight neighbours share a counter, index / 8, and take the halves of its words, the lower first:
+   a draw costs some sixty instructions, and dropout wants no more bits than that. */
 #include "ir/interp/interp.h"
 
 static void philox_round(uint32_t counter[4], const uint32_t key[2]) {
@@ -31,8 +32,9 @@ weft_status weft_interpret_rng_bits(weft_interpreter *interpreter, const weft_no
     const uint64_t *key = inputs[0]->data;
     for (int64_t i = 0; i < y->element_count; i++) {
         uint32_t words[4];
-        philox(key[0], (uint64_t)i, key[1], words);
-        uint64_t value = words[0];
+        bool halves = y->dtype == WEFT_U16;
+        philox(key[0], (uint64_t)(halves ? i / 8 : i), key[1], words);
+        uint64_t value = halves ? words[i / 2 % 4] >> 16 * (i % 2) & 0xffff : words[0];
         if (y->dtype == WEFT_U64) value |= (uint64_t)words[1] << 32;
         weft_element_set_bits(y->dtype, y->data, i, value);
     }

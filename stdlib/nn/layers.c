@@ -1,4 +1,6 @@
 /* Layers shared by models. */
+#include <math.h>
+
 #include "weft/nn.h"
 #include "weft/transform.h"
 
@@ -86,10 +88,14 @@ weft_value *weft_nn_dropout(weft_graph *g, weft_value *x, double rate, weft_valu
     weft_dim shape[WEFT_MAX_RANK];
     if (rate <= 0) return x;
     for (int i = 0; i < rank; i++) shape[i] = weft_value_dim(x, i);
-    weft_value *bits = weft_rng_bits(g, weft_nn_dropout_key(g, step, seed, site), WEFT_U32, rank, shape);
-    weft_value *limit = weft_scalar_integer(g, WEFT_U32, (int64_t)(rate < 1 ? rate * 0x1p32 : 0xffffffffu));
-    weft_value *kept = weft_compare(g, WEFT_GE, bits, limit), *zero = weft_scalar(g, weft_value_dtype(x), 0);
-    return weft_where(g, kept, weft_mul_number(g, x, rate < 1 ? 1 / (1 - rate) : 0), zero);
+    /* 16 bits: rates come in whole 1 / 65536, a draw is shared by eight elements, and the scale is that of the rate
+       drawn */
+    long limit = rate < 1 ? lround(rate * 0x1p16) : 0x10000;
+    if (limit > 0xffff) limit = 0xffff;
+    weft_value *bits = weft_rng_bits(g, weft_nn_dropout_key(g, step, seed, site), WEFT_U16, rank, shape);
+    weft_value *kept = weft_compare(g, WEFT_GE, bits, weft_scalar_integer(g, WEFT_U16, limit)),
+               *zero = weft_scalar(g, weft_value_dtype(x), 0);
+    return weft_where(g, kept, weft_mul_number(g, x, rate < 1 ? 1 / (1 - (double)limit * 0x1p-16) : 0), zero);
 }
 
 /* [B, T, D] -> [B, H, T, D / H] */

@@ -5,6 +5,7 @@
 #include "ir/emit.h"
 #include "tests/builders/harness.h"
 #include "tests/ir/sample.h"
+#include "weft/ops.h"
 
 /* The samples' symbol, if any, has this value. */
 static void check_samples(weft_op op, const char *anchor) {
@@ -162,6 +163,28 @@ START_TEST(scatter_by_owners) {
 }
 END_TEST
 
+/* Random bits of 16: vectors whose lanes share one draw, two draws, a part of one, or begin anywhere; dropout on top.
+ */
+START_TEST(halves_of_a_draw) {
+    static const weft_dim widths[] = {64, 24, 20, 6, 7};
+    harness h;
+    harness_open(&h, "pointwise");
+    char note[40];
+    snprintf(note, sizeof note, "halves, rows of %d", (int)widths[_i]);
+    h.note = note, h.class = WEFT_TOLERANCE_EXACT, h.native = true;
+    weft_graph *g = h.graph;
+    weft_dim shape[2] = {5, widths[_i]};
+    weft_value *key = weft_graph_input(g, "key", WEFT_U64, 1, (weft_dim[]){2});
+    weft_value *bits = weft_rng_bits(g, key, WEFT_U16, 2, shape), *x = weft_graph_input(g, "x", WEFT_BF16, 2, shape);
+    weft_value *kept = weft_compare(g, WEFT_GE, bits, weft_scalar_integer(g, WEFT_U16, 20000));
+    weft_graph_output(g, "bits", bits);
+    weft_graph_output(g, "kept", kept);
+    weft_graph_output(g, "y", weft_where(g, kept, x, weft_scalar(g, WEFT_BF16, 0)));
+    harness_check(&h);
+    harness_close(&h);
+}
+END_TEST
+
 Suite *movement_suite(void) {
     Suite *suite = suite_create("movement");
     TCase *tests = tcase_create("movement");
@@ -172,6 +195,7 @@ Suite *movement_suite(void) {
     tcase_add_test(tests, symbolic_reshapes);
     tcase_add_test(tests, results_of_two_shapes);
     tcase_add_loop_test(tests, scatter_by_owners, 0, 2);
+    tcase_add_loop_test(tests, halves_of_a_draw, 0, 5);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -78,3 +78,4 @@ words = [philox(key[0], i, key[1]) for i in range(5)]
 print("static const uint64_t philox_key[] = {" + ", ".join(f"{k:#x}u" for k in key) + "};")
 print("static const uint64_t philox_u32[] = {" + ", ".join(f"{w[0]:#x}u" for w in words) + "};")
 print("static const uint64_t philox_u64[] = {" + ", ".join(f"{w[0] | w[1] << 32:#x}u" for w in words) + "};")
+print("static const uint32_t philox_words[] = {" + ", ".join(f"{x:#x}u" for w in words[:2] for x in w) + "};")

@@ -1651,3 +1651,5 @@ static const uint64_t philox_key[] = {0x299f31d0a4093822u, 0x370734413198a2eu};
 static const uint64_t philox_u32[] = {0xb60a410eu, 0x314ddb4bu, 0x84c5a1a3u, 0x7e697560u, 0x7f8580e0u};
 static const uint64_t philox_u64[] = {0x61bd7780b60a410eu, 0xab83527314ddb4bu, 0x2e1503d84c5a1a3u, 0xb7c9c707e697560u,
                                       0xfc12de9d7f8580e0u};
+static const uint32_t philox_words[] = {0xb60a410eu, 0x61bd7780u, 0xa53f3958u, 0x3d51eb3fu,
+                                        0x314ddb4bu, 0xab83527u,  0x9fc3cabeu, 0x3fc8cf4cu};

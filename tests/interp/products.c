@@ -93,6 +93,11 @@ START_TEST(random_bits) {
     expect_integers(
         apply1(WEFT_OP_rng_bits, key, ATTRIBUTES(EXTENTS(shape, 1, 5), weft_attr_dtype(WEFT_ATTR_dtype, WEFT_U64))),
         DIMS(1, 5), (const int64_t *)philox_u64);
+    int64_t halves[10]; /* of the draws with counters 0 and 1, the lower half of a word first */
+    for (int i = 0; i < 10; i++) halves[i] = (int64_t)(philox_words[i / 2] >> 16 * (i % 2) & 0xffff);
+    expect_integers(
+        apply1(WEFT_OP_rng_bits, key, ATTRIBUTES(EXTENTS(shape, 2, 5), weft_attr_dtype(WEFT_ATTR_dtype, WEFT_U16))),
+        DIMS(2, 5), halves);
     weft_value *zero =
         integers_of(WEFT_U64, DIMS(2), I64S(0, 0)); /* the published test vector of the all-zero key and counter */
     expect_integers(

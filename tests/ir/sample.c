@@ -413,7 +413,7 @@ static weft_node *convolution(sample *s) {
 /* -- random bits, transforms, linear algebra */
 
 static weft_node *rng_bits(sample *s) {
-    if ((s->dtype != WEFT_U32 && s->dtype != WEFT_U64) || s->variant > 2) return NULL;
+    if ((s->dtype != WEFT_U16 && s->dtype != WEFT_U32 && s->dtype != WEFT_U64) || s->variant > 2) return NULL;
     if (s->variant == 2) usual(s, WEFT_F32); /* binds the symbol */
     weft_value *key = input(s, WEFT_U64, 1, (weft_dim[]){2});
     weft_attribute attributes[2] = {weft_attr_dims(WEFT_ATTR_shape, s->rank, s->dims),
