@@ -151,10 +151,15 @@ static void make_weights(const consumer *c, weft_kval s, bool masked, weft_kval 
     for (int h = 0; h < 2; h++) {
         weft_kval end = WEFT_KNONE, l = weft_k_get(k, c->l[h]), row = weft_k_plus(k, first, 8 * h);
         if (masked) end = weft_k_sub(k, weft_attention_end_key(&b->forms, row), own);
+        weft_kval pair[2], slopes[2] = {WEFT_KNONE, WEFT_KNONE};
         for (int i = 0; i < c->e->block / 4; i++) {
             int r = i / 2 * 4 + 2 * h + i % 2, column = 8 * (i / 2) + i % 2;
-            weft_kval x = weft_k_reg(k, s, r), slope = WEFT_KNONE;
-            if (!plain) x = weft_attention_form_score(&b->forms, x, c->head, row, weft_k_plus(k, own, column), &slope);
+            if (i % 2 == 0) { /* two keys side by side, the first one even */
+                for (int e = 0; e < 2; e++) pair[e] = weft_k_reg(k, s, r + e);
+                weft_attention_form_pair(&b->forms, pair, c->head, row, plain ? own : weft_k_plus(k, own, column), pair,
+                                         slopes);
+            }
+            weft_kval x = pair[i % 2], slope = slopes[i % 2];
             weft_kval hidden = masked ? weft_k_le(k, end, weft_k_index(k, column)) : WEFT_KNONE;
             if (masked) x = weft_k_select(k, hidden, weft_k_f32(k, -INFINITY), x);
             if (part != WEFT_KNONE) {

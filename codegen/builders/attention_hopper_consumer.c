@@ -97,11 +97,12 @@ static void score_row(consumer *c, int h, weft_kval first) {
     weft_kernel *k = c->k;
     if (weft_attention_plain(&a->forms)) return;
     weft_kval row = weft_k_add(k, c->query, weft_k_index(c->k, 8 * h)), key = weft_k_add(k, first, c->column_lane);
-    for (int i = 0; i < a->bn / 4; i++) {
+    for (int i = 0; i < a->bn / 4; i += 2) { /* two columns side by side, the first one even */
         int r = register_of(h, i), column = weft_layout_at(&c->layout, r, 0, 0).column;
-        weft_k_set_reg(c->k, c->s, r,
-                       weft_attention_form_score(&a->forms, weft_k_reg(c->k, c->s, r), c->head, row,
-                                                 weft_k_add(k, key, weft_k_index(c->k, column)), NULL));
+        weft_kval pair[2] = {weft_k_reg(k, c->s, r), weft_k_reg(k, c->s, r + 1)};
+        weft_attention_form_pair(&a->forms, pair, c->head, row, weft_k_add(k, key, weft_k_index(k, column)), pair,
+                                 NULL);
+        for (int e = 0; e < 2; e++) weft_k_set_reg(k, c->s, r + e, pair[e]);
     }
 }
 

@@ -99,42 +99,71 @@ static weft_kval capped(const weft_attention_forms *f, weft_kval product, weft_k
     return weft_k_mul(k, tanh, weft_k_float(k, WEFT_F32, f->cap));
 }
 
-static weft_kval mask_value(weft_attention_forms *f, weft_kval head, weft_kval row, weft_kval key) {
+/* At one key, or at two from an even one: a vector. */
+static weft_kval mask_value(weft_attention_forms *f, weft_kval head, weft_kval row, weft_kval key, int lanes) {
     weft_kernel *k = f->k;
     weft_kval heads = weft_k_extent(k, f->heads), at[4];
     row = weft_k_min(k, row, weft_k_extent(k, weft_dim_subtract(k->dims, f->rows, 1)));
     at[0] = weft_k_div(k, head, heads), at[1] = weft_k_rem(k, head, heads), at[2] = row;
-    at[3] = weft_k_min(k, key, weft_k_sub(k, f->s, weft_k_index(f->k, 1)));
+    at[3] = weft_k_min(k, key, weft_k_sub(k, f->s, weft_k_index(f->k, lanes)));
     if (f->packed) {
         at[1] = weft_k_add(k, weft_k_mul(k, at[1], weft_k_extent(k, f->rows)), row);
         at[2] = weft_k_index(f->k, 0);
     }
     const weft_type *type = &f->mask->type;
     weft_lane_index index[4];
-    for (int a = 0; a < type->rank; a++)
-        index[a] = weft_lane_scalar(type->dims[a] == 1 ? weft_k_index(f->k, 0) : at[4 - type->rank + a]);
-    return weft_index_value(&f->index, f->mask, index, 1, WEFT_KNONE);
+    for (int a = 0; a < type->rank; a++) {
+        bool all = type->dims[a] == 1;
+        weft_kval own = all ? weft_k_index(f->k, 0) : at[4 - type->rank + a];
+        index[a] = lanes > 1 && a == type->rank - 1 && !all ? weft_lane_range(own, lanes) : weft_lane_scalar(own);
+    }
+    weft_kval value = weft_index_value(&f->index, f->mask, index, lanes, WEFT_KNONE);
+    return lanes > 1 && weft_ktype_of(k, value).lanes == 1 ? weft_k_splat(k, value, lanes) : value;
 }
 
 weft_kval weft_attention_mask_sees(weft_attention_forms *f, weft_kval head, weft_kval row, weft_kval key) {
-    return mask_value(f, head, row, key);
+    return mask_value(f, head, row, key, 1);
 }
 
 /* The mask as a number to add. */
-static weft_kval bias(weft_attention_forms *f, weft_kval head, weft_kval row, weft_kval key) {
+static weft_kval bias(const weft_attention_forms *f, weft_kval value) {
     weft_kernel *k = f->k;
-    weft_kval value = mask_value(f, head, row, key);
     if (f->mask->type.dtype == WEFT_BOOL)
         return weft_k_select(k, value, weft_k_float(k, WEFT_F32, 0), weft_k_float(k, WEFT_F32, -INFINITY));
     return weft_k_convert(k, value, WEFT_F32);
 }
 
+/* mask: its value, or WEFT_KNONE. */
+static weft_kval scored(const weft_attention_forms *f, weft_kval product, weft_kval mask, weft_kval *out_slope) {
+    if (!weft_attention_natural(f)) return mask == WEFT_KNONE ? product : weft_k_add(f->k, product, bias(f, mask));
+    weft_kval score =
+        f->cap > 0 ? capped(f, product, out_slope) : weft_k_mul(f->k, product, weft_k_float(f->k, WEFT_F32, f->scale));
+    return mask == WEFT_KNONE ? score : weft_k_add(f->k, score, bias(f, mask));
+}
+
 weft_kval weft_attention_form_score(weft_attention_forms *f, weft_kval product, weft_kval head, weft_kval row,
                                     weft_kval key, weft_kval *out_slope) {
     if (out_slope) *out_slope = WEFT_KNONE;
-    if (weft_attention_plain(f)) return product;
-    if (!weft_attention_natural(f)) return weft_k_add(f->k, product, bias(f, head, row, key));
-    weft_kval score =
-        f->cap > 0 ? capped(f, product, out_slope) : weft_k_mul(f->k, product, weft_k_float(f->k, WEFT_F32, f->scale));
-    return f->mask ? weft_k_add(f->k, score, bias(f, head, row, key)) : score;
+    return scored(f, product, f->mask ? mask_value(f, head, row, key, 1) : WEFT_KNONE, out_slope);
+}
+
+void weft_attention_form_pair(weft_attention_forms *f, const weft_kval *products, weft_kval head, weft_kval row,
+                              weft_kval key, weft_kval *out_scores, weft_kval *out_slopes) {
+    weft_kernel *k = f->k;
+    if (weft_attention_plain(f)) {
+        for (int i = 0; i < 2; i++) out_scores[i] = products[i];
+        if (out_slopes) out_slopes[0] = out_slopes[1] = WEFT_KNONE;
+        return;
+    }
+    bool both = f->mask && weft_dim_divisor(k->dims, f->keys) % 2 == 0;
+    weft_kval values = both ? mask_value(f, head, row, key, 2) : WEFT_KNONE;
+    for (int i = 0; i < 2; i++) {
+        weft_kval *slope = out_slopes ? &out_slopes[i] : NULL;
+        if (slope) *slope = WEFT_KNONE;
+        if (both)
+            out_scores[i] = scored(f, products[i], weft_k_extract(k, values, i), slope);
+        else
+            out_scores[i] =
+                weft_attention_form_score(f, products[i], head, row, weft_k_add(k, key, weft_k_index(k, i)), slope);
+    }
 }
