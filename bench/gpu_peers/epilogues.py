@@ -5,12 +5,24 @@ from library import Kernel, Missing
 from measure import brief, check, failures, guarded, record, rounds, verdict
 
 
+def gelu_with_slope(h):
+    """GELU of what a layer gave, and its derivative, in 16 bits each."""
+    x = h.float()
+    slope = 0.5 * (1 + torch.erf(x * 0.70710678)) + x * torch.exp(-0.5 * x * x) * 0.39894228
+    return F.gelu(x).to(h.dtype), slope.to(h.dtype)
+
+
 def epilogue_case(m, n, k, epilogue):
-    """nt, bf16, with what models put behind products: inputs, outputs, what PyTorch computes, limits of errors."""
+    """nt (9: nn), bf16, with what models put behind products: inputs, outputs, what PyTorch computes, limits of errors."""
     a, b = torch.randn(m, k, device="cuda").to(torch.bfloat16), torch.randn(n, k, device="cuda").to(torch.bfloat16)
     bias = torch.randn(n, device="cuda")
     out = lambda t=torch.bfloat16: torch.full((m, n), float("nan"), device="cuda", dtype=t)
     sums = lambda a, b, bias: (a @ b.T).float() + bias
+    if epilogue == 8:  # the first half of an MLP in training
+        return "bias, GELU and its derivative", [a, b, bias], [out(), out()], lambda a, b, bias: gelu_with_slope(sums(a, b, bias).to(a.dtype)), 6e-3
+    if epilogue == 9:  # its backward twin
+        weights, slope = b.T.contiguous(), torch.rand(m, n, device="cuda").to(torch.bfloat16)
+        return "nn times a derivative", [a, weights, slope], [out()], lambda a, w, slope: ((a @ w) * slope,), 6e-3
     if epilogue == 0:
         return "plain", [a, b], [out()], lambda a, b: (a @ b.T,), 4e-3
     if epilogue == 3:  # the first half of an MLP in training: what GELU reads is kept for the gradient
@@ -48,7 +60,7 @@ def under_load(candidates, runs=100, count=5):
 def time_epilogue(part, m, n, k, epilogue, loaded=False):
     """The first schedules in which consumers share tiles, and those in which they take turns."""
     label, inputs, outs, run, limit = epilogue_case(m, n, k, epilogue)
-    numbers, kernels, kept = (m, n, k, 1, epilogue, 0), {}, {False: 0, True: 0}
+    numbers, kernels, kept = (m, n, k, int(epilogue != 9), epilogue, 0), {}, {False: 0, True: 0}
     for choice in range(14):
         try:
             kernel = Kernel("matmul", numbers, choice)
@@ -80,7 +92,7 @@ def time_epilogue(part, m, n, k, epilogue, loaded=False):
             verdict(f"{part} {m}x{n}x{k} {label}, result {i}, {name}", out[rows], right, limit)
             if torch.isnan(out).any().item():
                 failures.append(f"{part} {m}x{n}x{k} {label}, {name}: result {i} is not written everywhere")
-    record(part, f"{m}x{n}x{k} nt {label}", lambda s: 2.0 * m * n * k / s * 1e-12, times, next(iter(kernels.values())).text, {"unit": "TFLOP/s"})
+    record(part, f"{m}x{n}x{k} {'' if epilogue == 9 else 'nt '}{label}", lambda s: 2.0 * m * n * k / s * 1e-12, times, next(iter(kernels.values())).text, {"unit": "TFLOP/s"})
     for kernel in kernels.values():
         kernel.release()
 
@@ -111,3 +123,12 @@ def part_turns():
         time_epilogue("turns", m, n, k, epilogue)
     for m, n, k, epilogue in ((32768, 768, 768, 0), (32768, 768, 768, 4), (32768, 2304, 768, 0), (32768, 3072, 768, 3), (32768, 3072, 768, 5), (32768, 768, 3072, 4), (12608, 768, 768, 6)):
         time_epilogue("turns-loaded", m, n, k, epilogue, loaded=True)
+
+
+def part_gelu():
+    """MLPs in training: the first product with GELU and its derivative, and the product of its backward pass: GPT-2, ViT-B, ViT-L."""
+    for m, n, k in ((32768, 3072, 768), (25216, 3072, 768), (12608, 4096, 1024)):
+        for epilogue in (8, 9):
+            time_epilogue("gelu", m, n, k, epilogue)
+    for epilogue in (8, 9):
+        time_epilogue("gelu-loaded", 32768, 3072, 768, epilogue, loaded=True)

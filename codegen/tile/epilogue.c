@@ -82,7 +82,7 @@ void weft_epilogue_hoist(const weft_epilogue *e, const weft_lane_index *at, int 
     }
 }
 
-/* -- 1 + erf(x), GELU */
+/* -- 1 + erf(x), GELU and its derivative */
 
 /* Is it f32 `number` everywhere? */
 static bool is_number(const weft_value *value, double number) {
@@ -115,17 +115,19 @@ static const weft_value *scaled(const weft_value *value, double factor) {
     return NULL;
 }
 
-/* x of a node x / 2 (1 + erf(x / sqrt(2))), whose sum nobody else reads; NULL. *out_sum: that sum. */
-static const weft_value *gelu_argument(const weft_node *node, const weft_node **out_sum) {
-    if (node->op != WEFT_OP_mul || node->results[0].type.dtype != WEFT_F32) return NULL;
-    for (int i = 0; i < 2; i++) {
-        const weft_value *gate = node->operands[i], *x = scaled(node->operands[1 - i], 0.5), *inner;
-        if (!x || !(inner = erf_argument(gate->node)) || gate->uses->next) continue;
-        if (scaled(inner, 0.70710678118654752440) != x) continue;
-        *out_sum = gate->node;
-        return x;
-    }
-    return NULL;
+/* The other operand of a product or sum with `value`. */
+static const weft_value *beside(const weft_node *node, const weft_value *value) {
+    return node->operands[node->operands[0] == value ? 1 : 0];
+}
+
+/* Is it the density of the standard normal at x, exp(-(x / sqrt(2))^2) / sqrt(2 pi)? */
+static bool is_density(const weft_value *value, const weft_value *x) {
+    const weft_value *bell = scaled(value, 0.39894228040143267794);
+    const weft_node *exp = bell ? bell->node : NULL,
+                    *neg = exp && exp->op == WEFT_OP_exp ? exp->operands[0]->node : NULL,
+                    *square = neg && neg->op == WEFT_OP_neg ? neg->operands[0]->node : NULL;
+    return square && square->op == WEFT_OP_mul && square->operands[0] == square->operands[1] &&
+           scaled(square->operands[0], 0.70710678118654752440) == x;
 }
 
 /* For a >= 0: log2 erfc(a) is smooth. Degree 6: erfc is right to 1.6e-5 of itself up to a = 3.6 and off by less than
@@ -158,38 +160,83 @@ static weft_kval one_plus_erf(weft_kernel *k, weft_kval x, int lanes) {
                          weft_k_sub(k, weft_k_constant_lanes(k, WEFT_F32, 2, lanes), tail));
 }
 
-/* max(x, 0) - |x| erfc(|x| / sqrt(2)) / 2. The maximum keeps NaN. */
-static weft_kval short_gelu(weft_kernel *k, weft_kval x, int lanes) {
-    weft_kval a, tail = complement(k, x, 0.70710678118654752440, -1, lanes, &a);
-    weft_kval above = weft_k_binary(k, WEFT_K_max, x, weft_k_constant_lanes(k, WEFT_F32, 0, lanes)),
-              positive = weft_k_select(k, weft_k_ne(k, x, x), x, above);
-    return weft_k_fma(k, weft_k_unary(k, WEFT_K_neg, a), tail, positive);
+/* The standard normal's distribution at x, in parts that its users share. */
+typedef struct normal {
+    weft_kval x, a, tail; /* a: |x| or where it no longer matters; tail: the distribution at -a */
+    int lanes;
+} normal;
+
+/* NaN is lost: users multiply by x, or ask for it. */
+static weft_kval distribution_of(weft_kernel *k, const normal *n) {
+    weft_kval zero = weft_k_constant_lanes(k, WEFT_F32, 0, n->lanes),
+              one = weft_k_constant_lanes(k, WEFT_F32, 1, n->lanes);
+    return weft_k_select(k, weft_k_lt(k, n->x, zero), n->tail, weft_k_sub(k, one, n->tail));
 }
 
-enum { GELUS_MAX = 4 };
+/* GELU: max(x, 0) - |x| tail. The maximum keeps NaN. */
+static weft_kval gelu_of(weft_kernel *k, const normal *n) {
+    weft_kval above = weft_k_binary(k, WEFT_K_max, n->x, weft_k_constant_lanes(k, WEFT_F32, 0, n->lanes)),
+              positive = weft_k_select(k, weft_k_ne(k, n->x, n->x), n->x, above);
+    return weft_k_fma(k, weft_k_unary(k, WEFT_K_neg, n->a), n->tail, positive);
+}
+
+/* Its derivative: distribution + x density, the density 2^(log2(1 / sqrt(2 pi)) - x^2 log2(e) / 2). */
+static weft_kval slope_of(weft_kernel *k, const normal *n) {
+    weft_kval power =
+        weft_k_fma(k, weft_k_mul(k, n->x, n->x), weft_k_constant_lanes(k, WEFT_F32, -0.72134752044448170368, n->lanes),
+                   weft_k_constant_lanes(k, WEFT_F32, -1.32574806473616104, n->lanes));
+    return weft_k_fma(k, n->x, weft_k_unary(k, WEFT_K_exp2_fast, power), distribution_of(k, n));
+}
+
+/* Binds what users of `half`, the distribution at x, want: the derivative of GELU. Have all of them what they want? */
+static bool bind_slopes(const weft_epilogue *e, const weft_value *half, const weft_value *x, const normal *n) {
+    bool all = true;
+    for (const weft_use *use = half->uses; use; use = use->next) {
+        const weft_node *add = use->user, *product = add->op == WEFT_OP_add ? beside(add, half)->node : NULL;
+        bool is = product && product->op == WEFT_OP_mul && (product->operands[0] == x || product->operands[1] == x) &&
+                  is_density(beside(product, x), x);
+        if (is) weft_index_bind(e->index, &add->results[0], slope_of(kernel_of(e), n));
+        all &= is;
+    }
+    return all;
+}
+
+/* The same for users of `sum`, 1 + erf(x / sqrt(2)): GELU, x / 2 times it, and the distribution, half of it. */
+static bool bind_users(const weft_epilogue *e, const weft_value *sum, const weft_value *x, const normal *n) {
+    bool all = true;
+    for (const weft_use *use = sum->uses; use; use = use->next) {
+        const weft_node *product = use->user;
+        bool gelu = product->op == WEFT_OP_mul && scaled(beside(product, sum), 0.5) == x,
+             half = product->op == WEFT_OP_mul && !gelu && is_number(beside(product, sum), 0.5);
+        if (gelu) weft_index_bind(e->index, &product->results[0], gelu_of(kernel_of(e), n));
+        all &= gelu || (half && bind_slopes(e, &product->results[0], x, n));
+    }
+    return all;
+}
+
+/* Binds 1 + erf and what is made of it at this place. */
+static void bind_normals(const weft_epilogue *e, const weft_lane_index *at, int lanes, weft_kval mask) {
+    weft_kernel *k = kernel_of(e);
+    for (const weft_node *node = weft_fusion_block(e->index->fusion)->first; node; node = node->next) {
+        const weft_value *erf = erf_argument(node), *x = erf ? scaled(erf, 0.70710678118654752440) : NULL;
+        if (!erf || node->results[0].type.rank != e->value->type.rank) continue;
+        if (!x) {
+            weft_index_bind(e->index, &node->results[0],
+                            one_plus_erf(k, weft_index_value(e->index, erf, at, lanes, mask), lanes));
+            continue;
+        }
+        normal n = {.x = weft_index_value(e->index, x, at, lanes, mask), .lanes = lanes};
+        n.tail = complement(k, n.x, 0.70710678118654752440, -1, lanes, &n.a);
+        if (bind_users(e, &node->results[0], x, &n)) continue;
+        weft_kval half = distribution_of(k, &n);
+        weft_index_bind(e->index, &node->results[0], weft_k_add(k, half, half));
+    }
+}
 
 weft_kval weft_epilogue_value(const weft_epilogue *e, weft_kval sums, const weft_lane_index *at, int lanes,
                               weft_kval mask) {
-    weft_kernel *k = kernel_of(e);
     weft_index_bind(e->index, e->product, weft_index_round(e->index, e->product->type.dtype, sums));
-    bool narrow = weft_dtype_bits(e->result) <= 16 && weft_dtype_is_float(e->result) && k->capability->threads_max > 1;
-    const weft_node *first = narrow ? weft_fusion_block(e->index->fusion)->first : NULL, *taken[GELUS_MAX];
-    int count = 0;
-    for (const weft_node *node = first; node; node = node->next) {
-        const weft_node *sum;
-        const weft_value *x = node->results[0].type.rank == e->value->type.rank ? gelu_argument(node, &sum) : NULL;
-        if (!x || count == GELUS_MAX) continue;
-        taken[count++] = sum;
-        weft_index_bind(e->index, &node->results[0],
-                        short_gelu(k, weft_index_value(e->index, x, at, lanes, mask), lanes));
-    }
-    for (const weft_node *node = first; node; node = node->next) {
-        const weft_value *x = erf_argument(node);
-        for (int i = 0; i < count; i++)
-            if (taken[i] == node) x = NULL;
-        if (x && node->results[0].type.rank == e->value->type.rank)
-            weft_index_bind(e->index, &node->results[0],
-                            one_plus_erf(k, weft_index_value(e->index, x, at, lanes, mask), lanes));
-    }
+    if (weft_dtype_bits(e->result) <= 16 && weft_dtype_is_float(e->result) && kernel_of(e)->capability->threads_max > 1)
+        bind_normals(e, at, lanes, mask);
     return weft_index_value(e->index, e->value, at, lanes, mask);
 }

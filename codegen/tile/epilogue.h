@@ -2,8 +2,8 @@
 
    The index evaluator does the arithmetic; this adds what a tile knows: rows and columns are visited many times, so
    vectors along them are read once and ahead of their use (hoist); 16-bit results are rounded once, when they are
-   packed; GELU and 1 + erf(x), its core, are computed as one exponential when the result has 16 bits. Read next:
-   codegen/builders/index.h. Thread-compatible. */
+   packed; GELU and 1 + erf(x), its core, are computed as one exponential when the result has 16 bits, the derivative of
+   GELU beside it as one more. Read next: codegen/builders/index.h. Thread-compatible. */
 #ifndef WEFT_CODEGEN_TILE_EPILOGUE_H
 #define WEFT_CODEGEN_TILE_EPILOGUE_H
 

@@ -16,57 +16,24 @@ weft_value *weft_nn_linear(weft_graph *g, weft_value *x, weft_value *weight, wef
     return weft_nn_as(g, weft_add(g, weft_nn_as(g, y, sum), bias), dtype);
 }
 
-static bool is_narrow(const weft_value *x) {
-    weft_dtype dtype = weft_value_dtype(x);
-    return dtype == WEFT_BF16 || dtype == WEFT_F16;
-}
-
-/* Distribution and density of the standard normal for 16-bit gelu, in f32, from one exponential that both share:
-   Phi(-|x|) = exp(-x^2 / 2) q(|x| / sqrt(2)), q a polynomial for erfcx / 2 up to 4.2, where the exponential is 2e-8.
-   Off by less than 1e-4 of Phi, a fortieth of what rounding to bf16 is; the coefficients are a minimax fit of that
-   ratio. */
-static void narrow_normal(weft_graph *g, weft_value *x, weft_value **out_distribution, weft_value **out_density) {
-    static const double q[] = {0.49995750188827515,    -0.5624040365219116,    0.48645761609077454,
-                               -0.3332134485244751,    0.17514948546886444,    -0.06720719486474991,
-                               0.017845984548330307,   -0.0030691938009113073, 0.00030545436311513186,
-                               -1.3303148080012761e-05};
-    enum { TERMS = sizeof q / sizeof *q };
-    weft_value *s = weft_mul_number(g, x, 0.70710678118654752440);
-    weft_value *bell = weft_exp(g, weft_neg(g, weft_square(g, s)));
-    weft_value *a = weft_min(g, weft_abs(g, s), weft_scalar(g, WEFT_F32, 4.2));
-    weft_value *sum = weft_add_number(g, weft_mul_number(g, a, q[TERMS - 1]), q[TERMS - 2]);
-    for (int i = TERMS - 3; i >= 0; i--) sum = weft_add_number(g, weft_mul(g, sum, a), q[i]);
-    weft_value *tail = weft_mul(g, sum, bell), *one = weft_scalar(g, WEFT_F32, 1);
-    weft_value *positive = weft_compare(g, WEFT_GE, x, weft_scalar(g, WEFT_F32, 0));
-    *out_distribution = weft_where(g, positive, weft_sub(g, one, tail), tail);
-    *out_density = weft_mul_number(g, bell, 0.39894228040143267794);
-}
-
 static void gelu(void *self, weft_graph *g, weft_value *const *arguments, weft_value **results) {
     (void)self;
-    if (!is_narrow(arguments[0])) {
-        results[0] = weft_gelu(g, arguments[0], false);
-        return;
-    }
-    weft_value *x = weft_convert(g, arguments[0], WEFT_F32), *distribution, *density;
-    narrow_normal(g, x, &distribution, &density);
-    results[0] = weft_convert(g, weft_mul(g, x, distribution), weft_value_dtype(arguments[0]));
+    results[0] = weft_gelu(g, arguments[0], false);
 }
 
-/* arguments: x and its tangent. Phi and phi: distribution and density of the standard normal. */
+/* arguments: x and its tangent. Phi and phi: distribution and density of the standard normal, in f32 for 16 bits. What
+   they share with the gelu of x beside them is computed once, and as short as the result's digits allow
+   (codegen/tile/epilogue.h). */
 static void gelu_tangent(void *self, weft_graph *g, weft_value *const *arguments, weft_value **results) {
     (void)self;
-    weft_value *x = arguments[0], *distribution, *density;
-    if (is_narrow(x)) {
-        x = weft_convert(g, x, WEFT_F32);
-        narrow_normal(g, x, &distribution, &density);
-    } else {
-        weft_value *scaled = weft_mul_number(g, x, 0.70710678118654752440); /* x / sqrt(2) */
-        distribution = weft_mul_number(g, weft_add_number(g, weft_erf(g, scaled), 1), 0.5);
-        density = weft_mul_number(g, weft_exp(g, weft_neg(g, weft_square(g, scaled))), 0.39894228040143267794);
-    }
+    weft_dtype dtype = weft_value_dtype(arguments[0]);
+    bool narrow = dtype == WEFT_BF16 || dtype == WEFT_F16;
+    weft_value *x = narrow ? weft_convert(g, arguments[0], WEFT_F32) : arguments[0];
+    weft_value *scaled = weft_mul_number(g, x, 0.70710678118654752440); /* x / sqrt(2) */
+    weft_value *distribution = weft_mul_number(g, weft_add_number(g, weft_erf(g, scaled), 1), 0.5);
+    weft_value *density = weft_mul_number(g, weft_exp(g, weft_neg(g, weft_square(g, scaled))), 0.39894228040143267794);
     weft_value *factor = weft_add(g, distribution, weft_mul(g, x, density));
-    results[0] = weft_mul(g, arguments[1], weft_nn_as(g, factor, weft_value_dtype(arguments[0])));
+    results[0] = weft_mul(g, arguments[1], weft_nn_as(g, factor, dtype));
 }
 
 weft_value *weft_nn_gelu(weft_graph *g, weft_value *x) {

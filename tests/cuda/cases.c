@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ir/build.h"
+#include "weft/nn.h"
 #include "weft/ops.h"
 #include "weft/transform.h"
 
@@ -62,6 +63,15 @@ static void build_matmul(weft_graph *g, const int64_t *x) {
         d = weft_where(g, kept, weft_mul_number(g, weft_add(g, d, bias), 1.25), weft_scalar(g, WEFT_F32, 0));
         d = weft_add(g, weft_graph_input(g, "residual", WEFT_F32, 2, shape), d);
     }
+    if (x[4] == 8) { /* as weft_nn_linear and weft_nn_gelu are in a training step */
+        int64_t columns = 1;
+        weft_value *bias = weft_broadcast(g, weft_graph_input(g, "bias", WEFT_F32, 1, &n), 2, shape, &columns);
+        weft_value *h = weft_convert(g, weft_add(g, weft_convert(g, weft_convert(g, d, dtype), WEFT_F32), bias), dtype);
+        weft_value *gelu = weft_nn_gelu(g, h);
+        weft_graph_output(g, "gelu", gelu);
+        weft_gradient(g, gelu, NULL, 1, &h, &d);
+    }
+    if (x[4] == 9) d = weft_mul(g, weft_convert(g, d, dtype), weft_graph_input(g, "slope", dtype, 2, shape));
     if (x[4] == 5 || x[4] == 6) {
         int64_t columns = 1;
         weft_value *bias = weft_broadcast(g, weft_graph_input(g, "bias", WEFT_F32, 1, &n), 2, shape, &columns);
