@@ -1,12 +1,13 @@
 """Training steps on a card, Weft beside torch.compile with the same settings: correct first, then times, memory, kernels.
 
-usage: gpu_train.py WEFT_GPU_TRAIN PART FOLDER     parts: check char gpt2 memory vit vit-large vit-tiny pinn learn learn-torch
+usage: gpu_train.py WEFT_GPU_TRAIN PART FOLDER     parts: check char gpt2 memory vit vit-large vit-tiny pinn learn learn-torch hunt
 check: a step of small models against the interpreter (loss, every gradient, every parameter). char, gpt2, vit, vit-large, vit-tiny: device time
 of a step, Weft's before and after PyTorch's, so that clocks are seen to be equal; a profile of Weft's kernels first. PyTorch: bf16
 autocast, fused AdamW, clipping, scaled_dot_product_attention, torch.compile of the model; medians by CUDA events. pinn: f32,
 PyTorch as a captured CUDA graph. learn: nanoGPT's setting on characters, 5000 steps; learn-torch: the same by torch.compile. Inputs are the same tensors in every
-step; memory is what Weft's plan asks for and the peak of PyTorch's allocator."""
-import csv, json, math, os, pathlib, subprocess, sys, time
+step; memory is what Weft's plan asks for and the peak of PyTorch's allocator. hunt (HUNT_SECONDS, 60): for a fault that comes and goes,
+steps of small GPTs in fresh processes, several at once, each second one compiled anew; WEFT_GPU_TRAIN may be any build."""
+import collections, concurrent.futures, csv, itertools, json, math, os, pathlib, subprocess, sys, threading, time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WEFT, PART, FOLDER = sys.argv[1], sys.argv[2], sys.argv[3]
@@ -214,6 +215,50 @@ def check():
     weft("pinn", "check", "f32", {**PINN, **SMOOTH}, tolerance=1e-4)
 
 
+def hunt():
+    """How many processes of each kind ended well; the first bad end of each kind in words, then again with every launch waited for,
+    which names the kernel."""
+    global failed
+    small = dict(layers=2, heads=2, width=128, context=64, batch=2, **SMOOTH)
+    kinds = [("bf16", small, 2e-2), ("f16", small, 4e-3), ("bf16", {**small, "dropout": 0.2, "attention_dropout": 0.2, "context": 128}, 2e-2), ("f32", small, 1e-4)]
+    ends, seen, turns, lock = collections.Counter(), set(), itertools.count(), threading.Lock()
+    end = time.perf_counter() + float(os.environ.get("HUNT_SECONDS", 60))
+
+    def once(dtype, settings, tolerance, fresh, *more):
+        command = [WEFT, "gpt", "check", "--dtype", dtype, "--tolerance", str(tolerance), *more]
+        for key, value in settings.items():
+            command += [f"--{key.replace('_', '-')}", str(value)]
+        return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "WEFT_CACHE": ""} if fresh else None)
+
+    def worker(_):
+        while time.perf_counter() < end:
+            turn = next(turns)
+            dtype, settings, tolerance = kinds[turn // 2 % len(kinds)]
+            name = f"gpt {dtype} of context {settings['context']}, {'compiled anew' if turn % 2 else 'from the cache'}"
+            done = once(dtype, settings, tolerance, turn % 2)
+            with lock:
+                ends[name, done.returncode == 0] += 1
+                known = done.returncode == 0 or name in seen
+                if not known:
+                    seen.add(name)
+            if known:
+                continue
+            print(f"train FAILED {name}: exit {done.returncode}: {(done.stderr or done.stdout).strip()[:800]}", flush=True)
+            for _ in range(8):
+                again = once(dtype, settings, tolerance, turn % 2, "--waits", "1")
+                if again.returncode:
+                    print(f"train FAILED {name}, waited for: {(again.stderr or again.stdout).strip()[:800]}", flush=True)
+                    break
+
+    workers = max(1, min(8, (os.cpu_count() or 1) // 2))
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        list(pool.map(worker, range(workers)))
+    for name in sorted({n for n, _ in ends}):
+        print(f"train hunt {name}: {ends[name, True]} well, {ends[name, False]} not")
+    failed += sum(count for (_, well), count in ends.items() if not well)
+    print(f"train RESULT hunt: {sum(ends.values())} processes, {failed} not well")
+
+
 def tokens_of(settings):
     import torch
     shape = (settings["batch"], settings["context"])
@@ -400,7 +445,7 @@ def learn_torch():
           f"best validation {best[0]:.4f} after {best[1]} steps, last {value:.4f}")
 
 
-PARTS = {"check": check, "char": char, "gpt2": gpt2, "memory": memory, "vit": vit_part, "vit-large": vit_large, "vit-tiny": vit_tiny, "pinn": pinn, "learn": learn, "learn-torch": learn_torch}
+PARTS = {"check": check, "char": char, "gpt2": gpt2, "memory": memory, "vit": vit_part, "vit-large": vit_large, "vit-tiny": vit_tiny, "pinn": pinn, "learn": learn, "learn-torch": learn_torch, "hunt": hunt}
 PARTS[PART]()
 print(f"train part {PART}: {failed} failed")
 sys.exit(1 if failed else 0)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Builds Weft on a CUDA machine (no LLVM, ONNX or Check needed) and trains there: one step of small models against the
 # interpreter, then steps of real ones beside torch.compile with the same settings, and a whole training.
-# usage: bench/gpu_train.sh [--out FOLDER] [--part NAME]...     parts: check char gpt2 memory vit vit-large vit-tiny pinn learn learn-torch
+# usage: bench/gpu_train.sh [--out FOLDER] [--part NAME]...     parts: check char gpt2 memory vit vit-large vit-tiny pinn learn learn-torch; hunt only when named
 set -u
 cd "$(dirname "$0")/.."
 out=${OUT:-build/gpu-train}; parts=""
