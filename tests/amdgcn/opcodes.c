@@ -443,6 +443,35 @@ EXPECT(scalar_less) {
     UNUSED_LANE;
     return (int32_t)A0 < (int32_t)B0;
 }
+EXPECT(scalar_exp2) { /* towards zero, without denormals: float.c */
+    UNUSED_LANE;
+    float x = number_f32(A0), wide = (float)exp2((double)(fabsf(x) < 0x1p-126F ? 0 : x));
+    if ((double)wide > exp2((double)x) && isfinite(exp2((double)x))) wide = number_f32(number_bits32(wide) - 1);
+    return number_bits32(wide < 0x1p-126F ? 0 : wide);
+}
+EXPECT(scalar_half_sum) {
+    UNUSED_LANE;
+    return number_bits16((double)number_f16(A0) + (double)number_f16(B0));
+}
+EXPECT(scalar_half_less) {
+    UNUSED_LANE;
+    return number_f16(A0) < number_f16(B0);
+}
+EXPECT(scalar_high_half) {
+    UNUSED_LANE;
+    return number_bits32(number_f16(A0 >> 16));
+}
+EXPECT(scalar_half_fma) {
+    UNUSED_LANE;
+    return number_bits16((double)number_f16(A0) * (double)number_f16(B0) + 0.5);
+}
+EXPECT(scalar_root) {
+    UNUSED_LANE;
+    double x = fabs((double)number_f32(A0)), r = sqrt(x < 0x1p-126 ? 0 : x);
+    float near = (float)r;
+    if (isfinite(r) && (double)near > r) near = number_f32(number_bits32(near) - 1);
+    return number_bits32(near);
+}
 EXPECT(scalar_wide_shift) {
     UNUSED_LANE;
     return (uint32_t)(((uint64_t)B0 << 32 | A0) >> (B0 & 63));
@@ -626,6 +655,12 @@ static const opcode_row rows[] = {
     {SCALARS("s_sext_i32_i8 s20, s20"), "www", ANY, scalar_extended},
     {SCALARS("s_bitcmp1_b32 s20, s21\n s_cselect_b32 s20, 1, 0"), "www", ANY, scalar_bit},
     {SCALARS("s_cmp_lt_i32 s20, s21\n s_cselect_b32 s20, 1, 0"), "www", ANY, scalar_less},
+    {SCALARS("v_s_exp_f32 s20, s20"), "fww", GFX1200, scalar_exp2},
+    {SCALARS("v_s_sqrt_f32 s20, |s20|"), "fww", GFX1200, scalar_root},
+    {SCALARS("s_add_f16 s20, s20, s21"), "hww", GFX1200, scalar_half_sum},
+    {SCALARS("s_mov_b32 s22, 0x3800\n s_fmac_f16 s22, s20, s21\n s_mov_b32 s20, s22"), "hww", GFX1200, scalar_half_fma},
+    {SCALARS("s_cmp_lt_f16 s20, s21\n s_cselect_b32 s20, 1, 0"), "www", GFX1200, scalar_half_less},
+    {SCALARS("s_cvt_hi_f32_f16 s20, s20"), "fww", GFX1200, scalar_high_half},
     {SCALARS("s_mov_b32 s22, s21\n s_lshr_b64 s[20:21], s[20:21], s22"), "www", ANY, scalar_wide_shift},
     {SCALARS("s_andn2_b32 s20, s20, s21"), "www", GFX9 | GFX1030, scalar_and_not},
     {SCALARS("s_and_not1_b32 s20, s20, s21"), "www", GFX1100 | GFX1200, scalar_and_not},

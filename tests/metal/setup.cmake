@@ -11,6 +11,11 @@ add_custom_command(TARGET weft-fake-metal POST_BUILD COMMAND ${CMAKE_COMMAND} -E
 target_compile_definitions(test-${name} PRIVATE FAKE_METAL="${fake_metal}" FAKE_CLANGXX="${CLANGXX}")
 add_dependencies(test-${name} weft-fake-metal)
 set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
+# One artifact on every device, with the cards in software that other folders build, and wgpu-native where it is installed.
+file(GLOB wgpu ${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/wgpu/resources)
+add_test(NAME artifact-all-targets COMMAND test-${name})
+set_tests_properties(artifact-all-targets PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77 ENVIRONMENT
+  "CK_RUN_CASE=artifact;WEFT_CACHE=;WEFT_TEST_DEVICES=cuda,$<$<BOOL:${WEFT_HAVE_LLVM}>:amdgcn>;WEFT_FAKE_HIP_ARCH=gfx1100;LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/hip:${CMAKE_BINARY_DIR}/tests/ptx:${wgpu}:$ENV{LD_LIBRARY_PATH}")
 # Every op on the fake device against the interpreter: first variants first, as far as the time goes; all of them in Full.
 if(CLANGXX)
   add_test(NAME selftest-${name} COMMAND weft-command selftest metal --seconds 40)

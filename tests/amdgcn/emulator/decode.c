@@ -285,6 +285,36 @@ static void strip_suffix(char *name) {
     }
 }
 
+/* Scalar floats without a row of their own do what the instruction of lanes does for one (gfx12): v_s_exp_f32,
+   s_add_f16, s_cmp_lt_f16; NULL: there is none. */
+static const amdgcn_opcode *find_lane_opcode(const char *name, bool *out_high) {
+    static const char high[] = "s_cvt_hi_f32_f16";
+    char of_lanes[72];
+    bool transcendental = !strncmp(name, "v_s_", 4);
+    size_t length = strlen(name);
+    *out_high = strcmp(name, high) == 0;
+    if (*out_high) return find_opcode("v_cvt_f32_f16");
+    if (!transcendental && (strncmp(name, "s_", 2) != 0 || length < 6)) return NULL;
+    if (strcmp(name + length - 4, "_f32") != 0 && strcmp(name + length - 4, "_f16") != 0) return NULL;
+    (void)snprintf(of_lanes, sizeof of_lanes, "v_%s", name + (transcendental ? 4 : 2));
+    return find_opcode(of_lanes);
+}
+
+/* The same for one lane: a comparison has no destination in its text. */
+static bool read_alone(amdgcn_instruction *i, const char *name, char *operands) {
+    bool high, compares = !strncmp(name, "s_cmp_", 6);
+    const amdgcn_opcode *row = find_lane_opcode(name, &high);
+    if (!row) return false;
+    amdgcn_opcode alone = *row;
+    char form[8];
+    (void)snprintf(form, sizeof form, "%c%s", compares ? '0' : '1', row->form + 1);
+    alone.form = form;
+    i->run = row->run, i->op = row->op;
+    if (!read_operands(i, &alone, operands)) return false;
+    if (high) i->in[0].half = 1;
+    return amdgcn_wrap_alone(i, compares);
+}
+
 /* Fills `i` from text without a "::"; false: unknown name or operand. */
 static bool read_text(amdgcn_instruction *i, const char *text) {
     char copy[256], name[64];
@@ -301,7 +331,7 @@ static bool read_text(amdgcn_instruction *i, const char *text) {
         plain = dual;
     }
     const amdgcn_opcode *row = find_opcode(plain);
-    if (!row) return false;
+    if (!row) return read_alone(i, name, copy + length);
     i->run = row->run, i->op = row->op;
     i->row_mask = i->bank_mask = 15;
     if (row->form[1] == 'p' || row->form[1] == 'P') i->op_sel_hi = 7;

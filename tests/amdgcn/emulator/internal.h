@@ -170,6 +170,7 @@ const amdgcn_instruction *amdgcn_decode(amdgcn_code *code, amdgcn_wave *wave, ui
 void amdgcn_instruction_free(amdgcn_instruction *instruction); /* NULL is fine */
 /* wrap.c: false: not possible */
 bool amdgcn_wrap(amdgcn_instruction *instruction);
+bool amdgcn_wrap_alone(amdgcn_instruction *instruction, bool compares); /* of lanes, for scalars */
 void amdgcn_run_pattern(amdgcn_wave *wave, const amdgcn_instruction *i);
 void amdgcn_run_select(amdgcn_wave *wave, const amdgcn_instruction *i);
 void amdgcn_run_both(amdgcn_wave *wave, const amdgcn_instruction *i);

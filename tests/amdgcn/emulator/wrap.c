@@ -1,7 +1,7 @@
 /* Instructions around others: a lane pattern (DPP) permutes the first source, selects (SDWA) take bytes and words of
-   sources and place the result, a pair (VOPD) runs two at once. The wrapped instruction reads and writes scratch rows
-   in place of the operands in question and knows nothing of it. Source: AMD instruction set documents, "DPP", "SDWA",
-   "VOPD". */
+   sources and place the result, a pair (VOPD) runs two at once, an instruction of lanes computes one scalar. The
+   wrapped instruction reads and writes scratch rows in place of the operands in question and knows nothing of it.
+   Source: AMD instruction set documents, "DPP", "SDWA", "VOPD". */
 #include <stdlib.h>
 
 #include "tests/amdgcn/emulator/internal.h"
@@ -115,6 +115,38 @@ void amdgcn_run_select(amdgcn_wave *w, const amdgcn_instruction *i) {
     const uint32_t *before = amdgcn_row(w, &i->out[0], 0), *value = w->rows[ROW_RESULT];
     for (int l = 0; l < LANES; l++) space[l] = placed(before[l], value[l], i->select_out, i->unused);
     amdgcn_put(w, &i->out[0], 0, space);
+}
+
+/* Scalars: sources are spread over the lanes, of which the first one counts, whatever EXEC says. */
+static void run_alone(amdgcn_wave *w, const amdgcn_instruction *i) {
+    uint64_t exec = w->pair[SCALAR_EXEC / 2];
+    w->pair[SCALAR_EXEC / 2] = 1;
+    w->rows[ROW_RESULT][0] = 0; /* 16 bits leave the others 0 */
+    i->inner->run(w, i->inner);
+    w->pair[SCALAR_EXEC / 2] = exec;
+    amdgcn_set32(w, &i->out[0], 0, w->rows[ROW_RESULT][0]);
+}
+
+static void compare_alone(amdgcn_wave *w, const amdgcn_instruction *i) {
+    uint64_t exec = w->pair[SCALAR_EXEC / 2], kept = w->pair[SCALAR_TTMP / 2];
+    w->pair[SCALAR_EXEC / 2] = 1;
+    i->inner->run(w, i->inner);
+    w->pair[SCALAR_EXEC / 2] = exec;
+    w->scc = w->pair[SCALAR_TTMP / 2] & 1;
+    w->pair[SCALAR_TTMP / 2] = kept;
+}
+
+bool amdgcn_wrap_alone(amdgcn_instruction *i, bool compares) {
+    amdgcn_instruction *inner = malloc(sizeof *inner);
+    if (!inner) return false;
+    *inner = *i;
+    i->inner = inner;
+    i->run = compares ? compare_alone : run_alone;
+    inner->destinations = 1;
+    inner->low_half = true;
+    inner->out[0] =
+        compares ? (amdgcn_operand){.kind = SCALAR, .index = SCALAR_TTMP, .count = 2} : row_operand(ROW_RESULT);
+    return true;
 }
 
 /* Both read before either writes. */
