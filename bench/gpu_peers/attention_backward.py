@@ -7,7 +7,6 @@ from library import Kernel
 from measure import failures, record, rounds, verdict
 
 BACKWARD_WAYS = ("fixed order", "any order", "two kernels", "sums", "owned sums")  # the builder's proposals
-BACKWARD_OTHER = 16000  # added to a choice: the way that is timed beside the builder's
 BACKWARD_SHAPES = [(1, 2, 2, 1, 77), (1, 2, 2, 128, 128), (1, 2, 2, 200, 333), (1, 2, 2, 333, 200), (1, 2, 1, 300, 300), (1, 32, 8, 512, 512), (2, 2, 2, 1023, 1023),
                    (3, 3, 1, 1100, 1023)]
 
@@ -56,7 +55,7 @@ def backward_verdicts(label, inputs, outs, causal, places, wide):
 
 
 def way_name(choice):
-    return BACKWARD_WAYS[choice % 1000] + (f" other way {choice // 1000}" if choice >= 1000 else "")
+    return BACKWARD_WAYS[choice % 1000] + (f" way {choice // 1000}" if choice >= 1000 else "")
 
 
 def test_backward(numbers, choice, name="attention_backward"):
@@ -120,15 +119,9 @@ def time_backward(b, h, hkv, s, d, causal):
     inputs, outs = backward_tensors(*numbers)
     label = f"{b}x{h}x{s}x{d} {'causal' if causal else 'full'}"
     kernels = {"weft " + BACKWARD_WAYS[choice]: Kernel("attention_backward", numbers, choice) for choice in (0, 1)}
-    others = {"weft " + way_name(choice): Kernel("attention_backward", numbers, choice) for choice in (BACKWARD_OTHER, BACKWARD_OTHER + 1)}
     runs = {name: (lambda k=k: k(inputs, outs)) for name, k in kernels.items()}
-    other_runs = {name: (lambda k=k: k(inputs, outs)) for name, k in others.items()}
-    times = rounds({**runs, **other_runs, **backward_peers(inputs, bool(causal))}, 11, 2)
+    times = rounds({**runs, **backward_peers(inputs, bool(causal))}, 11, 2)
     notes = {}
-    for name, run in other_runs.items():
-        run()
-        error = backward_verdicts(f"attention-bwd {label} {name}", inputs, outs, causal, [(0, 0), (b - 1, hkv - 1)], torch.float32)
-        print(f"  {label} {name}: {times[name] * 1e6:.1f} us, error {error:.1e} [{others[name].text}]", flush=True)
     for name, run in runs.items():
         run()
         error = backward_verdicts(f"attention-bwd {label} {name}", inputs, outs, causal, [(0, 0), (b - 1, hkv - 1)], torch.float32)
@@ -143,7 +136,7 @@ def time_backward(b, h, hkv, s, d, causal):
                {"unit": "TFLOP/s", "compile_s": kernels[name].compile_seconds})
     for name, note in notes.items():
         print(f"  {note}", flush=True)
-    for kernel in (*kernels.values(), *others.values()):
+    for kernel in kernels.values():
         kernel.release()
     torch.cuda.empty_cache()
 
@@ -182,7 +175,7 @@ def part_attention_bwd():
         time_backward(b, h, hkv, s, d, causal)
     for n, (b, h, hkv, t, s) in enumerate(BACKWARD_SHAPES):
         d, causal = (128, 64)[n % 2], n // 2 % 2
-        for choice in (0, 1, BACKWARD_OTHER, BACKWARD_OTHER + 1) + ((4,) if d == 64 else ()):
+        for choice in (0, 1) + ((4,) if d == 64 else ()):
             test_backward((b, h, hkv, t, s, d, causal, int(n % 3 == 1)), choice)
     test_backward((2, 4, 2, 200, 260, 80, 1, 0), 0)
     test_backward((2, 6, 3, 333, 200, 40, 1, 1), 4)

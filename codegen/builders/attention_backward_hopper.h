@@ -28,14 +28,12 @@ enum {
 
 /* schedule.way. Turns: the consumers of the kernel of keys, or of queries, issue their products one after the other, so
    that one makes weights while the other multiplies. Two keys: keys and values of the next tile are loaded beside those
-   in use. Separate: two kernels, and statistics come from "prepare", not from the kernel of queries. Beside: weights
-   are made while dP is multiplied (weft_backward_keep_order). */
+   in use. Separate: two kernels, and statistics come from "prepare", not from the kernel of queries. */
 enum {
     WEFT_BACKWARD_TURNS = 1,
     WEFT_BACKWARD_TWO_KEYS = 2,
     WEFT_BACKWARD_TURNS_QUERIES = 4,
-    WEFT_BACKWARD_SEPARATE = 8,
-    WEFT_BACKWARD_BESIDE = 16
+    WEFT_BACKWARD_SEPARATE = 8
 };
 
 /* Operands and results of attention_backward. */
@@ -112,13 +110,6 @@ static inline bool weft_backward_gives_less(const weft_backward *b) {
 }
 static inline int weft_backward_give(bool less) { return less ? WEFT_BACKWARD_GIVE_64 : WEFT_BACKWARD_GIVE; }
 static inline int weft_backward_take(bool less) { return less ? WEFT_BACKWARD_TAKE_64 : WEFT_BACKWARD_TAKE; }
-/* What stands before it is computed before what stands after it. ptxas puts the wait for dP in front of the weights,
-   which were to hide that product; it moves nothing across a loop, and the wait for a copy that has come already is
-   one. */
-static inline void weft_backward_keep_order(const weft_backward *b, weft_kval barrier, weft_kval slot,
-                                            weft_kval parity) {
-    if (b->way & WEFT_BACKWARD_BESIDE) weft_mbarrier_wait(b->k, barrier, slot, parity);
-}
 /* Key or query blocks whose heads share the L2 cache: as many heads side by side as fit. */
 weft_kval weft_backward_together(weft_backward *b, weft_dim heads, weft_dim bytes_each);
 

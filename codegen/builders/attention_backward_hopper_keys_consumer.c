@@ -378,7 +378,6 @@ static void emit_step(const consumer *c, weft_kval n, bool first) {
         weft_wgmma_inner(k, inner, b->width, dp, c->v_rows, e->kv_box, g, e->q_box);
     }
     if (slopes) {
-        if (!late) weft_backward_keep_order(b, e->do_full, slot, parity);
         weft_mma_wait_for(c->k, 1, &dp, 0);
         make_slopes(c, s, p, dp, ds, slot);
     }

@@ -264,8 +264,6 @@ static void emit_step(const consumer *c, bool first, bool masked, weft_kval key,
         weft_k_event(k, WEFT_K_mma_fence, 0);
         weft_wgmma_inner(k, weft_backward_unit(b, keys), b->width, dp, c->do_rows, e->q_box, v_tile, e->kv_box);
     }
-    if (!late)
-        weft_backward_keep_order(b, c->v_ring.full, weft_ring_slot(k, &c->v_ring), weft_k_get(k, c->v_ring.phase));
     weft_mma_wait_for(k, 1, &dp, 0);
     release(c, &c->v_ring);
     for (int i = 0; i < keys / 4; i++) {

@@ -1,11 +1,12 @@
 /* attention for Hopper, after FlashAttention-3 (Shah et al. 2024): one producer warpgroup, consumers of 64 queries each
    that take turns at the tensor cores; softmax of one block of keys runs beside the products of another; weights go
-   from accumulators to operands without leaving registers. Persistent, longest tiles first, fixed order: same bits
-   every time.
+   from accumulators to operands without leaving registers. Persistent, tiles in a fixed order
+   (attention_hopper_tiles.c): same bits every time.
 
    Accepts bf16 and f16, head dims that are multiples of 8 up to 256, causal (a query stands at key position i + S - T),
    windows to the right, masks, soft caps (attention_score.h), grouped query heads, any lengths; one query (decoding)
-   packs the heads of a group into the rows of a tile. Read next: attention_score.h, attention_hopper_consumer.c. */
+   packs the heads of a group into the rows of a tile. Read next: attention_score.h, attention_hopper_tiles.c,
+   attention_hopper_consumer.c. */
 #include "codegen/builders/attention_hopper.h"
 
 #include <math.h>
@@ -129,6 +130,7 @@ static int propose(const weft_build_request *request, int capacity, weft_schedul
                                                  .threads = 128 * (1 + rows[i].consumers),
                                                  .stages = stages,
                                                  .consumers = rows[i].consumers,
+                                                 .way = WEFT_ATTENTION_TOGETHER,
                                                  .cluster = 1};
     }
     if (count > 1 && out_schedules[0].consumers == 3 && !suits_192(q->dims[2])) {
@@ -184,7 +186,7 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
                         .columns = (int)q->dims[3],
                         .consumers = s->consumers,
                         .bn = s->tile_n,
-                        .beside = s->way & WEFT_ATTENTION_BESIDE,
+                        .together = s->way & WEFT_ATTENTION_TOGETHER,
                         .lazy = s->way & WEFT_ATTENTION_LAZY,
                         .stages = s->stages};
     int width = weft_attention_width(q); /* in shared memory */
@@ -205,7 +207,6 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
     }
     a.causal = a.forms.right >= 0;
     a.listed = weft_attention_lists(&a.forms);
-    a.near = (s->way & WEFT_ATTENTION_NEAR) && !a.causal && !a.listed;
     a.pairs = (weft_attention_pairs){
         .request = request, .forms = a.forms, .queries = a.queries, .keys = a.keys, .bm = 64 * a.consumers, .bn = a.bn};
     WEFT_TRY(weft_plan_init(request, a.listed ? 3 : 1, a.listed ? WEFT_ATTENTION_TEMPS : 0, out_plan), "building %s",
@@ -220,6 +221,8 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
     a.k->registers = 65536 / a.k->threads / 8 * 8;
     weft_dim tiles = weft_dim_multiply(dims, weft_dim_divide_ceil(dims, a.queries, 64 * a.consumers), a.heads);
     a.k->grid = weft_dim_minimum(dims, tiles, request->capability->multiprocessors);
+    if (a.together && a.causal && !a.listed && weft_dim_is_number(a.k->grid))
+        a.section = weft_attention_section(&a, a.k->grid);
     WEFT_TRY(make_arguments(&a, node, out_plan), "building %s", request->name);
     weft_attention_emit(&a);
     WEFT_TRY(weft_index_finish(&a.forms.index), "building %s", request->name);
@@ -232,50 +235,12 @@ const weft_builder weft_builder_attention_hopper = {
 
 /* -- the kernel: work, barriers, producer */
 
-static weft_kval ceil_divide(weft_attention *a, weft_kval x, int divisor) {
-    return weft_k_div(a->k, weft_k_add(a->k, x, weft_k_index(a->k, divisor - 1)), weft_k_index(a->k, divisor));
-}
-
 weft_kval weft_attention_block(const weft_attention *a, const weft_attention_work *work, weft_kval i,
                                weft_kval *out_part) {
     weft_kernel *k = a->k;
     if (out_part) *out_part = WEFT_KNONE;
     if (!a->listed) return weft_k_sub(k, work->last, i);
     return weft_attention_listed(&a->pairs, work->list, i, weft_attention_natural(&a->forms) ? NULL : out_part);
-}
-
-weft_attention_work weft_attention_place(weft_attention *a, weft_kval tile) {
-    weft_kernel *k = a->k;
-    weft_attention_work work;
-    int bm = 64 * a->consumers;
-    weft_kval heads = weft_k_extent(k, a->heads), one = weft_k_index(a->k, 1);
-    if (a->causal) { /* tiles get shorter: every other full round of the blocks runs backwards, so that none always has
-                        the longer ones */
-        weft_kval round = weft_k_div(k, tile, a->stride), own = weft_k_rem(k, tile, a->stride);
-        weft_kval end = weft_k_mul(k, weft_k_add(k, round, one), a->stride);
-        weft_kval turns =
-            weft_k_and(k, weft_k_eq(k, weft_k_rem(k, round, weft_k_index(a->k, 2)), one), weft_k_le(k, end, a->tiles));
-        tile = weft_k_select(k, turns, weft_k_sub(k, weft_k_sub(k, end, one), own), tile);
-    }
-    weft_kval row = weft_k_div(k, tile, a->near ? a->tiles_q : heads);
-    work.head = weft_k_rem(k, tile, heads);
-    if (a->near) { /* blocks side by side read the same keys */
-        work.head = row;
-        row = weft_k_rem(k, tile, a->tiles_q);
-    }
-    work.key_head = weft_k_div(k, work.head, weft_k_extent(k, a->group)); /* (b H + h) / G = b Hkv + h / G */
-    row = weft_k_sub(k, weft_k_sub(k, a->tiles_q, one), row);
-    work.q0 = weft_k_mul(k, row, weft_k_index(a->k, bm));
-    work.list = WEFT_KNONE;
-    if (a->listed) {
-        work.list = weft_attention_list(&a->pairs, work.head, a->forms.heads, row, &work.blocks);
-        work.last = weft_attention_block(a, &work, weft_k_index(k, 0), NULL);
-        return work;
-    }
-    weft_kval end = weft_attention_end_key(&a->forms, weft_k_add(k, work.q0, weft_k_index(a->k, bm - 1)));
-    work.blocks = weft_k_max(k, one, ceil_divide(a, end, a->bn));
-    work.last = weft_k_sub(k, work.blocks, one);
-    return work;
 }
 
 static void load_boxes(weft_attention *a, weft_kval memory, weft_kval at, int box_bytes,
@@ -306,8 +271,7 @@ static void emit_producer(weft_attention *a) {
     weft_kernel *k = a->k;
     weft_ring k_ring = weft_ring_begin(k, &a->k_ring), v_ring = weft_ring_begin(k, &a->v_ring);
     weft_ring q_ring = weft_ring_begin(k, &a->q_ring);
-    weft_kval tile = weft_k_for(k, a->first, a->tiles, a->stride, 0);
-    weft_attention_work work = weft_attention_place(a, tile);
+    weft_attention_work work = weft_attention_tiles_begin(a);
     load_block(a, &k_ring, a->k_memory, &a->k_side, work.last, work.key_head);
     int q_bytes = a->consumers * weft_attention_q_bytes(a);
     weft_kval slot = weft_ring_slot(k, &q_ring), q_at = weft_k_mul(k, slot, weft_k_index(a->k, q_bytes));
@@ -324,7 +288,7 @@ static void emit_producer(weft_attention *a) {
     weft_k_end(k);
     weft_kval first = weft_attention_block(a, &work, weft_k_plus(k, work.blocks, -1), NULL);
     load_block(a, &v_ring, a->v_memory, &a->v, first, work.key_head);
-    weft_k_end(k);
+    weft_attention_tiles_end(a);
 }
 
 static void emit_barriers(weft_attention *a, weft_kval thread) {

@@ -8,13 +8,10 @@
 #include "codegen/tile/layout.h"
 #include "codegen/tile/spell.h"
 
-/* schedule.way. Near: tiles of a head follow each other, so that blocks that run together share keys in the L2 cache;
-   not where tiles differ in length, which come longest first over all heads. Beside: the softmax of a block stands
-   between products of the consumer's own, not behind them: ptxas puts a wait for products as early as its operands
-   permit, in front of the exponentials that were to hide them, but not across a loop, so the values of the next step
-   are waited for in between. Lazy: the maximum of a row, which keeps its exponentials in range, follows larger scores
-   only when they have outgrown it, so that sums are seldom rescaled. */
-enum { WEFT_ATTENTION_BESIDE = 1, WEFT_ATTENTION_NEAR = 2, WEFT_ATTENTION_LAZY = 4 };
+/* schedule.way. Together: tiles that read the same keys run at the same time (attention_hopper_tiles.c). Lazy: the
+   maximum of a row, which keeps its exponentials in range, follows larger scores only when they have outgrown it, so
+   that sums are seldom rescaled. */
+enum { WEFT_ATTENTION_TOGETHER = 1, WEFT_ATTENTION_LAZY = 2 };
 
 typedef struct weft_attention {
     const weft_build_request *request;
@@ -22,7 +19,8 @@ typedef struct weft_attention {
     weft_dtype dtype;
     weft_dim queries, keys, heads, group; /* heads: of all batches together; group: G */
     int width, columns;                   /* columns: D; width: what products take, a multiple of 16, zeros past D */
-    bool beside, near, lazy;              /* schedule.way */
+    bool together, lazy;                  /* schedule.way */
+    int64_t section;                      /* heads whose tiles come before all others; 0: all of them */
     bool causal;                          /* later queries see more keys: tiles differ in length */
     double scale;                         /* of scores in the exponent, in base 2 */
     weft_attention_forms forms;
@@ -51,7 +49,11 @@ bool weft_attention_walks(const weft_node *node, const char **out_reason);
  */
 weft_kval weft_attention_block(const weft_attention *a, const weft_attention_work *work, weft_kval i,
                                weft_kval *out_part);
-weft_attention_work weft_attention_place(weft_attention *a, weft_kval tile);
+/* A loop over the tiles of a block, in order, around what is emitted between the two. */
+weft_attention_work weft_attention_tiles_begin(weft_attention *a);
+void weft_attention_tiles_end(weft_attention *a);
+/* Heads of a section on a grid of so many blocks; 0: one of all heads. */
+int64_t weft_attention_section(const weft_attention *a, int64_t blocks);
 /* Head dim in whole boxes of 64 columns, as it lies in shared memory. */
 int weft_attention_width(const weft_type *q);
 void weft_attention_emit(weft_attention *a);

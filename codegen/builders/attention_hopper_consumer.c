@@ -77,14 +77,10 @@ static void issue_sums(consumer *c) {
     weft_k_event(c->k, WEFT_K_mma_commit, 0);
 }
 
-static void release_slot(consumer *c, const weft_ring *ring, weft_kval slot) {
-    weft_k_if(c->k, weft_k_eq(c->k, c->at.lane, weft_k_index(c->k, 0)));
-    weft_mbarrier_emit(c->k, WEFT_K_mbarrier_arrive, ring->empty, slot, 0);
-    weft_k_end(c->k);
-}
-
 static void release(consumer *c, const weft_ring *ring) {
-    release_slot(c, ring, weft_ring_slot(c->k, ring));
+    weft_k_if(c->k, weft_k_eq(c->k, c->at.lane, weft_k_index(c->k, 0)));
+    weft_mbarrier_emit(c->k, WEFT_K_mbarrier_arrive, ring->empty, weft_ring_slot(c->k, ring), 0);
+    weft_k_end(c->k);
     weft_ring_advance(c->k, ring);
 }
 
@@ -216,21 +212,15 @@ static void emit_step(consumer *c, bool masked, weft_kval block, weft_kval part)
     if (turns > 1) weft_k_effect(k, WEFT_K_named_sync, 1, &own, 256, 0);
     weft_k_event(c->k, WEFT_K_mma_fence, 0);
     issue_scores(c);
-    if (!c->a->beside) {
-        weft_ring_wait_full(k, &c->v_ring);
-        weft_k_event(c->k, WEFT_K_mma_fence,
-                     0); /* again: a spin loop ended the block in which the first fence counts */
-    }
+    weft_ring_wait_full(k, &c->v_ring);
+    weft_k_event(c->k, WEFT_K_mma_fence, 0); /* again: a spin loop ended the block in which the first fence counts */
     issue_sums(c);
-    weft_kval used = weft_ring_slot(k, &c->v_ring);
-    weft_ring_advance(k, &c->v_ring);
     if (turns > 1) weft_k_effect(k, WEFT_K_named_arrive, 1, &next, 256, 0);
     wait_tile(c, c->s, 1);
     release(c, &c->k_ring);
     softmax(c, masked, block, part);
-    if (c->a->beside) weft_ring_wait_full(k, &c->v_ring);
     wait_tile(c, c->o, 0);
-    release_slot(c, &c->v_ring, used);
+    release(c, &c->v_ring);
     rescale_sums(c);
     pack_weights(c);
     weft_k_set(k, c->accumulate, weft_k_integer(k, WEFT_BOOL, 1));
@@ -340,10 +330,9 @@ static void send_rows(consumer *c, const weft_attention_work *work, weft_kval th
     weft_ring_advance(k, &c->q_ring);
 }
 
-static void emit_tile(consumer *c, weft_kval tile, weft_kval thread) {
+static void emit_tile(consumer *c, weft_attention_work work, weft_kval thread) {
     weft_attention *a = c->a;
     weft_kernel *k = c->k;
-    weft_attention_work work = weft_attention_place(a, tile);
     weft_kval q0 = weft_k_add(k, work.q0, weft_k_mul(k, c->at.number, weft_k_index(c->k, 64)));
     c->query = weft_k_add(k, q0, c->row_lane);
     c->head = work.head;
@@ -363,9 +352,8 @@ static void emit_tile(consumer *c, weft_kval tile, weft_kval thread) {
     release(c, &c->k_ring);
     softmax(c, has_masks(a), work.last, WEFT_KNONE);
     pack_weights(c);
-    if (a->beside) weft_ring_wait_full(k, &c->v_ring);
     emit_steps(c, &work, q0);
-    if (!a->beside) weft_ring_wait_full(k, &c->v_ring);
+    weft_ring_wait_full(k, &c->v_ring);
     weft_k_event(c->k, WEFT_K_mma_fence, 0);
     issue_sums(c);
     wait_tile(c, c->o, 0);
@@ -399,7 +387,6 @@ void weft_attention_consumer(weft_attention *a, weft_kval thread) {
         weft_k_effect(k, WEFT_K_named_arrive, 1, &first, 256, 0);
         weft_k_end(k);
     }
-    weft_kval tile = weft_k_for(k, a->first, a->tiles, a->stride, 0);
-    emit_tile(&c, tile, thread);
-    weft_k_end(k);
+    emit_tile(&c, weft_attention_tiles_begin(a), thread);
+    weft_attention_tiles_end(a);
 }
