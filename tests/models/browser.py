@@ -3,7 +3,7 @@
 usage: browser.py BUILD_FOLDER [--only NAME] [--seconds N]
 Per model: `weft compile --emit web`, the folder served on a loopback port, one call at one shape through weft.js; for models that
 read pictures, index.html too: a picture is dropped on it, and what the page fed the model is given to ONNX Runtime.
-WEFT_TEST_BROWSER names another Chromium. On SwiftShader, where no GPU is, compiling the kernels takes most of the time."""
+WEFT_TEST_BROWSER names another Chromium."""
 import argparse
 import http.server
 import json
@@ -22,7 +22,8 @@ import compare
 import models
 
 CHROMIUM = os.environ.get("WEFT_TEST_BROWSER", "/usr/bin/chromium")
-FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu-sandbox", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader",
+# The Dawn feature: SwiftShader compiles a store for each word of workgroup memory, a second for 8 KB.
+FLAGS = ["--disable-dawn-features=use_vulkan_zero_initialize_workgroup_memory_extension", "--headless=new", "--no-sandbox", "--disable-gpu-sandbox", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader",
          "--enable-features=Vulkan", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
          "--no-first-run", "--no-default-browser-check", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
 NAMES = ["magika", "rapidocr-cls", "silero-vad", "orientation", "rapidocr-rec"]

@@ -191,6 +191,10 @@ static int listen_on_loopback(int *out_port) {
     return fd;
 }
 
+/* Workgroup memory starts as zeros. SwiftShader takes a constant for that and compiles a store for each of its words, a
+   second for 8 KB; without the extension it is a loop. */
+static const char no_constant_zeros[] = "--disable-dawn-features=use_vulkan_zero_initialize_workgroup_memory_extension";
+
 /* In a process group of its own, so that its helpers end with it. */
 static pid_t start_browser(const char *program, const char *profile, int port) {
     char url[64], directory[256];
@@ -210,11 +214,11 @@ static pid_t start_browser(const char *program, const char *profile, int port) {
         dup2(null, 2);
     }
     execl(program, program, "--headless=new", "--no-sandbox", "--disable-gpu-sandbox", "--enable-unsafe-webgpu",
-          "--use-webgpu-adapter=swiftshader", "--enable-features=Vulkan", "--disable-background-networking",
-          "--disable-component-update", "--disable-domain-reliability", "--disable-sync", "--disable-extensions",
-          "--no-first-run", "--no-default-browser-check", "--no-pings", "--disable-breakpad",
-          "--metrics-recording-only", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", directory, url,
-          (char *)NULL);
+          "--use-webgpu-adapter=swiftshader", no_constant_zeros, "--enable-features=Vulkan",
+          "--disable-background-networking", "--disable-component-update", "--disable-domain-reliability",
+          "--disable-sync", "--disable-extensions", "--no-first-run", "--no-default-browser-check", "--no-pings",
+          "--disable-breakpad", "--metrics-recording-only", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+          directory, url, (char *)NULL);
     _exit(127);
 }
 
