@@ -81,6 +81,8 @@ static weft_piece print_constant(const weft_wgsl_printer *p, const weft_kinstr *
 weft_piece weft_wgsl_value(const weft_wgsl_printer *printer, weft_kval value, int lane) {
     const weft_kinstr *instr = weft_kernel_unsplat(printer->kernel, &value, &lane);
     if (instr->op == WEFT_K_constant) return print_constant(printer, instr);
+    if (printer->uses[value] & WEFT_WGSL_VECTOR)
+        return weft_piece_format("v%d_%d.%c", value, lane / 4, "xyzw"[lane % 4]);
     if (instr->type.lanes > 1 && !printer->scalar_body) return weft_piece_format("v%d_%d", value, lane);
     return weft_piece_format("v%d", value);
 }
@@ -217,6 +219,7 @@ static weft_status print_body(weft_wgsl_printer *p) {
     check_types(p);
     if (p->failure == WEFT_OK) {
         weft_wgsl_scan(p);
+        weft_wgsl_mark_vectors(p);
         weft_wgsl_print_declarations(p);
         print_kernel(p);
     }

@@ -1,13 +1,13 @@
 /* Kernel IR -> WGSL: one module per kernel, entry point "main".
 
    Bindings of group 0: the buffers in the order of the kernel's arguments, then one uniform block: the number of blocks
-   and the extents in the order of the arguments, 32-bit each. Every value becomes one scalar per lane. WGSL's types
-   carry the rest: integers of 8 and 16 bits live normalised in i32 and u32, 16-bit floats as their bits in u32 (f16 as
-   itself where the record has native_f16), 64-bit integers as vec2<u32> (low word first); the prelude holds the
-   arithmetic that WGSL lacks. f64 has no carrier.
-   Buffers of narrow elements are arrays of 32-bit words. A store of a part of a word is an atomic and, or: neighbours
-   in one word may belong to different threads. Read next: print.c (structure), print_values.c, print_convert.c,
-   print_memory.c, prelude.c. Source: W3C, WebGPU Shading Language. Thread-compatible. */
+   and the extents in the order of the arguments, 32-bit each. Every value becomes one scalar per lane, some of f32
+   vec4s (print_vector.c). WGSL's types carry the rest: integers of 8 and 16 bits live normalised in i32 and u32, 16-bit
+   floats as their bits in u32 (f16 as itself where the record has native_f16), 64-bit integers as vec2<u32> (low word
+   first); the prelude holds the arithmetic that WGSL lacks. f64 has no carrier. Buffers of narrow elements are arrays
+   of 32-bit words. A store of a part of a word is an atomic and, or: neighbours in one word may belong to different
+   threads. Read next: print.c (structure), print_values.c, print_convert.c, print_memory.c, prelude.c. Source: W3C,
+   WebGPU Shading Language. Thread-compatible. */
 #ifndef WEFT_CODEGEN_WEBGPU_PRINT_H
 #define WEFT_CODEGEN_WEBGPU_PRINT_H
 
@@ -32,7 +32,8 @@ enum {
     WEFT_WGSL_PARTIAL = 8,  /* stores of parts of a word */
     WEFT_WGSL_SINGLE = 16,  /* some access is not of four aligned elements */
     WEFT_WGSL_DYNAMIC = 32, /* regs: some index is no constant */
-    WEFT_WGSL_ODD = 64      /* some access is not of two aligned elements */
+    WEFT_WGSL_ODD = 64,     /* some access is not of two aligned elements */
+    WEFT_WGSL_VECTOR = 128  /* a value, regs or a var: vec4s */
 };
 
 typedef struct weft_wgsl_printer {
@@ -41,7 +42,7 @@ typedef struct weft_wgsl_printer {
     int depth;        /* indentation */
     bool scalar_body; /* inside a func: lanes collapse to one */
     bool subgroups;   /* the module needs that feature */
-    uint8_t *uses;    /* by instruction: of shared, regs; buffers: by argument, below */
+    uint8_t *uses;    /* by instruction: of shared, regs; VECTOR: of values too; buffers: by argument, below */
     uint8_t *argument_uses;
     weft_code failure; /* the first problem */
     const char *problem;
@@ -72,6 +73,15 @@ weft_piece weft_wgsl_convert(weft_wgsl_printer *printer, weft_dtype from, weft_d
 weft_piece weft_wgsl_bitcast(weft_wgsl_printer *printer, weft_dtype from, weft_dtype to, weft_piece x);
 /* Fills the uses and checks what memory needs. */
 void weft_wgsl_scan(weft_wgsl_printer *printer);
+/* -- print_vector.c: after the scan */
+void weft_wgsl_mark_vectors(weft_wgsl_printer *printer);
+/* Four lanes as a vec4, made of scalars in a line before where they are some; user: the instruction that reads it. */
+weft_piece weft_wgsl_four(weft_wgsl_printer *printer, weft_kval user, weft_kval value, int group);
+/* Does the load take vec4s, or four elements side by side without a mask? */
+bool weft_wgsl_loads_fours(const weft_wgsl_printer *printer, const weft_kinstr *load);
+/* Is the operand of a sum or product hidden from optimizers? (print_values.c) */
+bool weft_wgsl_is_kept(const weft_wgsl_printer *printer, const weft_kinstr *instr, int index);
+
 /* Declarations of buffers and shared arrays. */
 void weft_wgsl_print_declarations(weft_wgsl_printer *printer);
 /* Appends the prelude's functions that `body` calls. */

@@ -39,6 +39,7 @@ typedef struct span {
     weft_kval memory, index, mask, other, value;
     int lanes;
     bool neighbours; /* lanes lie side by side */
+    bool fours;      /* and are aligned vec4s */
     bool whole;      /* and cover whole words */
 } span;
 
@@ -52,6 +53,8 @@ static span span_of(const weft_wgsl_printer *p, const weft_kinstr *instr) {
     a.lanes = load ? instr->type.lanes : weft_ktype_of(p->kernel, a.value).lanes;
     a.neighbours = weft_ktype_of(p->kernel, a.index).lanes == 1;
     int packed = per_word(p, a.memory);
+    a.fours = a.neighbours && uniform_mask(p, a.mask) && a.lanes % 4 == 0 &&
+              instr->align_bytes >= 4 * bits_of(elem_of(p, a.memory)) / 8;
     a.whole = packed > 1 && a.neighbours && a.lanes % packed == 0 && instr->align_bytes >= 4;
     return a;
 }
@@ -63,7 +66,8 @@ static void scan_access(weft_wgsl_printer *p, const weft_kinstr *instr) {
     int bytes = bits_of(elem_of(p, a.memory)) / 8;
     bool side = a.neighbours && uniform_mask(p, a.mask);
     *uses |= load ? WEFT_WGSL_LOADED : WEFT_WGSL_STORED;
-    if (!side || a.lanes % 4 || instr->align_bytes < 4 * bytes) *uses |= WEFT_WGSL_SINGLE;
+    bool component = load && !is_buffer(p, a.memory); /* of a vec4; a store of one could undo another thread's */
+    if (!a.fours && !component) *uses |= WEFT_WGSL_SINGLE;
     if (!side || a.lanes % 2 || instr->align_bytes < 2 * bytes) *uses |= WEFT_WGSL_ODD;
     if (!load && per_word(p, a.memory) > 1 && !(a.whole && uniform_mask(p, a.mask))) *uses |= WEFT_WGSL_PARTIAL;
 }
@@ -104,16 +108,32 @@ const char *weft_wgsl_access(const weft_kernel *kernel, size_t argument) {
 
 /* -- declarations */
 
-/* Elements of one vector of a buffer: 4, 1, of f16 also 2. */
+/* Elements of one vector of a buffer or of shared memory: 4, 1, in buffers of f16 also 2. */
 static int vector_of(const weft_wgsl_printer *p, weft_kval memory) {
     weft_dtype elem = elem_of(p, memory);
     bool half = weft_wgsl_class_of(p, elem) == WEFT_WGSL_F16;
-    if (!is_buffer(p, memory) || (bits_of(elem) != 32 && !half)) return 1;
+    if (!is_buffer(p, memory)) {
+        weft_dim extent = weft_kernel_get(p->kernel, memory)->extent;
+        bool fours = elem == WEFT_F32 && weft_dim_is_number(extent) && extent % 4 == 0;
+        return fours && !(*uses_of(p, memory) & (WEFT_WGSL_SINGLE | WEFT_WGSL_ATOMIC)) ? 4 : 1;
+    }
+    if (bits_of(elem) != 32 && !half) return 1;
     uint8_t uses = *uses_of(p, memory);
     return !(uses & WEFT_WGSL_SINGLE) ? 4 : half && !(uses & WEFT_WGSL_ODD) ? 2 : 1;
 }
 
 static bool is_wide(const weft_wgsl_printer *p, weft_kval memory) { return vector_of(p, memory) > 1; }
+
+/* Does an access take whole vectors or words? Of buffers that hold vectors all do. */
+static bool is_whole(const weft_wgsl_printer *p, const span *a) {
+    return a->whole || (is_wide(p, a->memory) && (is_buffer(p, a->memory) || a->fours));
+}
+
+bool weft_wgsl_loads_fours(const weft_wgsl_printer *p, const weft_kinstr *load) {
+    span a = span_of(p, load);
+    bool apart = a.mask == WEFT_KNONE && a.neighbours && per_word(p, a.memory) == 1;
+    return apart || (a.fours && vector_of(p, a.memory) == 4);
+}
 
 static bool is_atomic(const weft_wgsl_printer *p, weft_kval memory) {
     return (*uses_of(p, memory) & (WEFT_WGSL_ATOMIC | WEFT_WGSL_PARTIAL)) != 0;
@@ -156,7 +176,7 @@ static void declare_shared(weft_wgsl_printer *p, weft_kval id) {
         return;
     }
     weft_text_append(p->text, "var<workgroup> v%d: array<%s, %lld>;\n", id, element_type(p, id).text,
-                     (long long)instr->extent);
+                     (long long)instr->extent / vector_of(p, id));
 }
 
 static void declare_buffer(weft_wgsl_printer *p, size_t argument, int binding) {
@@ -225,6 +245,9 @@ static name load_one(const weft_wgsl_printer *p, const span *a, int lane) {
     int packed = per_word(p, a->memory);
     if (packed == 1) {
         name word = read_at(p, a->memory, index.text);
+        if (is_wide(p, a->memory))
+            return weft_piece_format("%s[u32(%s) >> 2u][u32(%s) & 3u]", memory_name(p, a->memory).text, index.text,
+                                     index.text);
         if (is_atomic(p, a->memory) && elem == WEFT_F32) word = weft_piece_format("bitcast<f32>(%s)", word.text);
         return word;
     }
@@ -243,8 +266,13 @@ static void load_whole(weft_wgsl_printer *p, weft_kval id, const span *a, bool d
         if (lane % group == 0) {
             name at =
                 weft_piece_format("(u32(%s) >> %du) + %du", index_of(p, a->index, true, 0).text, shift, lane / group);
-            weft_wgsl_line(p, "let w%d_%d = %s;", id, lane, read_at(p, a->memory, at.text).text);
+            name whole = read_at(p, a->memory, at.text);
+            if (p->uses[id] & WEFT_WGSL_VECTOR)
+                weft_wgsl_line(p, declared ? "v%d_%d = %s;" : "let v%d_%d = %s;", id, lane / 4, whole.text);
+            else
+                weft_wgsl_line(p, "let w%d_%d = %s;", id, lane, whole.text);
         }
+        if (p->uses[id] & WEFT_WGSL_VECTOR) continue;
         name word = weft_piece_format("w%d_%d", id, lane / group * group), value;
         if (packed == 1)
             value = weft_piece_format("%s.%c", word.text, components[lane % group]);
@@ -263,17 +291,23 @@ static name lane_mask(const weft_wgsl_printer *p, weft_kval mask, int lane) { re
 static void print_load(weft_wgsl_printer *p, weft_kval id, const weft_kinstr *instr) {
     span a = span_of(p, instr);
     const char *type = weft_wgsl_type(p, (weft_dtype)instr->type.elem);
-    bool whole = a.whole || is_wide(p, a.memory);
+    bool whole = is_whole(p, &a), vector = (p->uses[id] & WEFT_WGSL_VECTOR) != 0;
     if (a.mask == WEFT_KNONE) {
         if (whole) {
             load_whole(p, id, &a, false);
             return;
         }
-        for (int lane = 0; lane < a.lanes; lane++)
+        for (int lane = 0; lane < a.lanes && vector; lane += 4)
+            weft_wgsl_line(p, "let v%d_%d = vec4<%s>(%s, %s, %s, %s);", id, lane / 4, type, load_one(p, &a, lane).text,
+                           load_one(p, &a, lane + 1).text, load_one(p, &a, lane + 2).text,
+                           load_one(p, &a, lane + 3).text);
+        for (int lane = 0; lane < a.lanes && !vector; lane++)
             weft_wgsl_line(p, "let %s: %s = %s;", weft_wgsl_value(p, id, lane).text, type, load_one(p, &a, lane).text);
         return;
     }
-    for (int lane = 0; lane < a.lanes; lane++)
+    for (int group = 0; group < a.lanes / 4 && vector; group++)
+        weft_wgsl_line(p, "var v%d_%d = %s;", id, group, weft_wgsl_four(p, id, a.other, group).text);
+    for (int lane = 0; lane < a.lanes && !vector; lane++)
         weft_wgsl_line(p, "var %s: %s = %s;", weft_wgsl_value(p, id, lane).text, type,
                        weft_wgsl_lane(p, a.other, lane).text);
     if (uniform_mask(p, a.mask)) {
@@ -334,6 +368,10 @@ static void store_whole(weft_wgsl_printer *p, const span *a) {
         weft_text_append(p->text,
                          atomic ? "atomicStore(&%s[(u32(%s) >> %du) + %du], " : "%s[(u32(%s) >> %du) + %du] = ",
                          memory_name(p, a->memory).text, index_of(p, a->index, true, 0).text, shift, lane / group);
+        if (packed == 1 && group == 4 && (p->uses[a->value] & WEFT_WGSL_VECTOR)) {
+            weft_text_append(p->text, "v%d_%d;\n", a->value, lane / 4);
+            continue;
+        }
         if (packed == 1) weft_text_append(p->text, "vec%d<%s>(", group, weft_wgsl_type(p, elem));
         for (int i = 0; i < group; i++) {
             name value = weft_wgsl_lane(p, a->value, lane + i);
@@ -349,7 +387,7 @@ static void store_whole(weft_wgsl_printer *p, const span *a) {
 
 static void print_store(weft_wgsl_printer *p, const weft_kinstr *instr) {
     span a = span_of(p, instr);
-    bool whole = a.whole || is_wide(p, a.memory), uniform = uniform_mask(p, a.mask);
+    bool whole = is_whole(p, &a), uniform = uniform_mask(p, a.mask);
     if (a.mask != WEFT_KNONE && (whole || uniform)) {
         for (int i = 0; i < p->depth; i++) weft_text_append(p->text, "  ");
         weft_text_append(p->text, "if (");
@@ -419,16 +457,40 @@ static name register_name(const weft_wgsl_printer *p, weft_kval object, weft_kva
     return weft_piece_format("r%d_%d", object, (int)weft_kernel_get(p->kernel, index)->i * lanes + lane);
 }
 
+/* A var, get or set of vec4s; false: of scalars. */
+static bool print_vector_register(weft_wgsl_printer *p, weft_kval id, const weft_kinstr *instr) {
+    bool var = instr->op == WEFT_K_var;
+    weft_kval object = var ? id : weft_koperand(p->kernel, instr, 0), index = WEFT_KNONE;
+    if (!(p->uses[object] & WEFT_WGSL_VECTOR)) return false;
+    if (!var) index = weft_koperand(p->kernel, instr, 1);
+    int groups = weft_ktype_of(p->kernel, object).lanes / 4,
+        first = index == WEFT_KNONE ? 0 : groups * (int)weft_kernel_get(p->kernel, index)->i;
+    for (int group = 0; group < groups; group++) {
+        name at = weft_piece_format(index == WEFT_KNONE ? "x%d_%d" : "r%d_%d", object, first + group);
+        if (instr->op == WEFT_K_get) {
+            weft_wgsl_line(p, "let v%d_%d = %s;", id, group, at.text);
+            continue;
+        }
+        name value = weft_wgsl_four(p, id, weft_koperand(p->kernel, instr, var ? 0 : 2), group);
+        weft_wgsl_line(p, var ? "var %s = %s;" : "%s = %s;", at.text, value.text);
+    }
+    return true;
+}
+
 static void print_register(weft_wgsl_printer *p, weft_kval id, const weft_kinstr *instr) {
     const char *type = weft_wgsl_type(p, (weft_dtype)instr->type.elem);
     if (instr->op == WEFT_K_regs) {
         int count = (int)instr->i * instr->type.lanes;
+        bool vector = (p->uses[id] & WEFT_WGSL_VECTOR) != 0;
         if (p->uses[id] & WEFT_WGSL_DYNAMIC)
             weft_wgsl_line(p, "var r%d: array<%s, %d>;", id, type, count);
+        else if (vector)
+            for (int i = 0; i < count / 4; i++) weft_wgsl_line(p, "var r%d_%d: vec4<%s>;", id, i, type);
         else
             for (int i = 0; i < count; i++) weft_wgsl_line(p, "var r%d_%d: %s;", id, i, type);
         return;
     }
+    if (print_vector_register(p, id, instr)) return;
     if (instr->op == WEFT_K_var) {
         for (int lane = 0; lane < instr->type.lanes; lane++)
             weft_wgsl_line(p, "var %s: %s = %s;", register_name(p, id, WEFT_KNONE, lane).text, type,

@@ -261,20 +261,23 @@ static bool is_constant(const weft_wgsl_printer *p, weft_kval value) {
 
 /* WGSL permits rewriting (x + 1) - 1 as x and (a - b) + b as a, and SPIR-V optimizers do: that destroys the error terms
    of compensated sums. A sum whose terms could cancel so is hidden from them. */
-static name kept_operand(const weft_wgsl_printer *p, const weft_kinstr *instr, int index, int lane) {
-    name x = operand(p, instr, index, lane);
+bool weft_wgsl_is_kept(const weft_wgsl_printer *p, const weft_kinstr *instr, int index) {
     weft_kval other = weft_koperand(p->kernel, instr, 1 - index);
     const weft_kinstr *inner = weft_kernel_get(p->kernel, weft_koperand(p->kernel, instr, index));
     bool product = instr->op == WEFT_K_mul && inner->op == WEFT_K_mul;
     bool sum = (instr->op == WEFT_K_add || instr->op == WEFT_K_sub) &&
                (inner->op == WEFT_K_add || inner->op == WEFT_K_sub || inner->op == WEFT_K_fma);
-    if ((!product && !sum) || inner->type.elem != WEFT_F32) return x;
+    if ((!product && !sum) || inner->type.elem != WEFT_F32) return false;
     for (int i = 0; i < inner->operand_count; i++) {
         weft_kval term = weft_koperand(p->kernel, inner, i);
-        if ((sum && term == other) || (is_constant(p, term) && is_constant(p, other)))
-            return weft_piece_format("opaque(%s)", x.text);
+        if ((sum && term == other) || (is_constant(p, term) && is_constant(p, other))) return true;
     }
-    return x;
+    return false;
+}
+
+static name kept_operand(const weft_wgsl_printer *p, const weft_kinstr *instr, int index, int lane) {
+    name x = operand(p, instr, index, lane);
+    return weft_wgsl_is_kept(p, instr, index) ? weft_piece_format("opaque(%s)", x.text) : x;
 }
 
 /* false: no op of this file */
@@ -326,12 +329,32 @@ static bool lane_of(weft_wgsl_printer *p, const weft_kinstr *instr, int lane, na
     return known;
 }
 
+/* Four lanes of an op that print_vector.c marks. */
+static name four_of(weft_wgsl_printer *p, weft_kval id, const weft_kinstr *instr, int group) {
+    name x[3];
+    for (int i = 0; i < instr->operand_count && i < 3; i++) {
+        weft_kval value = weft_koperand(p->kernel, instr, i);
+        bool choice =
+            instr->op == WEFT_K_select && i == 0 && weft_kernel_unsplat(p->kernel, &value, &(int){0})->type.lanes == 1;
+        x[i] = choice ? weft_wgsl_value(p, value, 0) : weft_wgsl_four(p, id, weft_koperand(p->kernel, instr, i), group);
+    }
+    if (instr->op == WEFT_K_fma) return weft_piece_format("fma(%s, %s, %s)", x[0].text, x[1].text, x[2].text);
+    if (instr->op == WEFT_K_select) return weft_piece_format("select(%s, %s, %s)", x[2].text, x[1].text, x[0].text);
+    if (instr->op == WEFT_K_convert) return weft_piece_format("vec4<f32>(%s)", x[0].text);
+    return binary_float(p, instr->op, instr->i == 1, x[0], x[1]);
+}
+
 bool weft_wgsl_print_value(weft_wgsl_printer *p, weft_kval id) {
     const weft_kinstr *instr = weft_kernel_get(p->kernel, id);
     if (instr->type.kind != WEFT_KIND_VALUE) return false;
     if (instr->op == WEFT_K_constant || instr->op == WEFT_K_splat) return true; /* printed where they are used */
     if (instr->op >= WEFT_K_reduce_add && instr->op <= WEFT_K_reduce_or) {
         print_reduce(p, id, instr);
+        return true;
+    }
+    if ((p->uses[id] & WEFT_WGSL_VECTOR) && instr->op != WEFT_K_load && instr->op != WEFT_K_get) {
+        for (int group = 0; group < instr->type.lanes / 4; group++)
+            weft_wgsl_line(p, "let v%d_%d = %s;", id, group, four_of(p, id, instr, group).text);
         return true;
     }
     bool lanes_only = instr->op >= WEFT_K_iota && instr->op <= WEFT_K_zip;
