@@ -11,7 +11,7 @@ from merge import last_line, merge
 
 # name: file, whether a full run has it. The function is part_NAME there, its docstring what is measured.
 PARTS = {
-    "test": ("selftest", True), "gemm": ("products", True), "turns": ("epilogues", True), "gelu": ("epilogues", True), "fused": ("products", True), "ragged": ("products", True), "thin": ("products", True),
+    "test": ("selftest", True), "gemm": ("products", True), "turns": ("epilogues", True), "gelu": ("epilogues", True), "loaded": ("epilogues", False), "fused": ("products", True), "ragged": ("products", True), "thin": ("products", True),
     "tf32": ("products", True), "fp8": ("products", True), "mma": ("products", True), "simt": ("products", False), "fused-searched": ("products", False),
     "attention": ("attention", True), "attention-bwd": ("attention_backward", True), "attention-forms": ("attention_forms", False), "attention-caps": ("attention_forms", False), "attention-dropout": ("attention_forms", False), "attention-bias": ("attention_forms", False), "attention-wide": ("attention_backward", False), "decode": ("attention", True),
     "invariant": ("invariant", False),

@@ -116,13 +116,18 @@ def check_turns():
 
 
 def part_turns():
-    """The self-test of turns, then products of transformers' blocks with K = 768 and 3072, each behind a pause, some under load."""
+    """The self-test of turns, then products of transformers' blocks with K = 768 and 3072, each behind a pause."""
     check_turns()
     for m, n, k, epilogue in ((32768, 768, 768, 4), (32768, 768, 768, 6), (32768, 768, 768, 7), (32768, 768, 768, 0), (32768, 2304, 768, 0), (32768, 3072, 768, 5), (32768, 768, 3072, 4), (32768, 768, 3072, 6),
                               (12608, 768, 768, 6), (12608, 3072, 768, 5), (25216, 768, 3072, 6)):
         time_epilogue("turns", m, n, k, epilogue)
-    for m, n, k, epilogue in ((32768, 768, 768, 0), (32768, 768, 768, 4), (32768, 2304, 768, 0), (32768, 3072, 768, 3), (32768, 3072, 768, 5), (32768, 768, 3072, 4), (12608, 768, 768, 6)):
-        time_epilogue("turns-loaded", m, n, k, epilogue, loaded=True)
+
+
+def part_loaded():
+    """Products of transformers' blocks without pauses: a hundred launches of shared tiles, then of turns, again and again."""
+    for m, n, k, epilogue in ((32768, 768, 768, 0), (32768, 768, 768, 4), (32768, 768, 768, 6), (32768, 2304, 768, 0), (32768, 3072, 768, 3), (32768, 3072, 768, 5), (32768, 3072, 768, 8), (32768, 3072, 768, 9),
+                              (32768, 768, 3072, 0), (32768, 768, 3072, 4), (12608, 768, 768, 6)):
+        time_epilogue("loaded", m, n, k, epilogue, loaded=True)
 
 
 def part_gelu():
@@ -130,5 +135,3 @@ def part_gelu():
     for m, n, k in ((32768, 3072, 768), (25216, 3072, 768), (12608, 4096, 1024)):
         for epilogue in (8, 9):
             time_epilogue("gelu", m, n, k, epilogue)
-    for epilogue in (8, 9):
-        time_epilogue("gelu-loaded", 32768, 3072, 768, epilogue, loaded=True)

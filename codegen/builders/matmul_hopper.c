@@ -216,7 +216,7 @@ static void choose_store(weft_hopper *h) {
                        : -1;
     if (!weft_hopper_staged(h)) return;
     int chunks = h->blocks * (h->bn / h->chunk) * h->results;
-    bool slow = h->store == HOPPER_STORE_ROWS && !divides(graph, h->product.n, 8);
+    bool slow = h->companion >= 0 || (h->store == HOPPER_STORE_ROWS && !divides(graph, h->product.n, 8));
     h->outs = weft_hopper_outs(chunks, weft_hopper_outs_limit(bytes, h->turns, slow));
     while (h->outs > 1 && weft_hopper_shared_bytes(h->bm, h->bn, h->stages, h->consumers, h->outs) >
                               h->request->capability->shared_bytes)

@@ -20,8 +20,9 @@ enum {
     HOPPER_CHUNK_BYTES = 64 * 128,
     HOPPER_BOX_BYTES = 64 * 128,
     HOPPER_OUTS_MAX = 3,
-    HOPPER_MANY_OUTS_MAX = 4, /* of f32 results of consumers that take turns: what is added to them is on its way; of
-                                 rows that a warp stores: a whole tile's, so that no consumer waits for it */
+    HOPPER_MANY_OUTS_MAX = 4, /* of f32 results of consumers that take turns, of results that a companion's chunks land
+                                 before, and of rows that a warp stores: a whole tile's where it has no more, so that no
+                                 consumer waits for what is on its way */
     HOPPER_SCALES_MAX = 4,    /* runs of columns of a tile */
     HOPPER_BLOCKS_MAX = 2,
     HOPPER_RESULTS_MAX = 2,
@@ -179,10 +180,11 @@ weft_dim weft_hopper_padded(const weft_hopper *h, weft_dim pitch);
 /* -- matmul_hopper_schedule.c */
 int weft_hopper_propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules);
 /* Staging buffers of a consumer whose part of a tile is `chunks` chunks: they divide those, so that chunk c always uses
-   buffer c % outs. staged: bytes of an element; rows: a warp stores them, pair by pair or alone. */
+   buffer c % outs. staged: bytes of an element; slow: a warp stores them, pair by pair or alone, or a companion's chunk
+   is fetched into each first. */
 int weft_hopper_outs(int chunks, int limit);
-static inline int weft_hopper_outs_limit(int staged, bool turns, bool rows) {
-    return rows || (staged == 4 && turns) ? HOPPER_MANY_OUTS_MAX : HOPPER_OUTS_MAX;
+static inline int weft_hopper_outs_limit(int staged, bool turns, bool slow) {
+    return slow || (staged == 4 && turns) ? HOPPER_MANY_OUTS_MAX : HOPPER_OUTS_MAX;
 }
 /* Bytes of an element of results that leave through shared memory; 0: they leave from registers. */
 int weft_hopper_staged_bytes(const weft_build_request *request, const weft_product *product);

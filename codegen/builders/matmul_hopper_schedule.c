@@ -28,7 +28,7 @@ typedef struct problem {
     int bk;
     bool straddles;  /* an operand is read in place whose rows are not whole lines */
     int staged;      /* bytes of an element of results that leave through shared memory; 0: from registers */
-    bool rows;       /* a warp stores them: no tensor copy takes their rows */
+    bool slow;       /* a warp stores them, as no tensor copy takes their rows, or a companion arrives before them */
     double epilogue; /* units of cost an element of the result */
     bool b_along_k;  /* B's memory runs along k: tiles may have any 16 columns */
 } problem;
@@ -53,7 +53,7 @@ static int stages_of(const weft_capability *capability, const tile_choice *choic
         return most;
     }
     int wide = p->staged == 4, chunks = (choice->turns ? choice->bm / 64 : 1) * choice->bn / (wide ? 32 : 64),
-        outs = weft_hopper_outs(chunks, weft_hopper_outs_limit(p->staged, choice->turns, p->rows)), stages = 8;
+        outs = weft_hopper_outs(chunks, weft_hopper_outs_limit(p->staged, choice->turns, p->slow)), stages = 8;
     while (stages > 3 &&
            weft_hopper_shared_bytes(choice->bm, choice->bn, stages, choice->consumers, outs) > capability->shared_bytes)
         stages--;
@@ -245,7 +245,11 @@ static problem problem_of(const weft_build_request *request, const weft_product 
                  .straddles = straddles(graph, product),
                  .staged = weft_hopper_staged_bytes(request, product),
                  .b_along_k = product->b.k_contiguous};
-    p.rows = p.staged == 2 && weft_dim_divisor(graph->dims, product->n) % 8 != 0;
+    bool tensor = p.staged && weft_dim_divisor(graph->dims, product->n) % (p.staged == 2 ? 8 : 4) == 0;
+    const weft_type *result = &weft_fusion_yield(request->fusion, 0)->type;
+    p.slow = tensor ? request->fusion->result_count == 1 &&
+                          weft_product_companion(request->fusion, product, result->dtype) >= 0
+                    : p.staged == 2;
     p.epilogue = epilogue_of(request, product, p.staged == 0);
     return p;
 }
