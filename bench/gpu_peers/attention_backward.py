@@ -7,6 +7,7 @@ from library import Kernel
 from measure import failures, record, rounds, verdict
 
 BACKWARD_WAYS = ("fixed order", "any order", "two kernels", "sums", "owned sums")  # the builder's proposals
+WIDE_WAYS = (1, 4, 5)  # turns of keys, of queries, of both: codegen/builders/attention_backward_hopper.h
 BACKWARD_SHAPES = [(1, 2, 2, 1, 77), (1, 2, 2, 128, 128), (1, 2, 2, 200, 333), (1, 2, 2, 333, 200), (1, 2, 1, 300, 300), (1, 32, 8, 512, 512), (2, 2, 2, 1023, 1023),
                    (3, 3, 1, 1100, 1023)]
 
@@ -105,12 +106,15 @@ def backward_peers(inputs, causal):
 
 
 def kernel_times(run):
-    """Microseconds of each kernel of one call, by name."""
+    """Microseconds of each kernel of one call, by name; a profiler that does not work costs nothing else."""
     from torch.profiler import ProfilerActivity, profile
-    with profile(activities=[ProfilerActivity.CUDA]) as record_of:
-        for _ in range(3):
-            run()
-        torch.cuda.synchronize()
+    try:
+        with profile(activities=[ProfilerActivity.CUDA]) as record_of:
+            for _ in range(3):
+                run()
+            torch.cuda.synchronize()
+    except Exception as problem:
+        return f"no kernel times: {str(problem)[:60]}"
     return ", ".join(f"{e.key.split('_')[-1]} {e.device_time_total / e.count:.0f}" for e in record_of.key_averages() if e.key.startswith("attention"))
 
 
@@ -125,10 +129,7 @@ def time_backward(b, h, hkv, s, d, causal):
     for name, run in runs.items():
         run()
         error = backward_verdicts(f"attention-bwd {label} {name}", inputs, outs, causal, [(0, 0), (b - 1, hkv - 1)], torch.float32)
-        try:
-            notes[name] = f"{name} {times[name] * 1e6:.1f} us, error {error:.1e} ({kernel_times(run)})"
-        except Exception as problem:
-            notes[name] = f"no kernel times: {str(problem)[:60]}"
+        notes[name] = f"{name} {times[name] * 1e6:.1f} us, error {error:.1e} ({kernel_times(run)})"
     for part, choice in (("attention-bwd", 1), ("attention-bwd-fixed", 0)):
         name = "weft " + BACKWARD_WAYS[choice]
         shown = {x: t for x, t in times.items() if x == name or not x.startswith("weft")}
@@ -147,12 +148,17 @@ def time_wide(b, h, hkv, s, d, causal):
     inputs, outs = backward_tensors(*numbers)
     label = f"{b}x{h}x{s}x{d} {'causal' if causal else 'full'}"
     kernel = Kernel("attention_backward", numbers)
-    times = rounds({"weft": lambda: kernel(inputs, outs), **backward_peers(inputs, bool(causal))}, 7, 2)
+    others = {f"weft way {way}": Kernel("attention_backward", numbers, 1000 * way) for way in WIDE_WAYS}
+    runs = {name: (lambda k=k: k(inputs, outs)) for name, k in others.items()}
+    times = rounds({"weft": lambda: kernel(inputs, outs), **runs, **backward_peers(inputs, bool(causal))}, 7, 2)
+    for name, run in runs.items():
+        run()
+        error = backward_verdicts(f"attention-wide {label} {name}", inputs, outs, causal, [(0, 0), (b - 1, hkv - 1)], torch.float32)
+        print(f"  {label} {name}: {times.pop(name) * 1e6:.1f} us, error {error:.1e} ({kernel_times(run)})", flush=True)
+        others[name].release()
+    kernel(inputs, outs)
     error = backward_verdicts(f"attention-wide {label}", inputs, outs, causal, [(0, 0), (b - 1, hkv - 1)], torch.float32)
-    try:
-        note = kernel_times(lambda: kernel(inputs, outs))
-    except Exception as problem:
-        note = f"no kernel times: {str(problem)[:60]}"
+    note = kernel_times(lambda: kernel(inputs, outs))
     record("attention-wide", label, lambda t: 10.0 * b * h * s * s * d * (0.5 if causal else 1) / t * 1e-12, times, f"{kernel.text}; {note}",
            {"unit": "TFLOP/s", "error": error, "compile_s": kernel.compile_seconds})
     kernel.release()

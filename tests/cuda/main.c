@@ -497,6 +497,7 @@ static const small_row way_rows[] = {
     {"sm_90a", {"attention_backward", 8, {1, 4, 2, 140, 270, 64, 1, 0}}, BACKWARD_TOLERANCE, 1, 3004},
     {"sm_90a", {"attention_backward", 8, {1, 2, 1, 150, 133, 64, 0, 0}}, BACKWARD_TOLERANCE, 3, 12002},
     {"sm_90a", {"attention_backward", 8, {1, 1, 1, 150, 300, 128, 0, 0}}, BACKWARD_TOLERANCE, 1, 12002},
+    {"sm_90a", {"attention_backward", 8, {1, 1, 1, 150, 200, 256, 1, 0}}, BACKWARD_TOLERANCE, 1, 5000},
 };
 /* A cache that holds the keys of few heads: two sections of two heads and one of one; one of one key head that two
    query heads share, the last row cut off. choices: the one choice. */
