@@ -1,7 +1,7 @@
 """Products of f16, bf16 and i8 through a Vulkan driver, by cooperative matrices where the device has them (the arch that `weft doctor`
 names, vulkan1.2-coop16-bf16-i8 or a part of it on graphics cards) and by scalar multiply-adds (vulkan1.2): right beside numpy at uneven
 sizes, then timed. Times are slopes between chains of few and of many products in one program, so that what surrounds them does not
-count. usage: gpu_vulkan.py WEFT FOLDER [SIZE...]"""
+count; nn and nt: right-hand sides row by row and column by column, in turns, the best and the worst of three rounds. usage: gpu_vulkan.py WEFT FOLDER [SIZE...]"""
 import json
 import os
 import re
@@ -10,13 +10,20 @@ import sys
 
 import numpy
 
-FEW, MANY = 2, 10
+FEW, ROUNDS = 2, 3
+
+
+def many_of(size):
+    """Links of the long chain: a millisecond and more on a card."""
+    return FEW + (32 if size <= 1024 else 8 if size <= 2048 else 4)
+
+
 CARRIERS = {"f16": "f16", "bf16": "u16", "i8": "i8"}  # of files: numpy has no bf16
 SUMS = {"f16": "f32", "bf16": "f32", "i8": "i32"}
 
 
-def graph(dtype, m, n, k, links):
-    """z = x y, then z = z w (n x n) again and again, each rounded to the type of the operands."""
+def graph(dtype, m, n, k, links, order="nn"):
+    """z = x y, then z = z w (n x n; nt: by its columns) again and again, each rounded to the type of the operands."""
     carrier, number = CARRIERS[dtype], 3
     lines = ["graph @chain {"] + [f'  input %{i} "{name}" : {carrier}[{shape}]' for i, (name, shape) in
                                   enumerate((("x", f"{m}, {k}"), ("y", f"{k}, {n}"), ("w", f"{n}, {n}")))]
@@ -34,7 +41,8 @@ def graph(dtype, m, n, k, links):
     last = operands[0]
     for i in range(links):
         right = operands[1] if i == 0 else operands[2]
-        last = add(f"dot_general {last}, {right} {{lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [0], "
+        contract = 1 if order == "nt" and i else 0
+        last = add(f"dot_general {last}, {right} {{lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [{contract}], "
                    f"accumulate = {SUMS[dtype]}, dtype = {dtype}}}", f"{m}, {n}")
     if carrier != dtype:
         last = add(f"bitcast {add('optimization_barrier ' + last, f'{m}, {n}')} {{dtype = {carrier}}}", f"{m}, {n}", carrier)
@@ -48,10 +56,10 @@ def call(*words):
     return done.stdout
 
 
-def artifact(weft, folder, arch, dtype, shape, links):
-    name = os.path.join(folder, f"chain-{dtype}-{'x'.join(map(str, shape))}-{links}")
+def artifact(weft, folder, arch, dtype, shape, links, order="nn"):
+    name = os.path.join(folder, f"chain-{dtype}-{order}-{'x'.join(map(str, shape))}-{links}")
     with open(name + ".wir", "w") as file:
-        file.write(graph(dtype, *shape, links))
+        file.write(graph(dtype, *shape, links, order))
     call(weft, "compile", name + ".wir", "--target", "vulkan:" + arch, "-o", name + "-" + arch + ".weft")
     return name + "-" + arch + ".weft"
 
@@ -90,14 +98,25 @@ def check(weft, folder, arch, dtype, shape):
     return fine
 
 
-def milliseconds(weft, folder, arch, dtype, shape, links):
-    out = call(weft, "bench", artifact(weft, folder, arch, dtype, shape, links), "--device", "vulkan", "--runs", "15", "--json")
-    return json.loads(out)["median_ms"]
+def milliseconds(weft, path):
+    return json.loads(call(weft, "bench", path, "--device", "vulkan", "--runs", "15", "--json"))["median_ms"]
+
+
+def measure(weft, folder, size, cases):
+    """cases: dtype, arch, order. In turns."""
+    many, rates = many_of(size), {case: [] for case in cases}
+    paths = {case: [artifact(weft, folder, case[1], case[0], (size,) * 3, links, case[2]) for links in (FEW, many)] for case in cases}
+    for _ in range(ROUNDS):
+        for case in cases:
+            few, all_links = (milliseconds(weft, path) for path in paths[case])
+            rates[case].append(2e-9 * size ** 3 * (many - FEW) / max(all_links - few, 1e-6))
+    for (dtype, arch, order), values in rates.items():
+        print(f"vulkan product {dtype:4} {size}^3 {order} {arch}: {max(values):.1f} TFLOP/s (worst {min(values):.1f})", flush=True)
 
 
 def main():
     weft, folder = sys.argv[1:3]
-    sizes = [int(word) for word in sys.argv[3:]] or [1024, 2048, 4096]
+    sizes = [int(word) for word in sys.argv[3:]] or [1024, 2048]
     own = re.search(r"^driver +vulkan .*, (vulkan1\.2[-a-z0-9]*),", call(weft, "doctor"), re.M)
     own = own.group(1) if own else "vulkan1.2"
     dtypes = [t for t in SUMS if t == "f16" or t in own or (t == "i8" and "coop8" in own)]
@@ -105,13 +124,9 @@ def main():
     fine = all([check(weft, folder, arch, dtype, shape) for shape in ((64, 64, 32), (257, 130, 72), (1000, 520, 311))
                 for dtype, arch in cases if dtype == "f16" or arch != "vulkan1.2"])
     for size in sizes:
-        for dtype in dtypes:
-            rates = {}
-            for arch in {"vulkan1.2", own} if dtype == "f16" and size < 4096 else {own}:
-                few, many = (milliseconds(weft, folder, arch, dtype, (size, size, size), links) for links in (FEW, MANY))
-                rates[arch] = 2e-9 * size ** 3 * (MANY - FEW) / max(many - few, 1e-6)
-            text = ", ".join(f"{arch} {rate:.1f} TFLOP/s" for arch, rate in sorted(rates.items()))
-            print(f"vulkan product {dtype} {size}^3: {text}", flush=True)
+        archs = [own] + ["vulkan1.2-coop16"] * (own.startswith("vulkan1.2-coop16-")) + ["vulkan1.2"] * (size <= 1024)
+        measure(weft, folder, size, [(dtype, arch, order) for dtype in dtypes for order in ("nn", "nt")
+                                     for arch in (archs if dtype == "f16" and order == "nn" else [own])])
     return 0 if fine else 1
 
 
