@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/context.h"
 #include "base/need.h"
+#include "base/printable.h"
 #include "base/text.h"
 
 static int core_count(void) {
@@ -103,6 +104,10 @@ void weft_context_log(const weft_context *context, weft_log_level level, const c
     va_start(arguments, format);
     weft_text_append_list(&text, format, arguments);
     va_end(arguments);
-    context->log(context->log_self, level, text.failed ? "(no memory for a log message)" : weft_text_string(&text));
+    size_t bytes = weft_printable(weft_text_string(&text), NULL, 0) + 1;
+    char *shown = text.failed ? NULL : weft_allocate(context->allocator, bytes);
+    if (shown) weft_printable(weft_text_string(&text), shown, bytes);
+    context->log(context->log_self, level, shown ? shown : "(no memory for a log message)");
+    weft_free(context->allocator, shown, bytes);
     weft_text_deinit(&text);
 }

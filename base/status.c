@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/printable.h"
 #include "weft/status.h"
 
 enum { RECORD_ALIGN = 32 };
@@ -39,12 +40,18 @@ static weft_status_context *context_create(const char *file, int line, const cha
     int length = vsnprintf(NULL, 0, format, again);
     va_end(again);
     size_t bytes = length < 0 ? 1 : (size_t)length + 1;
-    weft_status_context *context = malloc(sizeof *context + bytes);
-    if (!context) return NULL;
-    context->next = NULL;
-    context->file = file;
-    context->line = line;
-    if (length < 0 || vsnprintf(context->text, bytes, format, arguments) < 0) context->text[0] = 0;
+    char *raw = malloc(bytes);
+    if (!raw) return NULL;
+    if (length < 0 || vsnprintf(raw, bytes, format, arguments) < 0) raw[0] = 0;
+    size_t shown = weft_printable(raw, NULL, 0) + 1;
+    weft_status_context *context = malloc(sizeof *context + shown);
+    if (context) {
+        context->next = NULL;
+        context->file = file;
+        context->line = line;
+        weft_printable(raw, context->text, shown);
+    }
+    free(raw);
     return context;
 }
 

@@ -9,7 +9,7 @@ int cli_run_audit(cli_arguments *arguments) {
     weft_status status = weft_onnx_audit(arguments->context, arguments->positional[0], &text);
     if (status) return cli_fail(status);
     bool fine = !text[0];
-    fputs(fine ? "everything in this model is supported\n" : text, stdout);
+    cli_print("%s", fine ? "everything in this model is supported\n" : text);
     weft_string_release(arguments->context, text);
     return fine ? 0 : 1;
 #else

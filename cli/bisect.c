@@ -50,7 +50,7 @@ static weft_status bisect_passes(cli_arguments *arguments, weft_graph *graph, we
         size_t used = strlen(passes);
         snprintf(passes + used, sizeof passes - used, "%s%.*s", used ? "," : "", (int)length, at);
         status = check_passes(arguments, graph, passes, inputs, expected, out_found);
-        if (!status) printf("%-40s %s\n", passes, *out_found ? "DIFFERS" : "same");
+        if (!status) cli_print("%-40s %s\n", passes, *out_found ? "DIFFERS" : "same");
         at += length + (at[length] == ',');
     }
     for (int i = 0; i < CLI_VALUES_MAX; i++) weft_tensor_release(expected[i]);
@@ -77,9 +77,9 @@ static weft_status bisect_groups(cli_arguments *arguments, weft_graph *graph, we
         if (!status) status = cli_check_graph(piece, target, cut, NULL, &bad, &d);
         if (!status && bad >= 0) {
             *out_found = true;
-            printf("group %s at %s: result %d element %lld: got %.9g, expected %.9g\n",
-                   weft_node_string(node, WEFT_ATTR_anchor, weft_op_get(node->op)->name),
-                   node->location.name ? node->location.name : "?", bad, (long long)d.element, d.got, d.expected);
+            cli_print("group %s at %s: result %d element %lld: got %.9g, expected %.9g\n",
+                      weft_node_string(node, WEFT_ATTR_anchor, weft_op_get(node->op)->name),
+                      node->location.name ? node->location.name : "?", bad, (long long)d.element, d.got, d.expected);
         }
         for (int i = 0; i < count; i++) weft_tensor_release(cut[i]);
         weft_graph_release(piece);
@@ -103,7 +103,8 @@ int cli_run_bisect(cli_arguments *arguments) {
     if (!status) status = bisect_passes(arguments, runner.graph, inputs, &found);
     if (!status && !found) status = bisect_groups(arguments, runner.graph, inputs, &found);
     bool groups = !strchr(cli_text(arguments, "target", "cpu"), ':');
-    if (!status && !found) printf("no pass%s changes the numbers beyond the contract\n", groups ? " and no group" : "");
+    if (!status && !found)
+        cli_print("no pass%s changes the numbers beyond the contract\n", groups ? " and no group" : "");
     cli_release_tensors(CLI_VALUES_MAX, inputs);
     cli_runner_close(&runner);
     cli_release_inputs(count, tensors);

@@ -58,6 +58,9 @@ bool cli_flag(const cli_arguments *arguments, const char *name);
 weft_status cli_check_outputs(const cli_arguments *arguments) WEFT_MUST_USE;
 weft_status cli_check_output(const char *model, const char *option, const char *output) WEFT_MUST_USE;
 
+/* To stdout. Names of a model are in it: control characters become \xNN (base/printable.h). */
+void cli_print(const char *format, ...) WEFT_PRINTF(1, 2);
+
 /* Prints and releases a status; returns the exit code 1. */
 int cli_fail(weft_status status);
 

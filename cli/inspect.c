@@ -44,7 +44,7 @@ static void print_ports(const cli_inspection *in, const char *what, int count, c
             if (d) weft_text_append(&text, ", ");
             weft_dim_print(in->program->dims, ports[i].dims[d], &text);
         }
-        printf("%s %s: %s[%s]\n", what, ports[i].name, weft_dtype_name(ports[i].dtype), weft_text_string(&text));
+        cli_print("%s %s: %s[%s]\n", what, ports[i].name, weft_dtype_name(ports[i].dtype), weft_text_string(&text));
         weft_text_deinit(&text);
     }
 }
@@ -53,35 +53,35 @@ static void print_steps(const cli_inspection *in) {
     static const char *const names[] = {"launch", "copy", "while", "cond", "read_dim", "loop"};
     for (int r = 0; r < in->program->region_count; r++) {
         const weft_step_list *list = &in->program->regions[r];
-        printf("region %d%s: %d steps\n", r,
-               r == WEFT_REGION_LOAD   ? " (load)"
-               : r == WEFT_REGION_MAIN ? " (main)"
-                                       : "",
-               list->count);
+        cli_print("region %d%s: %d steps\n", r,
+                  r == WEFT_REGION_LOAD   ? " (load)"
+                  : r == WEFT_REGION_MAIN ? " (main)"
+                                          : "",
+                  list->count);
         for (int s = 0; s < list->count; s++) {
             const weft_step *step = &list->steps[s];
             const char *kernel = step->variant_count ? in->program->kernels[step->variants[0].kernel].name : "";
-            printf("  %4d %-8s %-28s %s%s\n", s, names[step->kind], kernel, step->location ? step->location : "",
-                   step->variant_count > 1 ? " (variants)" : "");
+            cli_print("  %4d %-8s %-28s %s%s\n", s, names[step->kind], kernel, step->location ? step->location : "",
+                      step->variant_count > 1 ? " (variants)" : "");
         }
     }
 }
 
 static void print_summary(const cli_inspection *in) {
     const weft_program_data *p = in->program;
-    printf("%s: %d kernels, %d buffers, %d guards, weights %lld bytes, temporaries %lld bytes", p->name,
-           p->kernel_count, p->buffer_count, p->guard_count, (long long)p->weights_bytes,
-           (long long)in->temporary_bytes);
+    cli_print("%s: %d kernels, %d buffers, %d guards, weights %lld bytes, temporaries %lld bytes", p->name,
+              p->kernel_count, p->buffer_count, p->guard_count, (long long)p->weights_bytes,
+              (long long)in->temporary_bytes);
     for (int i = 0; i < in->symbol_count; i++)
-        printf("%s%s=%lld", i ? ", " : " at ", weft_dim_symbol_get(p->dims, i)->name, (long long)in->symbols[i]);
-    printf("\n");
+        cli_print("%s%s=%lld", i ? ", " : " at ", weft_dim_symbol_get(p->dims, i)->name, (long long)in->symbols[i]);
+    cli_print("\n");
     print_ports(in, "input", p->input_count, p->inputs);
     print_ports(in, "output", p->output_count, p->outputs);
     for (int i = 0; i < p->guard_count; i++) {
         weft_text text;
         weft_text_init(weft_allocator_system(), &text);
         weft_condition_print(p->dims, &p->guards[i].condition, &text);
-        printf("guard %s (%s, %s)\n", weft_text_string(&text), p->guards[i].pass, p->guards[i].location);
+        cli_print("guard %s (%s, %s)\n", weft_text_string(&text), p->guards[i].pass, p->guards[i].location);
         weft_text_deinit(&text);
     }
     print_steps(in);
@@ -108,7 +108,7 @@ static weft_status print_kernel(const cli_inspection *in, const weft_lowered *lo
         weft_text_append(&text, "\n");
         weft_status status = target ? target->print(lowered->kernels[i], &text) : NULL;
         if (!status) status = weft_text_status(&text);
-        if (!status) puts(weft_text_string(&text));
+        if (!status) cli_print("%s\n", weft_text_string(&text));
         weft_text_deinit(&text);
         return status;
     }
@@ -120,7 +120,7 @@ static weft_status print_graph(weft_graph *graph) {
     weft_text_init(weft_allocator_system(), &text);
     weft_print_options options = {.locations = true, .elide_constants = true};
     weft_status status = weft_print(graph, &options, &text);
-    if (!status) puts(weft_text_string(&text));
+    if (!status) cli_print("%s\n", weft_text_string(&text));
     weft_text_deinit(&text);
     return status;
 }

@@ -112,12 +112,13 @@ static int by_best(const void *a, const void *b) {
 static void print_step(const cli_profile_data *p, const cli_profile_step *s) {
     static const char *const parts[CLI_PROFILE_PARTS] = {"", "backward ", "update "};
     double seconds = s->best > 0 ? s->best : 1e-12;
-    printf("%8.1f %8.1f %5.1f%% %10.1f %7.1f ", s->best * 1e6, s->sum / p->calls * 1e6,
-           p->total > 0 ? s->best / p->total * 100 : 0, (double)s->bytes / 1024, (double)s->bytes / seconds * 1e-9);
-    if (p->has_graph) printf("%8.2f ", s->operations / seconds * 1e-9);
-    printf("%7lld  %d %s  %s%s", (long long)s->blocks, s->step, s->kernel, p->has_graph ? parts[s->part] : "", s->what);
-    if (s->parameter[0] && s->part != CLI_PROFILE_UPDATE) printf(", %s", s->parameter);
-    printf("\n");
+    cli_print("%8.1f %8.1f %5.1f%% %10.1f %7.1f ", s->best * 1e6, s->sum / p->calls * 1e6,
+              p->total > 0 ? s->best / p->total * 100 : 0, (double)s->bytes / 1024, (double)s->bytes / seconds * 1e-9);
+    if (p->has_graph) cli_print("%8.2f ", s->operations / seconds * 1e-9);
+    cli_print("%7lld  %d %s  %s%s", (long long)s->blocks, s->step, s->kernel, p->has_graph ? parts[s->part] : "",
+              s->what);
+    if (s->parameter[0] && s->part != CLI_PROFILE_UPDATE) cli_print(", %s", s->parameter);
+    cli_print("\n");
 }
 
 void cli_profile_print(const cli_profile_data *p, int limit) {
@@ -125,9 +126,9 @@ void cli_profile_print(const cli_profile_data *p, int limit) {
     if (!order) return;
     for (int i = 0; i < p->count; i++) order[i] = &p->steps[i];
     qsort(order, (size_t)p->count, sizeof *order, by_best);
-    printf("%d calls; sum of the fastest times of %d steps: %.4f ms\n", p->calls, p->count, p->total * 1e3);
-    printf("%8s %8s %6s %10s %7s %s%7s  %s\n", "best us", "mean us", "share", "KB", "GB/s",
-           p->has_graph ? "GFLOP/s  " : "", "blocks", "step, kernel, node");
+    cli_print("%d calls; sum of the fastest times of %d steps: %.4f ms\n", p->calls, p->count, p->total * 1e3);
+    cli_print("%8s %8s %6s %10s %7s %s%7s  %s\n", "best us", "mean us", "share", "KB", "GB/s",
+              p->has_graph ? "GFLOP/s  " : "", "blocks", "step, kernel, node");
     for (int i = 0; i < p->count && (limit <= 0 || i < limit); i++) print_step(p, order[i]);
     free(order);
 }

@@ -25,7 +25,7 @@ static weft_status tell(cli_arguments *arguments, cli_profile_data *p) {
     weft_text_init(weft_allocator_system(), &words);
     cli_profile_words(p, &words);
     weft_status status = weft_text_status(&words);
-    if (!status) printf("\n%s", weft_text_string(&words));
+    if (!status) cli_print("\n%s", weft_text_string(&words));
     weft_text_deinit(&words);
     return status ? status : write_files(arguments, p);
 }

@@ -1,6 +1,9 @@
 /* Progress and failure on the terminal. */
 #include "cli/cli.h"
 
+#include "base/printable.h"
+#include "base/text.h"
+
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -45,6 +48,21 @@ void cli_progress_at(cli_progress *progress, long long done, long long total, co
 
 void cli_progress_end(cli_progress *progress) {
     if (progress->shown) fprintf(stderr, "\r%*s\r", 100, "");
+}
+
+void cli_print(const char *format, ...) {
+    weft_text text;
+    va_list arguments;
+    weft_text_init(weft_allocator_system(), &text);
+    va_start(arguments, format);
+    weft_text_append_list(&text, format, arguments);
+    va_end(arguments);
+    size_t bytes = weft_printable(weft_text_string(&text), NULL, 0) + 1;
+    char *shown = malloc(bytes);
+    if (shown) weft_printable(weft_text_string(&text), shown, bytes);
+    fputs(shown && !text.failed ? shown : "(no memory for this text)\n", stdout);
+    free(shown);
+    weft_text_deinit(&text);
 }
 
 int cli_fail(weft_status status) {

@@ -16,12 +16,12 @@ static void describe_tensor(const char *name, const weft_tensor *tensor) {
                                               : (double)weft_element_i64(dtype, weft_tensor_data(tensor), i);
         low = fmin(low, x), high = fmax(high, x), sum += x;
     }
-    printf("%s: %s[", name, weft_dtype_name(dtype));
+    cli_print("%s: %s[", name, weft_dtype_name(dtype));
     for (int i = 0; i < weft_tensor_rank(tensor); i++)
-        printf("%s%lld", i ? ", " : "", (long long)weft_tensor_shape(tensor)[i]);
-    printf("]");
-    if (count) printf(" min %.6g max %.6g mean %.6g", low, high, sum / (double)count);
-    printf("\n");
+        cli_print("%s%lld", i ? ", " : "", (long long)weft_tensor_shape(tensor)[i]);
+    cli_print("]");
+    if (count) cli_print(" min %.6g max %.6g mean %.6g", low, high, sum / (double)count);
+    cli_print("\n");
 }
 
 /* Number of earlier options for the same name: repeated options belong to successive calls. */

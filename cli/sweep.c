@@ -77,8 +77,8 @@ static weft_status compare(cli_arguments *arguments, cli_runner *runner, const c
     if (!status) {
         double general = sides[0].samples[sides[0].count / 2], special_time = sides[1].samples[sides[1].count / 2];
         double best = sides[0].samples[0] / sides[1].samples[0];
-        printf("%s: all sizes %.4f ms, this size %.4f ms, ratio %.3f (of the fastest calls %.3f)\n", text,
-               general * 1e3, special_time * 1e3, general / special_time, best);
+        cli_print("%s: all sizes %.4f ms, this size %.4f ms, ratio %.3f (of the fastest calls %.3f)\n", text,
+                  general * 1e3, special_time * 1e3, general / special_time, best);
         *out_ratio = best;
     }
     for (int i = 0; i < 2; i++) cli_release_tensors(CLI_VALUES_MAX, sides[i].outputs);
@@ -117,8 +117,8 @@ weft_status cli_sweep_specialized(cli_arguments *arguments, cli_runner *runner, 
         fflush(stdout);
     }
     if (!status)
-        printf("%d sizes, fastest calls: worst ratio %.3f at %s=%lld, geometric mean %.3f\n", sizes, worst, name,
-               (long long)worst_at, sizes ? exp(sum / sizes) : 0);
+        cli_print("%d sizes, fastest calls: worst ratio %.3f at %s=%lld, geometric mean %.3f\n", sizes, worst, name,
+                  (long long)worst_at, sizes ? exp(sum / sizes) : 0);
     free(sides);
     return status;
 }

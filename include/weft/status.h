@@ -43,7 +43,9 @@ typedef enum weft_code {
     WEFT_INTERNAL = 10         /* a bug in Weft */
 } weft_code;
 
-/* Creates a status. Never fails: without memory it returns the bare code. */
+/* Creates a status. Never fails: without memory it returns the bare code. Control characters of the text, but for
+   newline and tab, and bytes that are no UTF-8 become \xNN, so that no name from a file writes to a terminal as it
+   likes. */
 WEFT_API weft_status weft_status_create(weft_code code, const char *file, int line, const char *format, ...)
     WEFT_PRINTF(4, 5) WEFT_MUST_USE;
 

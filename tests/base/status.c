@@ -1,6 +1,9 @@
 /* Statuses: codes, contexts, formatting; and the shared helpers. */
+#include <stdio.h>
 #include <string.h>
 
+#include "base/context.h"
+#include "base/printable.h"
 #include "tests/base/base.h"
 
 static void *counting_resize(void *self, void *pointer, size_t old_bytes, size_t new_bytes, size_t align_bytes) {
@@ -56,11 +59,72 @@ START_TEST(bare) {
 }
 END_TEST
 
+/* What a model's name may hold does not reach a terminal as it is; what people write does. */
+START_TEST(printable) {
+    static const struct {
+        const char *text, *shown;
+    } cases[] = {
+        {"plain 7 \\ \"", "plain 7 \\ \""},
+        {"two\nlines\tand", "two\nlines\tand"},
+        {"\x1b[31mred\x1b[0m", "\\x1b[31mred\\x1b[0m"},
+        {"\r\a\b\x7f", "\\x0d\\x07\\x08\\x7f"},
+        {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"},
+        {"\xc2\x9b"
+         "31m",
+         "\\xc2\\x9b31m"}, /* CSI among C1 */
+        {"\xc2\xa0", "\xc2\xa0"},
+        {"a\xe2\x80\xae"
+         "b",
+         "a\\xe2\\x80\\xaeb"},
+        {"\xff\xc3", "\\xff\\xc3"},
+        {"\xe2\x82", "\\xe2\\x82"},
+        {"\xc0\xaf\xe0\x80\xaf", "\\xc0\\xaf\\xe0\\x80\\xaf"},
+        {"\xed\xa0\x80", "\\xed\\xa0\\x80"},
+        {"\xf4\x90\x80\x80\xf8", "\\xf4\\x90\\x80\\x80\\xf8"},
+        {"", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[64], small[4];
+        weft_status status =
+            weft_status_annotate(WEFT_STATUS(WEFT_IO, "%s", cases[i].text), "f", 1, "%s", cases[i].text);
+        ck_assert_str_eq(weft_status_message(status), cases[i].shown);
+        char all[256], context[128];
+        weft_status_format(status, all, sizeof all);
+        (void)snprintf(context, sizeof context, "\n  %s (f:1)", cases[i].shown);
+        ck_assert_msg(strstr(all, context) != NULL, "%s", all);
+        weft_status_release(status);
+        ck_assert_uint_eq(weft_printable(cases[i].text, text, sizeof text), strlen(cases[i].shown));
+        ck_assert_str_eq(text, cases[i].shown);
+        ck_assert_uint_eq(weft_printable(cases[i].text, small, sizeof small), strlen(cases[i].shown));
+        ck_assert_msg(!strncmp(small, cases[i].shown, strlen(small)), "%s", small);
+    }
+}
+END_TEST
+
+static void remember(void *self, weft_log_level level, const char *message) {
+    (void)level;
+    (void)snprintf(self, 32, "%s", message);
+}
+
+START_TEST(logged) {
+    char message[32] = "";
+    weft_context_options options = WEFT_CONTEXT_OPTIONS_INIT;
+    options.log = remember, options.log_self = message;
+    weft_context *context;
+    ck_ok(weft_context_create(&options, &context));
+    weft_context_log(context, WEFT_LOG_INFO, "%s", "a\x1b[2Jb");
+    ck_assert_str_eq(message, "a\\x1b[2Jb");
+    weft_context_release(context);
+}
+END_TEST
+
 Suite *status_suite(void) {
     Suite *suite = suite_create("status");
     TCase *tests = tcase_create("status");
     tcase_add_test(tests, contexts);
     tcase_add_test(tests, bare);
+    tcase_add_test(tests, printable);
+    tcase_add_test(tests, logged);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -88,6 +88,8 @@ void cli_set_up(void) {
     write_text(
         "good.wir",
         "graph @g {\n  symbol B in [1, 64] divisor 1\n  input %0 \"x\" : f32[B, 4]\n  %1 = exp %0 : f32[B, 4]\n  output \"y\" %1\n}\n");
+    write_text("escapes.wir", "graph @g {\n  input %0 \"x\\u001b[31m\" : f32[2, 4]\n  %1 = exp %0 : f32[2, 4]\n"
+                              "  output \"y\\u001b[31m\" %1\n}\n");
     write_text(
         "attention.wir",
         "graph @a {\n  input %0 \"q\" : f16[1, 2, 32, 64]\n"
@@ -112,6 +114,17 @@ void cli_tear_down(void) {
 }
 
 static const char *const commands[] = {"compile", "run", "inspect", "bench", "bisect"};
+
+/* Names of a model write to the terminal as text. */
+START_TEST(test_escapes) {
+    shows("run escapes.wir", true, "y\\x1b[31m: f32[2, 4]");
+    shows("run escapes.wir", false, "\x1b");
+    shows("inspect escapes.wir", true, "input x\\x1b[31m: f32[2, 4]");
+    shows("inspect escapes.wir", false, "\x1b");
+    shows("profile escapes.wir", false, "\x1b");
+    cli_refuse(1, "run escapes.wir --input x=good.wir", "x\\x1b[31m");
+}
+END_TEST
 
 START_TEST(test_models) {
     static const char *const models[][2] = {
@@ -286,6 +299,7 @@ int main(void) {
     TCase *tests = tcase_create("wrong input");
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, cli_set_up, cli_tear_down);
+    tcase_add_test(tests, test_escapes);
     tcase_add_test(tests, test_models);
     tcase_add_test(tests, test_usage);
     tcase_add_test(tests, test_no_effect);
