@@ -160,16 +160,45 @@ static void check_outputs(verifier *verify) {
         weft_graph_problem(graph, "the body's yield is not the list of outputs: weft_graph_finish was not called");
 }
 
+/* A body that is written out a hundred times has its problem a hundred times. */
+enum { PROBLEMS_SHOWN = 200 };
+
+static bool is_equal(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
+
+/* The first problem from `start` on that reads as problem `of`; the count when there is none. */
+static size_t find_equal(const weft_graph *graph, size_t start, size_t of) {
+    const weft_problem *p = &graph->problems[of];
+    while (start < graph->problem_count) {
+        const weft_problem *q = &graph->problems[start];
+        if (p->location.line == q->location.line && is_equal(p->text, q->text) &&
+            is_equal(p->location.name, q->location.name))
+            break;
+        start++;
+    }
+    return start;
+}
+
 static weft_status report(const weft_graph *graph) {
     weft_text text;
     weft_text_init(graph->context->allocator, &text);
     weft_text_append(&text, "graph %s: %zu problem%s", graph->name, graph->problem_count,
                      graph->problem_count == 1 ? "" : "s");
+    size_t shown = 0, hidden = 0;
     for (size_t i = 0; i < graph->problem_count; i++) {
+        const weft_problem *problem = &graph->problems[i];
+        if (find_equal(graph, 0, i) < i) continue;
+        if (shown++ >= PROBLEMS_SHOWN) {
+            hidden++;
+            continue;
+        }
+        size_t times = 1;
+        for (size_t k = i; (k = find_equal(graph, k + 1, i)) < graph->problem_count;) times++;
         weft_text_append(&text, "\n  ");
-        weft_location_print(&graph->problems[i].location, &text);
-        weft_text_append(&text, "%s%s", graph->problems[i].location.name ? ": " : "", graph->problems[i].text);
+        weft_location_print(&problem->location, &text);
+        weft_text_append(&text, "%s%s", problem->location.name ? ": " : "", problem->text);
+        if (times > 1) weft_text_append(&text, " (%zu times)", times);
     }
+    if (hidden) weft_text_append(&text, "\n  and %zu more", hidden);
     weft_status status = weft_text_status(&text);
     if (!status) status = WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%s", weft_text_string(&text));
     weft_text_deinit(&text);

@@ -87,7 +87,7 @@ static void import_initializers(weft_onnx_import_state *import, const Onnx__Grap
     for (size_t i = 0; i < graph->n_initializer; i++) {
         const Onnx__TensorProto *proto = graph->initializer[i];
         weft_tensor *tensor = NULL;
-        weft_status status = weft_onnx_tensor_create(import->context, proto, import->folder, &tensor);
+        weft_status status = weft_onnx_tensor_create(import->context, proto, &import->folder, &tensor);
         weft_value *value = weft_onnx_constant(import, status, tensor, proto->name);
         if (proto->name) define_once(import, proto->name, weft_onnx_value_tensor(import, value));
     }
@@ -95,7 +95,7 @@ static void import_initializers(weft_onnx_import_state *import, const Onnx__Grap
         const Onnx__SparseTensorProto *proto = graph->sparse_initializer[i];
         weft_tensor *tensor = NULL;
         const char *name = proto->values ? proto->values->name : NULL;
-        weft_status status = weft_onnx_sparse_tensor_create(import->context, proto, import->folder, &tensor);
+        weft_status status = weft_onnx_sparse_tensor_create(import->context, proto, &import->folder, &tensor);
         weft_value *value = weft_onnx_constant(import, status, tensor, name);
         if (name) define_once(import, name, weft_onnx_value_tensor(import, value));
     }
@@ -552,12 +552,8 @@ static weft_status check_constants(const weft_onnx_options *options) {
     return NULL;
 }
 
-weft_status weft_onnx_import_memory(weft_context *context, const void *data, size_t bytes, const char *folder,
-                                    const weft_onnx_options *options, weft_graph **out_graph) {
-    WEFT_NEED(out_graph, "out_graph");
-    *out_graph = NULL;
-    WEFT_NEED(context, "the context");
-    WEFT_NEED_LIST(data, bytes, "the list of bytes");
+static weft_status import_bytes(weft_context *context, const void *data, size_t bytes, weft_onnx_folder folder,
+                                const weft_onnx_options *options, weft_graph **out_graph) {
     weft_onnx_options own = WEFT_ONNX_OPTIONS_INIT;
     WEFT_TRY(WEFT_OPTIONS_READ(own, options, WEFT_ONNX_OPTIONS_INIT), "options");
     weft_onnx_import_state import = {.context = context, .folder = folder, .options = &own};
@@ -591,6 +587,22 @@ weft_status weft_onnx_import_memory(weft_context *context, const void *data, siz
     return status;
 }
 
+weft_status weft_onnx_import_memory(weft_context *context, const void *data, size_t bytes, const char *folder,
+                                    const weft_onnx_options *options, weft_graph **out_graph) {
+    WEFT_NEED(out_graph, "out_graph");
+    *out_graph = NULL;
+    WEFT_NEED(context, "the context");
+    WEFT_NEED_LIST(data, bytes, "the list of bytes");
+    return import_bytes(context, data, bytes, (weft_onnx_folder){.path = folder}, options, out_graph);
+}
+
+/* The path up to its last slash. */
+static const char *folder_of(weft_arena *arena, const char *path) {
+    const char *slash = strrchr(path, '/');
+    size_t length = slash ? (size_t)(slash - path) : 0;
+    return length ? weft_arena_copy_string(arena, path, length) : slash ? "/" : ".";
+}
+
 weft_status weft_onnx_import(weft_context *context, const char *path, const weft_onnx_options *options,
                              weft_graph **out_graph) {
     WEFT_NEED(out_graph, "out_graph");
@@ -599,17 +611,14 @@ weft_status weft_onnx_import(weft_context *context, const char *path, const weft
     WEFT_NEED(path, "the path");
     weft_file file;
     WEFT_TRY(weft_file_map(path, &file), "importing %s", path);
-    const char *slash = strrchr(path, '/');
-    size_t length = slash ? (size_t)(slash - path) : 1;
-    char *folder = weft_allocate(context->allocator, length + 2);
-    weft_status status;
-    if (folder) {
-        memcpy(folder, slash ? path : ".", length);
-        if (slash == path) folder[0] = '/', folder[1] = 0;
-        status = weft_onnx_import_memory(context, file.data, file.bytes, folder, options, out_graph);
-        weft_free(context->allocator, folder, length + 2);
-    } else
-        status = WEFT_STATUS(WEFT_OUT_OF_MEMORY, "the path's folder");
+    weft_arena arena;
+    weft_arena_init(context->allocator, &arena);
+    char *real = realpath(path, NULL);
+    weft_onnx_folder folder = {.path = folder_of(&arena, path), .home = real ? folder_of(&arena, real) : NULL};
+    weft_status status = folder.path ? import_bytes(context, file.data, file.bytes, folder, options, out_graph)
+                                     : WEFT_STATUS(WEFT_OUT_OF_MEMORY, "the path's folder");
+    free(real);
+    weft_arena_deinit(&arena);
     weft_file_unmap(&file);
     return weft_status_annotate(status, __FILE__, __LINE__, "importing %s", path);
 }

@@ -52,12 +52,19 @@ typedef struct weft_onnx_declared {
     bool used;
 } weft_onnx_declared;
 
+/* Where external data may lie: in the folder of the model, and in the one that the model's file really lies in when
+   its path is a link (caches of downloads are full of such). */
+typedef struct weft_onnx_folder {
+    const char *path; /* NULL = nowhere */
+    const char *home; /* without links; NULL = none */
+} weft_onnx_folder;
+
 typedef struct weft_onnx_import_state {
     weft_context *context;
     weft_graph *graph;
     weft_arena arena; /* messages, values, scratch of the import */
     const Onnx__ModelProto *model;
-    const char *folder; /* of external data; NULL = none */
+    weft_onnx_folder folder; /* of external data */
     const weft_onnx_options *options;
     int declared_count;
     weft_onnx_declared *declared;
@@ -107,10 +114,10 @@ weft_status weft_onnx_message_unpack(weft_arena *arena, const ProtobufCMessageDe
 /* Moves the text to the caller (weft_string_release) and ends it. */
 weft_status weft_onnx_text_take(weft_context *context, weft_text *text, char **out_text) WEFT_MUST_USE;
 weft_dtype weft_onnx_dtype(int64_t data_type); /* WEFT_INVALID when unknown */
-weft_status weft_onnx_tensor_create(weft_context *context, const Onnx__TensorProto *proto, const char *folder,
-                                    weft_tensor **out_tensor) WEFT_MUST_USE;
+weft_status weft_onnx_tensor_create(weft_context *context, const Onnx__TensorProto *proto,
+                                    const weft_onnx_folder *folder, weft_tensor **out_tensor) WEFT_MUST_USE;
 weft_status weft_onnx_sparse_tensor_create(weft_context *context, const Onnx__SparseTensorProto *proto,
-                                           const char *folder, weft_tensor **out_tensor) WEFT_MUST_USE;
+                                           const weft_onnx_folder *folder, weft_tensor **out_tensor) WEFT_MUST_USE;
 /* Lines about everything unknown in the model. */
 void weft_onnx_audit_model(const Onnx__ModelProto *model, weft_text *text);
 const Onnx__FunctionProto *weft_onnx_function_find(const Onnx__ModelProto *model, const Onnx__NodeProto *node);

@@ -30,7 +30,7 @@ static weft_value *list_of(weft_onnx_node *node, const char *tensor_name, const 
     weft_status status;
     int64_t count;
     if (attribute && attribute->t)
-        status = weft_onnx_tensor_create(context, attribute->t, node->import->folder, &tensor);
+        status = weft_onnx_tensor_create(context, attribute->t, &node->import->folder, &tensor);
     else if ((attribute = weft_onnx_attribute(node, ints_name)))
         count = (int64_t)attribute->n_ints,
         status = weft_tensor_create_copy(context, WEFT_I64, 1, &count, attribute->ints, &tensor);
@@ -66,7 +66,7 @@ void weft_onnx_import_label_encoder(weft_onnx_node *node) {
     if (attribute && attribute->t) {
         weft_tensor *tensor = NULL;
         weft_status status =
-            weft_onnx_tensor_create(node->import->context, attribute->t, node->import->folder, &tensor);
+            weft_onnx_tensor_create(node->import->context, attribute->t, &node->import->folder, &tensor);
         fallback = weft_reshape(g, weft_onnx_constant(node->import, status, tensor, NULL), 0, NULL);
     } else if (weft_dtype_is_float(values->type.dtype))
         fallback = weft_scalar(g, values->type.dtype, weft_onnx_float(node, "default_float", -0.0));

@@ -29,6 +29,20 @@ typedef struct pool_plan {
     weft_pool_options options;
 } pool_plan;
 
+/* Of a window in the padding alone there is no maximum and no mean. The standard is silent; its runtimes refuse it. */
+static bool windows_touch(weft_onnx_node *node, const weft_onnx_window *w) {
+    for (int i = 0; i < w->spatial; i++) {
+        int64_t reach = (w->window[i] - 1) * w->dilation[i] + 1, low, high;
+        if (!weft_onnx_dim_number(node->graph, w->low[i], &low) ||
+            !weft_onnx_dim_number(node->graph, w->high[i], &high) || (low < reach && high < reach))
+            continue;
+        weft_onnx_problem(node, "pads %lld and %lld of spatial axis %d: a window of %lld lies in the padding alone",
+                          (long long)low, (long long)high, i, (long long)reach);
+        return false;
+    }
+    return true;
+}
+
 static bool plan_pool(weft_onnx_node *node, const weft_value *x, pool_plan *plan) {
     if (weft_value_is_poison(x)) return false;
     if (x->type.rank < 3) {
@@ -39,6 +53,7 @@ static bool plan_pool(weft_onnx_node *node, const weft_value *x, pool_plan *plan
     if (!weft_onnx_window_read(node, spatial, NULL, &plan->window) ||
         !weft_onnx_window_pads(node, x->type.dims + 2, &plan->window))
         return false;
+    if (!windows_touch(node, &plan->window)) return false;
     bool ceil_mode = weft_onnx_int(node, "ceil_mode", 0) != 0;
     for (int i = 0; i < spatial; i++)
         plan->count[i] = positions(node, &plan->window, i, x->type.dims[i + 2], ceil_mode, &plan->overhang[i]);

@@ -26,13 +26,13 @@ void weft_onnx_import_constant(weft_onnx_node *node) {
         if (!attribute->t)
             weft_onnx_problem(node, "attribute value holds no tensor");
         else
-            status = weft_onnx_tensor_create(context, attribute->t, import->folder, &tensor);
+            status = weft_onnx_tensor_create(context, attribute->t, &import->folder, &tensor);
         break;
     case 1:
         if (!attribute->sparse_tensor)
             weft_onnx_problem(node, "attribute sparse_value holds no tensor");
         else
-            status = weft_onnx_sparse_tensor_create(context, attribute->sparse_tensor, import->folder, &tensor);
+            status = weft_onnx_sparse_tensor_create(context, attribute->sparse_tensor, &import->folder, &tensor);
         break;
     case 2: status = weft_tensor_create_copy(context, WEFT_F32, 0, NULL, &attribute->f, &tensor); break;
     case 3: status = weft_tensor_create_copy(context, WEFT_F32, 1, &float_count, attribute->floats, &tensor); break;
@@ -51,7 +51,7 @@ void weft_onnx_import_constant_of_shape(weft_onnx_node *node) {
     if (attribute && attribute->t) {
         weft_tensor *tensor = NULL;
         weft_status status =
-            weft_onnx_tensor_create(node->import->context, attribute->t, node->import->folder, &tensor);
+            weft_onnx_tensor_create(node->import->context, attribute->t, &node->import->folder, &tensor);
         fill = weft_onnx_constant(node->import, status, tensor, NULL);
         fill = weft_reshape(node->graph, fill, 0, NULL);
     } else

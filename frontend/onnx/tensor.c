@@ -1,5 +1,6 @@
 /* TensorProto to tensors: every encoding of every element type, external data included. Invariant: nothing is read
    beyond what the message or the file holds. Source: onnx.proto's comments on TensorProto (ONNX 1.22). */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -66,7 +67,28 @@ static bool location_is_safe(const char *location) {
     return true;
 }
 
-static weft_status take_external(weft_context *context, const Onnx__TensorProto *proto, const char *folder,
+/* real: without links. A folder that is not there holds nothing. */
+static bool lies_in(const char *real, const char *folder) {
+    char *base = realpath(folder, NULL);
+    size_t length = base ? strlen(base) : 0;
+    if (length == 1) length = 0; /* "/" */
+    bool inside = base && strncmp(real, base, length) == 0 && real[length] == '/';
+    free(base);
+    return inside;
+}
+
+/* What is not there is for the reading to say. */
+static weft_status check_links(const Onnx__TensorProto *proto, const char *path, const weft_onnx_folder *folder) {
+    char *real = realpath(path, NULL);
+    weft_status status = NULL;
+    if (real && !lies_in(real, folder->path) && !(folder->home && lies_in(real, folder->home)))
+        status = WEFT_STATUS(WEFT_INVALID_DATA, "tensor %s: %s is a link to %s, which is not inside the model's folder",
+                             tensor_name(proto), path, real);
+    free(real);
+    return status;
+}
+
+static weft_status take_external(weft_context *context, const Onnx__TensorProto *proto, const weft_onnx_folder *folder,
                                  weft_tensor *tensor) {
     const char *location = external_entry(proto, "location"), *offset_text = external_entry(proto, "offset"),
                *length_text = external_entry(proto, "length");
@@ -77,7 +99,7 @@ static weft_status take_external(weft_context *context, const Onnx__TensorProto 
     if ((offset_text && !parse_size(offset_text, &offset)) || (length_text && !parse_size(length_text, &length)))
         return WEFT_STATUS(WEFT_INVALID_DATA, "tensor %s: external offset or length is not a number",
                            tensor_name(proto));
-    if (!folder)
+    if (!folder->path)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT,
                            "tensor %s lies in the file %s, but the model was given without a folder",
                            tensor_name(proto), location);
@@ -85,12 +107,9 @@ static weft_status take_external(weft_context *context, const Onnx__TensorProto 
     weft_arena_init(context->allocator, &scratch);
     weft_status status = NULL;
     weft_file file = {0};
-    const char *path = weft_arena_format(&scratch, "%s/%s", folder, location);
-    if (!path) {
-        status = WEFT_STATUS(WEFT_OUT_OF_MEMORY, "path of external data");
-        goto done;
-    }
-    status = weft_file_map(path, &file);
+    const char *path = weft_arena_format(&scratch, "%s/%s", folder->path, location);
+    status = path ? check_links(proto, path, folder) : WEFT_STATUS(WEFT_OUT_OF_MEMORY, "path of external data");
+    if (!status) status = weft_file_map(path, &file);
     if (status) goto done;
     if (offset > file.bytes || length > file.bytes - offset) {
         status = WEFT_STATUS(WEFT_INVALID_DATA, "tensor %s: %s has %zu bytes, wanted %llu at %llu", tensor_name(proto),
@@ -187,8 +206,8 @@ static weft_status check_claim(const Onnx__TensorProto *proto, weft_dtype dtype)
     return NULL;
 }
 
-weft_status weft_onnx_tensor_create(weft_context *context, const Onnx__TensorProto *proto, const char *folder,
-                                    weft_tensor **out_tensor) {
+weft_status weft_onnx_tensor_create(weft_context *context, const Onnx__TensorProto *proto,
+                                    const weft_onnx_folder *folder, weft_tensor **out_tensor) {
     *out_tensor = NULL;
     weft_dtype dtype = weft_onnx_dtype(proto->data_type);
     if (dtype == WEFT_INVALID)
@@ -249,7 +268,7 @@ static weft_status scatter_sparse(const Onnx__SparseTensorProto *proto, weft_ten
 }
 
 weft_status weft_onnx_sparse_tensor_create(weft_context *context, const Onnx__SparseTensorProto *proto,
-                                           const char *folder, weft_tensor **out_tensor) {
+                                           const weft_onnx_folder *folder, weft_tensor **out_tensor) {
     *out_tensor = NULL;
     if (!proto->values || !proto->indices || proto->n_dims > WEFT_MAX_RANK)
         return WEFT_STATUS(WEFT_INVALID_DATA, "an incomplete sparse tensor");
@@ -286,7 +305,9 @@ weft_status weft_onnx_tensor_read(weft_context *context, const void *data, size_
     weft_arena_init(context->allocator, &arena);
     ProtobufCMessage *message;
     weft_status status = weft_onnx_message_unpack(&arena, &onnx__tensor_proto__descriptor, data, bytes, &message);
-    if (!status) status = weft_onnx_tensor_create(context, (const Onnx__TensorProto *)message, NULL, out_tensor);
+    if (!status)
+        status =
+            weft_onnx_tensor_create(context, (const Onnx__TensorProto *)message, &(weft_onnx_folder){0}, out_tensor);
     if (!status && out_name) {
         weft_text text;
         weft_text_init(context->allocator, &text);

@@ -77,7 +77,7 @@ WEFT_API weft_value *weft_nn_linear(weft_graph *g, weft_value *x, weft_value *we
 /* x [..., K] in 8 bits with a scale for each block, so that the largest number of a block is the largest of the dtype:
    *out_scale f32 [..., ceil(K / 128)]; square (a matrix [N, K]): [ceil(N / 128), ceil(K / 128)], blocks of 128 x 128. x
    = result * scale, up to 1/16 (e5m2: 1/8) of each element. What weft_scaled_dot takes by default. K is a number, and N
-   where blocks are square. */
+   where blocks are square; otherwise a problem, and NULL. */
 typedef enum weft_nn_narrow { WEFT_NN_E4M3, WEFT_NN_E5M2 } weft_nn_narrow;
 WEFT_API weft_value *weft_nn_quantize_blocks(weft_graph *g, weft_value *x, weft_nn_narrow narrow, bool square,
                                              weft_value **out_scale);

@@ -37,7 +37,8 @@ typedef struct weft_onnx_options {
 /* options may be NULL. */
 WEFT_API weft_status weft_onnx_import(weft_context *context, const char *path, const weft_onnx_options *options,
                                       weft_graph **out_graph) WEFT_MUST_USE;
-/* folder: where external data lies; NULL = external data is an error. The bytes may go after the call. */
+/* folder: where external data lies; NULL = external data is an error. Links of it that lead elsewhere are refused, but
+   for those to the folder that the model's own path leads to. The bytes may go after the call. */
 WEFT_API weft_status weft_onnx_import_memory(weft_context *context, const void *data, size_t bytes, const char *folder,
                                              const weft_onnx_options *options, weft_graph **out_graph) WEFT_MUST_USE;
 /* Every operator, attribute and version that the importer does not know, one line each with the node's name; "" when

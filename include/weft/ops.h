@@ -287,7 +287,8 @@ WEFT_API weft_value *weft_convolution_transpose(weft_graph *g, weft_value *x, we
                                                 const weft_convolution_options *options);
 
 /* Windows over spatial axes 2...; arrays as above. overhang: positions past the padded input that a last window may
-   cover; they are never counted (ceil mode). count_padding: an average divides by the window, padding included. */
+   cover; they are never counted (ceil mode). count_padding: an average divides by the window, padding included. A
+   window of nothing but padding has the maximum -inf (the least integer), the sum 0 and the mean NaN. */
 typedef struct weft_pool_options {
     size_t struct_bytes;
     const int64_t *window, *stride, *dilation;

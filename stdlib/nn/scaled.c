@@ -47,6 +47,15 @@ weft_value *weft_nn_quantize_blocks(weft_graph *g, weft_value *x, weft_nn_narrow
     weft_value *ignored;
     if (!out_scale) out_scale = &ignored;
     int rank = x ? weft_value_rank(x) : 0;
+    *out_scale = x;
+    for (int axis = rank - (square ? 2 : 1); axis >= 0 && axis < rank; axis++) {
+        if (weft_value_dim(x, axis) >= 0) continue;
+        weft_graph_report(g,
+                          WEFT_STATUS(WEFT_INVALID_ARGUMENT,
+                                      "weft_nn_quantize_blocks: the extent of axis %d of %d is no number", axis, rank));
+        *out_scale = NULL;
+        return NULL;
+    }
     if (rank <= 2 || square) /* what is no matrix is a problem of the ops that take it */
         return quantize_matrix(g, x, narrow, square, out_scale);
     weft_dim dims[MAX_RANK], rows = 1;
@@ -91,8 +100,13 @@ static bool is_linear(weft_graph *g, const weft_value *x, const weft_value *weig
     weft_dtype of[2] = {weft_value_dtype(x), weft_value_dtype(weight)};
     if (of[0] == WEFT_INVALID || of[1] == WEFT_INVALID) return false; /* has its problem already */
     if (weft_value_rank(x) >= 1 && weft_value_rank(weight) == 2 && weft_dtype_is_float(of[0]) &&
-        weft_dtype_is_float(of[1]))
+        weft_dtype_is_float(of[1]) && weft_value_dim(weight, 0) >= 0 && weft_value_dim(weight, 1) >= 0)
         return true;
+    if (weft_value_rank(weight) == 2 && (weft_value_dim(weight, 0) < 0 || weft_value_dim(weight, 1) < 0)) {
+        weft_graph_report(
+            g, WEFT_STATUS(WEFT_INVALID_ARGUMENT, "weft_nn_linear_f8: an extent of the weight [O, I] is no number"));
+        return false;
+    }
     weft_graph_report(g, WEFT_STATUS(WEFT_INVALID_ARGUMENT,
                                      "weft_nn_linear_f8: x is %s of rank %d and the weight %s of rank %d; floats are "
                                      "wanted, the weight a matrix [O, I]",

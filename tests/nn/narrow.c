@@ -223,6 +223,42 @@ START_TEST(test_doors) {
 }
 END_TEST
 
+/* Blocks are counted when the graph is built: an open extent is refused where it is cut, and free elsewhere. */
+START_TEST(test_open_extents) {
+    weft_context *context;
+    weft_graph *g;
+    char text[1000];
+    require(weft_context_create(NULL, &context));
+    require(weft_graph_create(context, "open", &g));
+    weft_dim open = weft_graph_symbol(g, "S", 1, 4096, 1);
+    weft_dim shapes[4][3] = {{4, open, 0}, {2, 4, open}, {open, 256, 0}, {open, 256, 0}};
+    int rank = _i == 1 ? 3 : 2;
+    weft_value *scale, *x = weft_graph_input(g, "x", WEFT_F32, rank, shapes[_i]);
+    weft_value *y = weft_nn_quantize_blocks(g, x, WEFT_NN_E4M3, _i == 2, &scale);
+    if (_i < 3) {
+        ck_assert(y == NULL && scale == NULL);
+        weft_status status = weft_graph_verify(g);
+        (void)weft_status_format(status, text, sizeof text);
+        ck_assert_msg(strstr(text, "is no number") && strstr(text, ": 1 problem\n"), "%s", text);
+        weft_status_release(status);
+    } else {
+        require(weft_graph_verify(g));
+        ck_assert(weft_value_dim(scale, 0) == open && weft_value_dim(scale, 1) == 2);
+    }
+    weft_graph_release(g);
+    require(weft_graph_create(context, "linear", &g));
+    open = weft_graph_symbol(g, "S", 1, 4096, 1);
+    x = weft_graph_input(g, "x", WEFT_F32, 2, (weft_dim[]){3, open});
+    ck_assert_ptr_null(weft_nn_linear_f8(g, x, weft_graph_input(g, "w", WEFT_F32, 2, (weft_dim[]){4, open}), NULL));
+    weft_status status = weft_graph_verify(g);
+    (void)weft_status_format(status, text, sizeof text);
+    ck_assert_msg(strstr(text, "is no number") && strstr(text, ": 1 problem\n"), "%s", text);
+    weft_status_release(status);
+    weft_graph_release(g);
+    weft_context_release(context);
+}
+END_TEST
+
 TCase *narrow_case(void);
 TCase *narrow_case(void) {
     TCase *tests = tcase_create("narrow");
@@ -231,5 +267,6 @@ TCase *narrow_case(void) {
     tcase_add_loop_test(tests, test_linear_f8, 0, 2);
     tcase_add_loop_test(tests, test_launches, 0, 3);
     tcase_add_loop_test(tests, test_doors, 0, 13);
+    tcase_add_loop_test(tests, test_open_extents, 0, 4);
     return tests;
 }

@@ -147,6 +147,9 @@ static const char *const misread[][2] = {
     {"cast", "attribute to is missing"},
     {"group", "group is 0"},
     {"kernel", "kernel_shape says 3 at axis 0, the weights have 2"},
+    {"pads", "pads 2 and 0 of spatial axis 1: a window of 2 lies in the padding alone"},
+    {"average", "pads 0 and 3 of spatial axis 0: a window of 3 lies in the padding alone"},
+    {"often", "cannot broadcast extents 3 and 7 of axis 1: they differ and neither is 1 (10 times)"},
     {"output", "output \"y\" is declared i64 and computed as f32"},
 };
 
@@ -159,6 +162,47 @@ START_TEST(misread_models) {
     weft_status_format(status, text, sizeof text);
     ck_assert_msg(strstr(text, misread[_i][1]) != NULL, "%s: %s", path, text);
     weft_status_release(status);
+}
+END_TEST
+
+/* External data behind links: what leads out of the model's folder is not read, the folder that the model itself is a
+   link into is one of its own. */
+START_TEST(links) {
+    static const struct {
+        const char *model, *data; /* what x/external.onnx and x/external.data point at */
+        bool fine;
+    } cases[] = {{"../real/external.onnx", "../real/external.data", true},
+                 {"../real/external.onnx", "../else/external.data", false},
+                 {"../else/../real/external.onnx", "inner/../kept.data", true},
+                 {NULL, "../real/external.data", false},
+                 {NULL, "kept.data", true},
+                 {NULL, "../x2/kept.data", false},
+                 {NULL, "/etc/passwd", false}};
+    char folder[] = "/tmp/weft-links-XXXXXX", command[2000];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    (void)snprintf(command, sizeof command,
+                   "cd %s && mkdir x x/inner x2 real else && cp %sexternal.onnx real && cp %sexternal.data real && "
+                   "cp real/* else && cp else/external.data x/kept.data && cp else/external.data x2/kept.data",
+                   folder, MODELS, MODELS);
+    ck_assert_int_eq(system(command), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char path[500], text[2000] = "";
+        (void)snprintf(command, sizeof command,
+                       "cd %s/x && rm -f external.onnx external.data && ln -s %s external.data && %s %s external.onnx",
+                       folder, cases[i].data, cases[i].model ? "ln -s" : "cp",
+                       cases[i].model ? cases[i].model : "../real/external.onnx");
+        ck_assert_int_eq(system(command), 0);
+        (void)snprintf(path, sizeof path, "%s/x/external.onnx", folder);
+        weft_graph *graph;
+        weft_status status = weft_onnx_import(context, path, NULL, &graph);
+        if (status) weft_status_format(status, text, sizeof text);
+        ck_assert_msg((status == NULL) == cases[i].fine, "%zu: %s", i, text);
+        ck_assert_msg(cases[i].fine || strstr(text, "which is not inside the model's folder"), "%zu: %s", i, text);
+        weft_status_release(status);
+        weft_graph_release(graph);
+    }
+    (void)snprintf(command, sizeof command, "rm -r %s", folder);
+    ck_assert_int_eq(system(command), 0);
 }
 END_TEST
 
@@ -199,6 +243,7 @@ Suite *hostile_suite(void) {
     tcase_add_loop_test(tcase, mutated, 0, count);
     tcase_add_loop_test(tcase, every_allocation_may_fail, 0, count);
     tcase_add_test(tcase, nested);
+    tcase_add_test(tcase, links);
     tcase_add_test(tcase, nothing_at_all);
     tcase_add_test(tcase, cycle_and_missing_names);
     tcase_add_loop_test(tcase, misread_models, 0, sizeof misread / sizeof *misread);

@@ -175,6 +175,14 @@ def broken():
     write("misread_cast", [h.make_node("Cast", ["x"], ["y"])], x, y)
     write("misread_group", [h.make_node("Conv", ["x", "w"], ["y"], group=0)], image, y)
     write("misread_kernel", [h.make_node("Conv", ["x", "w"], ["y"], kernel_shape=[3, 3])], image, y)
+    pool = [value("x", F, [1, 1, 4, 4])]
+    write("misread_pads", [h.make_node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], pads=[0, 2, 0, 0])], pool, y)
+    write("misread_average", [h.make_node("AveragePool", ["x"], ["y"], kernel_shape=[2, 2], dilations=[2, 1], pads=[0, 0, 3, 0])], pool, y)
+    many = lambda body, count: [h.make_node(body, ["a"], ["b" if i == 0 else f"b{i}"], domain="local") for i in range(count)]
+    forms = [h.make_opsetid("", 21), h.make_opsetid("local", 1)]
+    write("misread_often", [h.make_node("Ten", ["x"], ["y"], domain="local")], x, y,
+          [h.make_function("local", "Bad", ["a"], ["b"], [h.make_node("Constant", [], ["c"], value=constant("c", f32(7))), h.make_node("Add", ["a", "c"], ["b"])], forms),
+           h.make_function("local", "Ten", ["a"], ["b"], many("Bad", 10), forms)])
     write("misread_output", [h.make_node("Exp", ["x"], ["y"])], x, [value("y", I, [2, 3])])
 
 
