@@ -154,6 +154,14 @@ static bool join_fits(const weft_hopper *h) {
            (p->k + h->bk - 1) / h->bk >= h->join;
 }
 
+/* Rows below whole tiles, of a product whose k is whole. */
+static bool foot_fits(const weft_hopper *h) {
+    return weft_dim_is_number(h->product.m) && weft_dim_is_number(h->product.n) && h->foot > 0 &&
+           h->foot <= HOPPER_FOOT_MAX && h->product.m > h->foot &&
+           (h->product.m - h->foot) % ((int64_t)h->bm * h->cluster) == 0 && h->split == 1 && h->join == 1 &&
+           !h->promote && !h->ragged.node;
+}
+
 static weft_status check_schedule(const weft_hopper *h) {
     const weft_capability *capability = h->request->capability;
     bool rows = h->turns ? h->consumers == 2 && h->blocks <= HOPPER_BLOCKS_MAX && h->bm == 64 * h->blocks &&
@@ -167,6 +175,8 @@ static weft_status check_schedule(const weft_hopper *h) {
         (h->request->schedule->promote && h->request->schedule->promote != h->bk))
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "matmul-hopper: schedule %dx%d, %d consumers, cluster %d, %d stages",
                            h->bm, h->bn, h->consumers, h->cluster, h->stages);
+    if (h->foot && !foot_fits(h))
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "matmul-hopper: %d rows below whole tiles", h->foot);
     if (h->ragged.node && (h->split > 1 || h->tail || h->promote ||
                            (weft_hopper_by_group(h) && (h->turns || h->bn > HOPPER_CLEARED_MAX))))
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT,
@@ -216,7 +226,7 @@ static void choose_store(weft_hopper *h) {
                        : -1;
     if (!weft_hopper_staged(h)) return;
     int chunks = h->blocks * (h->bn / h->chunk) * h->results;
-    bool slow = h->companion >= 0 || (h->store == HOPPER_STORE_ROWS && !divides(graph, h->product.n, 8));
+    bool slow = h->companion >= 0;
     h->outs = weft_hopper_outs(chunks, weft_hopper_outs_limit(bytes, h->turns, slow));
     while (h->outs > 1 && weft_hopper_shared_bytes(h->bm, h->bn, h->stages, h->consumers, h->outs) >
                               h->request->capability->shared_bytes)
@@ -225,7 +235,7 @@ static void choose_store(weft_hopper *h) {
 
 static weft_dim grid_of(const weft_hopper *h) {
     weft_dim_table *dims = h->k->dims;
-    weft_dim tiles = weft_raster_count(dims, h->product.m, h->product.n, h->product.batch, h->bm * h->cluster, h->bn);
+    weft_dim tiles = weft_raster_count(dims, h->rows, h->product.n, h->product.batch, h->bm * h->cluster, h->bn);
     if (h->even) { /* numbers all of them */
         weft_dim steps = weft_dim_divide_ceil(dims, h->product.k, h->bk);
         return weft_dim_multiply(dims, weft_dim_divide_ceil(dims, weft_dim_multiply(dims, tiles, steps), h->even),
@@ -238,11 +248,51 @@ static weft_dim grid_of(const weft_hopper *h) {
     return weft_dim_multiply(dims, clusters, h->cluster);
 }
 
+/* The launch of h's tiles. */
+static weft_status build_kernel(weft_hopper *h, weft_kernel_plan *plan, const char *suffix, int launch) {
+    const weft_build_request *request = h->request;
+    weft_index_context index;
+    h->index = &index;
+    h->k = weft_plan_kernel(request, suffix);
+    if (!h->k) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "building %s", request->name);
+    h->k->threads = 128 * (1 + h->consumers);
+    h->k->cluster = h->cluster * h->join;
+    h->k->registers = 65536 / h->k->threads / 8 * 8;
+    h->k->grid = grid_of(h);
+    WEFT_TRY(weft_index_init(request, h->k, &index), "building %s", request->name);
+    if (h->split > 1) {
+        weft_dim elements = h->product.m * h->product.n * h->product.batch * h->split;
+        plan->temps[h->parts] = (weft_plan_temp){.bytes = elements * 4};
+        h->parts_buffer = weft_kernel_buffer(h->k, WEFT_ARGUMENT_TEMP, h->parts, WEFT_F32, true, "parts");
+    }
+    weft_status status = weft_hopper_make_maps(h, plan);
+    if (!status) status = weft_hopper_emit(h);
+    weft_status finish = weft_index_finish(&index);
+    if (status)
+        weft_status_release(finish);
+    else
+        status = finish;
+    WEFT_TRY(status, "building %s", request->name);
+    return weft_plan_set(request, plan, launch, h->k);
+}
+
+/* From the product's kernel to that of its last rows: tiles of 64 rows, one consumer, as deep a ring as there is room
+   for. */
+static void begin_foot(weft_hopper *h) {
+    const weft_capability *capability = h->request->capability;
+    h->above = h->product.m - h->foot, h->rows = h->foot, h->foot = h->tail = 0;
+    h->bm = 64, h->bn = weft_hopper_foot_columns(capability, &h->product);
+    h->consumers = h->cluster = h->blocks = 1, h->turns = false;
+    h->a_bytes = h->bm * HOPPER_ROW_BYTES, h->b_bytes = h->bn * HOPPER_ROW_BYTES,
+    h->stage_bytes = h->a_bytes + h->b_bytes;
+    for (h->stages = 8; h->stages > 3; h->stages--)
+        if (weft_hopper_shared_bytes(h->bm, h->bn, h->stages, 1, HOPPER_OUTS_MAX) <= capability->shared_bytes) break;
+    choose_store(h);
+}
+
 static weft_status build(const weft_build_request *request, weft_kernel_plan *out_plan) {
     const weft_schedule *s = request->schedule;
-    weft_index_context index;
     weft_hopper h = {.request = request,
-                     .index = &index,
                      .bm = s->tile_m,
                      .bn = s->tile_n,
                      .consumers = s->consumers,
@@ -263,33 +313,19 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "matmul-hopper: operands of type %s",
                            weft_dtype_name(h.product.dtype));
     h.element_bytes = weft_dtype_bits(h.product.dtype) / 8, h.bk = HOPPER_ROW_BYTES / h.element_bytes;
-    h.promote = s->promote > 0, h.tail = s->tail;
+    h.promote = s->promote > 0, h.tail = s->tail, h.foot = s->foot;
     choose_store(&h);
     WEFT_TRY(check_schedule(&h), "building %s", request->name);
     h.a_bytes = h.bm * HOPPER_ROW_BYTES, h.b_bytes = h.bn * HOPPER_ROW_BYTES, h.stage_bytes = h.a_bytes + h.b_bytes;
     WEFT_TRY(weft_hopper_plan_packing(&h, out_plan), "building %s", request->name);
-    h.k = weft_plan_kernel(request, "");
-    if (!h.k) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "building %s", request->name);
-    h.k->threads = 128 * (1 + h.consumers);
-    h.k->cluster = h.cluster * h.join;
-    h.k->registers = 65536 / h.k->threads / 8 * 8;
-    h.k->grid = grid_of(&h);
-    WEFT_TRY(weft_index_init(request, h.k, &index), "building %s", request->name);
-    if (h.split > 1) {
-        weft_dim elements = h.product.m * h.product.n * h.product.batch * h.split;
-        out_plan->temps[h.parts] = (weft_plan_temp){.bytes = elements * 4};
-        h.parts_buffer = weft_kernel_buffer(h.k, WEFT_ARGUMENT_TEMP, h.parts, WEFT_F32, true, "parts");
-    }
-    weft_status status = weft_hopper_make_maps(&h, out_plan);
-    if (!status) status = weft_hopper_emit(&h);
-    weft_status finish = weft_index_finish(&index);
-    if (status)
-        weft_status_release(finish);
-    else
-        status = finish;
-    WEFT_TRY(status, "building %s", request->name);
+    int behind = (h.split > 1) + (h.foot > 0); /* launches behind the one of the tiles */
+    weft_hopper foot = h;
+    h.rows = h.foot ? h.product.m - h.foot : h.product.m;
+    WEFT_TRY(build_kernel(&h, out_plan, "", out_plan->launch_count - 1 - behind), "building %s", request->name);
     if (h.split > 1) WEFT_TRY(weft_hopper_plan_sum(&h, out_plan), "building %s", request->name);
-    return weft_plan_set(request, out_plan, out_plan->launch_count - (h.split > 1 ? 2 : 1), h.k);
+    if (!h.foot) return NULL;
+    begin_foot(&foot);
+    return build_kernel(&foot, out_plan, "_foot", out_plan->launch_count - 1);
 }
 
 extern const weft_builder weft_builder_matmul_hopper;

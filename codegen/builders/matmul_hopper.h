@@ -20,14 +20,16 @@ enum {
     HOPPER_CHUNK_BYTES = 64 * 128,
     HOPPER_BOX_BYTES = 64 * 128,
     HOPPER_OUTS_MAX = 3,
-    HOPPER_MANY_OUTS_MAX = 4, /* of f32 results of consumers that take turns, of results that a companion's chunks land
-                                 before, and of rows that a warp stores: a whole tile's where it has no more, so that no
-                                 consumer waits for what is on its way */
+    HOPPER_MANY_OUTS_MAX = 4, /* of f32 results of consumers that take turns, and of results that a companion's chunks
+                                 land before: a whole tile's where it has no more, so that no consumer waits for what is
+                                 on its way */
     HOPPER_SCALES_MAX = 4,    /* runs of columns of a tile */
     HOPPER_BLOCKS_MAX = 2,
     HOPPER_RESULTS_MAX = 2,
     HOPPER_SPLIT_MAX = 8,
-    HOPPER_PROMOTED_MAX = 192, /* columns: two sets of sums in registers */
+    HOPPER_FOOT_MAX = 64,
+    HOPPER_MAPS_MAX = 2 * (4 + HOPPER_RESULTS_MAX), /* of a kernel and its foot's */
+    HOPPER_PROMOTED_MAX = 192,                      /* columns: two sets of sums in registers */
     HOPPER_SETS_MAX = 8
 };
 
@@ -45,7 +47,9 @@ typedef struct weft_hopper {
     weft_ragged ragged; /* node NULL: a product of one piece */
     weft_kernel *k;
     weft_index_context *index;
-    int tail; /* columns of the narrow tiles at the right edge, behind whole tiles of bn; 0 = none */
+    int tail;             /* columns of the narrow tiles at the right edge, behind whole tiles of bn; 0 = none */
+    int foot;             /* rows at the end, behind whole tiles, that a kernel of their own computes; 0 = none */
+    weft_dim above, rows; /* of the result: those before this kernel's, and those that it has */
     int bm, bn, bk, consumers, cluster, stages, group, outs;
     bool turns;
     int blocks;        /* of 64 rows, in a consumer's part of a tile: 1 unless they take turns */
@@ -99,6 +103,7 @@ weft_kval weft_hopper_rows_end(weft_hopper *h, weft_tile_place place);
 /* Is it a narrow one? WEFT_KNONE: there are none. */
 weft_kval weft_hopper_tile_is_tail(weft_hopper *h, weft_kval tile);
 
+/* Behind those that the plan has. */
 weft_status weft_hopper_make_maps(weft_hopper *h, weft_kernel_plan *plan) WEFT_MUST_USE;
 /* Is the operand copied once, when the program is loaded? */
 bool weft_hopper_is_constant(const weft_hopper *h, const weft_product_side *side);
@@ -158,7 +163,7 @@ bool weft_hopper_scales_claims(const weft_graph *graph, const weft_node *node, c
 /* Emits the body of h->k: everything after the arguments. */
 weft_status weft_hopper_emit(weft_hopper *h);
 /* The launches that copy operands which tensor copies or the unit cannot take as they lie; sets h->packed_* and, where
-   a copy turned it, h->product. The plan has one more launch: the product. */
+   a copy turned it, h->product. The plan has more launches: the product, its foot, or what adds its parts. */
 weft_status weft_hopper_plan_packing(weft_hopper *h, weft_kernel_plan *plan) WEFT_MUST_USE;
 /* The body of a kernel that turns tiles of 64 x 64 through shared memory: [batch, depth, free] to [batch, free,
    padded], the first `depth` of each row; sets threads and grid. */
@@ -180,8 +185,8 @@ weft_dim weft_hopper_padded(const weft_hopper *h, weft_dim pitch);
 /* -- matmul_hopper_schedule.c */
 int weft_hopper_propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules);
 /* Staging buffers of a consumer whose part of a tile is `chunks` chunks: they divide those, so that chunk c always uses
-   buffer c % outs. staged: bytes of an element; slow: a warp stores them, pair by pair or alone, or a companion's chunk
-   is fetched into each first. */
+   buffer c % outs. staged: bytes of an element; slow: a companion's chunk is fetched into each
+   first. */
 int weft_hopper_outs(int chunks, int limit);
 static inline int weft_hopper_outs_limit(int staged, bool turns, bool slow) {
     return slow || (staged == 4 && turns) ? HOPPER_MANY_OUTS_MAX : HOPPER_OUTS_MAX;
@@ -190,6 +195,8 @@ static inline int weft_hopper_outs_limit(int staged, bool turns, bool slow) {
 int weft_hopper_staged_bytes(const weft_build_request *request, const weft_product *product);
 /* Columns of narrow tiles that tiles of bn columns are worth: up to 64 behind whole tiles; 0: none. */
 int weft_hopper_tail(const weft_build_request *request, const weft_product *product, int bn);
+/* Columns of the tiles of 64 rows that the foot of a product has: one round of the machine if possible. */
+int weft_hopper_foot_columns(const weft_capability *capability, const weft_product *product);
 /* Shared memory of a configuration. */
 int64_t weft_hopper_shared_bytes(int bm, int bn, int stages, int consumers, int outs);
 

@@ -63,26 +63,25 @@ static bool divides(const weft_graph *graph, weft_dim extent, int64_t divisor) {
 /* The rows of a box of A whose memory runs along k: as many as there are, a tile, or 64 where the last tile is cut. */
 static void choose_a_rows(weft_hopper *h) {
     const weft_product *p = &h->product;
-    h->a_rows = divides(h->request->graph, p->m, (int64_t)h->bm * h->cluster) ? h->bm : 64;
-    if (p->a.k_contiguous && h->bm == 64 && h->cluster == 1 && weft_dim_is_number(p->m) && p->m < 64)
-        h->a_rows = (int)(p->m + 7) / 8 * 8;
+    h->a_rows = divides(h->request->graph, h->rows, (int64_t)h->bm * h->cluster) ? h->bm : 64;
+    if (p->a.k_contiguous && h->bm == 64 && h->cluster == 1 && weft_dim_is_number(h->rows) && h->rows < 64)
+        h->a_rows = (int)(h->rows + 7) / 8 * 8;
     h->a_loaded = (p->a.k_contiguous && h->a_rows < 64 ? h->a_rows : h->bm) * HOPPER_ROW_BYTES;
 }
 
 weft_status weft_hopper_make_maps(weft_hopper *h, weft_kernel_plan *plan) {
-    plan->maps = weft_arena_allocate_array(h->request->arena, 4 + HOPPER_RESULTS_MAX, sizeof *plan->maps);
+    if (!plan->maps) plan->maps = weft_arena_allocate_array(h->request->arena, HOPPER_MAPS_MAX, sizeof *plan->maps);
     if (!plan->maps) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "matmul-hopper");
     const weft_product *p = &h->product;
     need_buffer(h, p->a.operand, h->packed_a, p->dtype, "a");
     need_buffer(h, p->b.operand, h->packed_b, p->dtype_b, "b");
     choose_a_rows(h);
-    plan->maps[0] = side_map(h, &p->a, h->packed_a, p->m, h->a_rows, h->bk);
-    plan->maps[1] = side_map(h, &p->b, h->packed_b, p->n, h->bn / h->cluster, h->bk / h->cluster);
-    h->map_a = map_value(h, 0, p->dtype, false, "map_a");
-    h->map_b = map_value(h, 1, p->dtype_b, false, "map_b");
-    plan->map_count = 2;
+    plan->maps[plan->map_count] = side_map(h, &p->a, h->packed_a, p->m, h->a_rows, h->bk);
+    h->map_a = map_value(h, plan->map_count++, p->dtype, false, "map_a");
+    plan->maps[plan->map_count] = side_map(h, &p->b, h->packed_b, p->n, h->bn / h->cluster, h->bk / h->cluster);
+    h->map_b = map_value(h, plan->map_count++, p->dtype_b, false, "map_b");
     if (h->tail) {
-        plan->maps[2] = side_map(h, &p->b, h->packed_b, p->n, h->tail, h->bk);
+        plan->maps[plan->map_count] = side_map(h, &p->b, h->packed_b, p->n, h->tail, h->bk);
         h->map_tail = map_value(h, plan->map_count++, p->dtype_b, false, "map_tail");
     }
     if (h->store != HOPPER_STORE_TENSOR) return NULL;

@@ -203,9 +203,9 @@ weft_status weft_hopper_plan_packing(weft_hopper *h, weft_kernel_plan *plan) {
         copies[count].rows = weft_dim_multiply(dims, p->batch, lines);
         *temps[i] = count++;
     }
-    int sums = h->split > 1, launches = count == 2 && join(h, copies) ? 1 : count;
+    int sums = h->split > 1, own = 1 + (h->foot > 0), launches = count == 2 && join(h, copies) ? 1 : count;
     h->parts = sums ? count : -1;
-    WEFT_TRY(weft_plan_init(h->request, launches + 1 + sums, count + sums, plan), "building %s", h->request->name);
+    WEFT_TRY(weft_plan_init(h->request, launches + own + sums, count + sums, plan), "building %s", h->request->name);
     for (int i = 0; i < count; i++) {
         weft_dim pitch = weft_hopper_padded(h, copies[i].turn ? p->k : copies[i].side->pitch);
         plan->temps[i] = (weft_plan_temp){

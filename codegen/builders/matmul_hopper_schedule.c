@@ -8,17 +8,19 @@ typedef struct tile_choice {
     int join;          /* parts of k in a cluster; 0: none, and the tile is one of the table's */
     int even;          /* steps that every cluster has; a tile has `split` parts at most then */
     double efficiency; /* of the tensor pipe in a long main loop: operand reads from shared memory bound narrow tiles */
+    int foot;          /* rows at the end that have a launch of their own */
 } tile_choice;
 
 /* Tiles of consumers in turns keep 0.92 of the pipe busy, but what they read more takes power: alone on a cool card
    they win 6 % of a plain product of k = 768, in a training step, which the limit of power slows, they lose as much.
    The rate here is that of steps: turns are for epilogues of half the products' time and more. */
-static const tile_choice choices[] = {{128, 2, 256, 2, 0, 0, 1, 0, 0, 0.97}, {128, 2, 256, 1, 0, 0, 1, 0, 0, 0.96},
-                                      {128, 2, 192, 2, 0, 0, 1, 0, 0, 0.94}, {128, 2, 128, 2, 1, 0, 1, 0, 0, 0.755},
-                                      {128, 2, 128, 1, 1, 0, 1, 0, 0, 0.76}, {128, 2, 128, 2, 0, 0, 1, 0, 0, 0.90},
-                                      {128, 2, 128, 1, 0, 0, 1, 0, 0, 0.88}, {64, 1, 256, 1, 0, 0, 1, 0, 0, 0.80},
-                                      {64, 1, 128, 1, 0, 0, 1, 0, 0, 0.70},  {128, 2, 64, 2, 0, 0, 1, 0, 0, 0.72},
-                                      {64, 1, 64, 1, 0, 0, 1, 0, 0, 0.50}}; /* equal cost: the first */
+static const tile_choice choices[] = {
+    {128, 2, 256, 2, 0, 0, 1, 0, 0, 0.97, 0}, {128, 2, 256, 1, 0, 0, 1, 0, 0, 0.96, 0},
+    {128, 2, 192, 2, 0, 0, 1, 0, 0, 0.94, 0}, {128, 2, 128, 2, 1, 0, 1, 0, 0, 0.755, 0},
+    {128, 2, 128, 1, 1, 0, 1, 0, 0, 0.76, 0}, {128, 2, 128, 2, 0, 0, 1, 0, 0, 0.90, 0},
+    {128, 2, 128, 1, 0, 0, 1, 0, 0, 0.88, 0}, {64, 1, 256, 1, 0, 0, 1, 0, 0, 0.80, 0},
+    {64, 1, 128, 1, 0, 0, 1, 0, 0, 0.70, 0},  {128, 2, 64, 2, 0, 0, 1, 0, 0, 0.72, 0},
+    {64, 1, 64, 1, 0, 0, 1, 0, 0, 0.50, 0}}; /* equal cost: the first */
 enum { CHOICES = sizeof choices / sizeof *choices, FEW = 3, ALL = 3 * CHOICES + FEW, EVEN_BYTES = 32 << 20 };
 
 /* What is multiplied, as numbers: symbolic extents by a sample. */
@@ -28,7 +30,7 @@ typedef struct problem {
     int bk;
     bool straddles;  /* an operand is read in place whose rows are not whole lines */
     int staged;      /* bytes of an element of results that leave through shared memory; 0: from registers */
-    bool slow;       /* a warp stores them, as no tensor copy takes their rows, or a companion arrives before them */
+    bool slow;       /* a companion arrives before them */
     double epilogue; /* units of cost an element of the result */
     bool b_along_k;  /* B's memory runs along k: tiles may have any 16 columns */
 } problem;
@@ -129,10 +131,26 @@ static double epilogue_of(const weft_build_request *request, const weft_product 
     return cost;
 }
 
+int weft_hopper_foot_columns(const weft_capability *capability, const weft_product *product) {
+    int step = product->b.k_contiguous ? 16 : 64, columns = step > 32 ? step : 32;
+    int64_t n = product->n, batch = weft_dim_is_number(product->batch) ? product->batch : 1;
+    while (columns < 256 && (n + columns - 1) / columns * batch > capability->multiprocessors) columns += step;
+    return columns;
+}
+
+/* Units of cost of a launch for the rows at the end: B is read once more. */
+static double foot_cost(const problem *p) {
+    return 5000 + (double)(p->n * p->k * p->batch) * HOPPER_ROW_BYTES / p->bk * 0.00021;
+}
+
 /* Units of cost, two cycles each, of the whole grid: waves of tiles, each a main loop and what of its epilogue is not
    hidden. In turns, a tile's epilogue runs beside the next one's products, with half the warps to hide its latencies.
  */
-static double cost_of(const weft_capability *capability, const tile_choice *choice, const problem *p) {
+static double cost_of(const weft_capability *capability, const tile_choice *choice, const problem *whole) {
+    problem above = *whole;
+    const problem *p = &above;
+    above.m -= choice->foot;
+    double foot = choice->foot ? foot_cost(p) : 0;
     int64_t high = choice->bm * choice->cluster,
             rows = (p->m + p->groups * high / 2 + high - 1) / high * choice->cluster;
     int64_t tiles = rows * ((p->n + choice->bn - 1) / choice->bn) * p->batch,
@@ -158,13 +176,13 @@ static double cost_of(const weft_capability *capability, const tile_choice *choi
     if (choice->join) return waves * (loop + epilogue / join + (join > 1 ? area / 8 + 1000 : 0)) + 2200;
     if (choice->turns) {
         double own = 1.6 * epilogue, beside = (loop + own) / 2;
-        return waves * (loop > beside ? loop : beside) + own + 2200;
+        return waves * (loop > beside ? loop : beside) + own + 2200 + foot;
     }
     if (choice->even) { /* a tile or two in part for each cluster: as many places of sums as tiles and clusters */
         double places = (double)(tiles / choice->split + blocks), each = 600 + area * 4 / 40;
         return choice->even * step + 2 * each + 2200 + 5000 + places * area * 8 / 2400;
     }
-    if (choice->split == 1) return waves * (loop + epilogue) + 2200;
+    if (choice->split == 1) return waves * (loop + epilogue) + 2200 + foot;
     /* parts of k: a launch, their sums written while no product runs, and read */
     double sums = 5000 + (double)(choice->split * p->m * p->n * p->batch) * 8 / 2400 + waves * (600 + area * 4 / 40);
     return waves * loop + 2200 + sums;
@@ -196,6 +214,15 @@ static int split_of(const weft_capability *capability, const tile_choice *choice
         least = cost, best = tried.split;
     }
     return best;
+}
+
+/* Rows at the end for a launch of their own, where they cost the others a round; 0: they do not pay. */
+static int foot_of(const weft_capability *capability, const tile_choice *choice, const problem *p) {
+    tile_choice tried = *choice;
+    int64_t rest = p->m % ((int64_t)choice->bm * choice->cluster);
+    if (rest == 0 || rest > HOPPER_FOOT_MAX || rest == p->m) return 0;
+    tried.foot = (int)rest;
+    return cost_of(capability, &tried, p) < 0.98 * cost_of(capability, choice, p) ? tried.foot : 0;
 }
 
 /* Is an operand read in place whose rows are not whole lines? */
@@ -247,9 +274,8 @@ static problem problem_of(const weft_build_request *request, const weft_product 
                  .b_along_k = product->b.k_contiguous};
     bool tensor = p.staged && weft_dim_divisor(graph->dims, product->n) % (p.staged == 2 ? 8 : 4) == 0;
     const weft_type *result = &weft_fusion_yield(request->fusion, 0)->type;
-    p.slow = tensor ? request->fusion->result_count == 1 &&
-                          weft_product_companion(request->fusion, product, result->dtype) >= 0
-                    : p.staged == 2;
+    p.slow = tensor && request->fusion->result_count == 1 &&
+             weft_product_companion(request->fusion, product, result->dtype) >= 0;
     p.epilogue = epilogue_of(request, product, p.staged == 0);
     return p;
 }
@@ -270,6 +296,7 @@ static weft_schedule schedule_of(const weft_capability *capability, const proble
                            .even = choice->even,
                            .join = choice->join > 1 ? choice->join : 0,
                            .tail = choice->tail,
+                           .foot = choice->foot,
                            .promote = promote ? p->bk : 0};
 }
 
@@ -306,6 +333,7 @@ int weft_hopper_propose(const weft_build_request *request, int capacity, weft_sc
         if (table && i >= CHOICES && own[i].split == 1) continue;
         if (i < CHOICES && !ragged.node && !own[i].turns && !(promote && own[i].bn > 128)) /* registers */
             own[i].tail = weft_hopper_tail(request, &product, own[i].bn);
+        if (i < CHOICES && known && !promote) own[i].foot = foot_of(&capability, &own[i], &p);
         cost[i] = cost_of(&capability, &own[i], &p);
         int at = count++;
         for (; at > 0 && cost[order[at - 1]] > cost[i]; at--) order[at] = order[at - 1];

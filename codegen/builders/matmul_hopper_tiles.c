@@ -3,6 +3,7 @@
    come last, and only to the blocks that the last round of whole tiles leaves idle, so that a few columns more do not
    cost a round of whole tiles. With k split, every tile is one for each part of k, parts of a tile next to each other.
    Where clusters have an even share of all steps instead, a cluster's first and last tile are its own in part.
+   Rows at the end that would cost a round of tiles are the foot's, a kernel whose tiles begin below the others.
    Consumers that take turns have every other tile of the block. With parts of k in a cluster, its blocks have one tile.
    Read next: codegen/tile/raster.h. */
 #include "codegen/builders/matmul_hopper.h"
@@ -11,15 +12,14 @@ static weft_kval index_of(weft_hopper *h, int64_t value) { return weft_k_index(h
 
 static weft_dim rows_of_tiles(const weft_hopper *h) {
     weft_dim_table *dims = h->k->dims;
-    return weft_dim_multiply(dims, weft_dim_divide_ceil(dims, h->product.m, (int64_t)h->bm * h->cluster),
-                             h->product.batch);
+    return weft_dim_multiply(dims, weft_dim_divide_ceil(dims, h->rows, (int64_t)h->bm * h->cluster), h->product.batch);
 }
 
 void weft_hopper_tiles_prepare(weft_hopper *h) {
     weft_kernel *k = h->k;
     if (weft_hopper_by_rows(h)) return; /* weft_hopper_ragged_prepare */
     weft_dim n = h->tail ? h->product.n / h->bn * h->bn : h->product.n;
-    h->raster = weft_raster_create(k, h->product.m, n, h->product.batch, h->bm * h->cluster, h->bn, h->group);
+    h->raster = weft_raster_create(k, h->rows, n, h->product.batch, h->bm * h->cluster, h->bn, h->group);
     if (!h->tail) return;
     weft_kval zero = index_of(h, 0), one = index_of(h, 1), tails = weft_k_extent(k, rows_of_tiles(h));
     weft_kval busy = weft_k_rem(k, h->raster.tiles, h->stride); /* blocks of the last, partial round */
@@ -102,7 +102,11 @@ weft_tile_place weft_hopper_tile_place(weft_hopper *h, weft_kval tile) {
     weft_kernel *k = h->k;
     if (h->ragged.node) return weft_hopper_ragged_place(h, tile);
     if (h->even) return weft_raster_place(k, &h->raster, tile);
-    if (!h->tail) return weft_raster_place(k, &h->raster, weft_k_div(k, tile, index_of(h, h->split)));
+    if (!h->tail) {
+        weft_tile_place whole = weft_raster_place(k, &h->raster, weft_k_div(k, tile, index_of(h, h->split)));
+        if (h->above != 0) whole.m = weft_k_add(k, whole.m, weft_k_extent(k, h->above));
+        return whole;
+    }
     weft_kval narrow = weft_hopper_tile_is_tail(h, tile), row;
     weft_tile_place place = weft_raster_place(k, &h->raster, weft_k_add(k, h->first, weft_k_mul(k, tile, h->stride)));
     row = weft_k_add(k, h->spare, weft_k_mul(k, weft_k_sub(k, tile, h->whole), h->idle));

@@ -23,7 +23,7 @@
     X(even)                                                                                                            \
     X(join)                                                                                                            \
     X(block_elements)                                                                                                  \
-    X(panels_per_block) X(accumulator_sets) X(pack_a) X(tail) X(box_w) X(box_h) X(promote) X(way) X(numerics)
+    X(panels_per_block) X(accumulator_sets) X(pack_a) X(tail) X(foot) X(box_w) X(box_h) X(promote) X(way) X(numerics)
 
 typedef struct field {
     const char *name;

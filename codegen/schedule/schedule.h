@@ -26,6 +26,7 @@ typedef struct weft_schedule {
     int pack_a;           /* CPU matmul: copy A */
     int box_w, box_h;     /* convolution-hopper: positions of a tile along the last axis and the one before */
     int tail;             /* matmul-hopper: columns of narrow tiles at the right edge */
+    int foot;             /* matmul-hopper: rows at the end that a launch of their own computes */
     int promote;          /* elements of k that the matrix unit sums before they are added in f32; 0 = all */
     int way;              /* attention_backward: bits of attention_backward_hopper.h */
     int numerics;         /* key: instruction family, order over K, split */

@@ -110,6 +110,7 @@ static const case_row rows[] = {
     {"attention_tokens", 6, {128, 12, 197, 64, 0, 0}},
     {"matmul", 6, {4096, 4096, 4096, 1, 0, 10}},
     {"matmul", 6, {4096, 4104, 4096, 1, 0, 0}},
+    {"matmul", 6, {4104, 4104, 4104, 1, 0, 0}}, /* the last 8 rows by themselves */
     {"matmul", 6, {16, 4096, 4096, 1, 1, 0}},
     {"matmul", 6, {128, 4096, 4096, 1, 6, 0}},
     {"matmul", 6, {4096, 4096, 4096, 1, 0, 16}},
@@ -543,13 +544,24 @@ static const small_row even_rows[] = {
     {"sm_90a", {"matmul", 6, {140, 200, 1300, 0, 4, 0}}, 0.02, 6, 0},
     {"sm_90a", {"matmul_batched", 5, {3, 70, 72, 1600, 1}}, 0.03, 8, 0},
 };
+/* The last rows, fewer than 64, in a launch of their own: with narrow tiles at the edge, copied operands, rows stored
+   by warps, two results, f32 ones, what is added; in batches. */
+static const small_row foot_rows[] = {
+    {"sm_90a", {"matmul", 6, {264, 1032, 72, 1, 0, 0}}, 0.01, 2, 0},
+    {"sm_90a", {"matmul", 6, {261, 1031, 77, 0, 1, 1}}, 0.02, 2, 0},
+    {"sm_90a", {"matmul", 6, {320, 1032, 72, 2, 3, 0}}, 0.02, 2, 0},
+    {"sm_90a", {"matmul", 6, {257, 1024, 72, 1, 4, 0}}, 0.01, 2, 0},
+    {"sm_90a", {"matmul", 6, {280, 1028, 36, 0, 0, 10}}, 0.02, 2, 0},
+    {"sm_90a", {"matmul_batched", 5, {2, 264, 520, 40, 1}}, 0.01, 2, 0},
+};
 enum {
     SMALL_ROWS = sizeof small_rows / sizeof *small_rows,
     WAY_ROWS = sizeof way_rows / sizeof *way_rows,
     SECTION_ROWS = sizeof section_rows / sizeof *section_rows,
     TURN_ROWS = sizeof turn_rows / sizeof *turn_rows,
     FEW_ROWS = sizeof few_rows / sizeof *few_rows,
-    EVEN_ROWS = sizeof even_rows / sizeof *even_rows
+    EVEN_ROWS = sizeof even_rows / sizeof *even_rows,
+    FOOT_ROWS = sizeof foot_rows / sizeof *foot_rows
 };
 
 static void compare(const char *name, int choice, int output, const weft_tensor *want, const weft_tensor *got,
@@ -561,14 +573,16 @@ static void compare(const char *name, int choice, int output, const weft_tensor 
     }
 }
 
-/* few: tiles for few rows, parts of k in clusters; even: an equal share of all steps for each cluster */
-typedef enum schedule_kind { ANY, TURNS, FEW, EVEN } schedule_kind;
+/* few: tiles for few rows, parts of k in clusters; even: an equal share of all steps for each cluster; foot: the last
+   rows by themselves */
+typedef enum schedule_kind { ANY, TURNS, FEW, EVEN, FOOT } schedule_kind;
 
 static bool is_kind(const weft_schedule *schedule, schedule_kind kind) {
     switch (kind) {
     case TURNS: return schedule->turns;
     case FEW: return schedule->join > 1 || schedule->tile_n % 64;
     case EVEN: return schedule->even;
+    case FOOT: return schedule->foot;
     case ANY: break;
     }
     return true;
@@ -637,6 +651,11 @@ END_TEST
 
 START_TEST(simulated_shares_agree_with_the_interpreter) {
     ck_assert_int_ge(simulate_row(&even_rows[_i], 0, 15, EVEN), 1);
+}
+END_TEST
+
+START_TEST(simulated_feet_agree_with_the_interpreter) {
+    ck_assert_int_ge(simulate_row(&foot_rows[_i], 0, 15, FOOT), 1);
 }
 END_TEST
 
@@ -720,8 +739,8 @@ START_TEST(a_missing_card_is_a_status) {
 }
 END_TEST
 
-/* test-cuda [compile|simulated|turns|few|even|ways|sections|forms|backward-forms|tokens FIRST LAST]: only these rows of
- * one table. */
+/* test-cuda [compile|simulated|turns|few|even|foot|ways|sections|forms|backward-forms|tokens FIRST LAST]: only these
+ * rows of one table. */
 static void add_rows(TCase *tcase, const TTest *test, int count, const char *name, int argc, char **argv) {
     bool only = argc == 4;
     if (only && strcmp(argv[1], name) != 0) return;
@@ -745,6 +764,7 @@ int main(int argc, char **argv) {
     add_rows(simulated, simulated_turns_agree_with_the_interpreter, TURN_ROWS, "turns", argc, argv);
     add_rows(simulated, simulated_few_rows_agree_with_the_interpreter, FEW_ROWS, "few", argc, argv);
     add_rows(simulated, simulated_shares_agree_with_the_interpreter, EVEN_ROWS, "even", argc, argv);
+    add_rows(simulated, simulated_feet_agree_with_the_interpreter, FOOT_ROWS, "foot", argc, argv);
     add_rows(simulated, simulated_forms_agree_with_the_interpreter, FORM_ROWS, "forms", argc, argv);
     add_rows(simulated, simulated_backward_forms_agree_with_the_interpreter, BACKWARD_FORM_ROWS, "backward-forms", argc,
              argv);
