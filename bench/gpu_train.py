@@ -390,6 +390,8 @@ def learn_torch():
     tokens = torch.tensor([number[c] for c in data], device="cuda")
     split = len(tokens) * 9 // 10
     trained, held = tokens[:split], tokens[split:]
+    places = len(held) - context  # where a piece may start; pieces as Weft's corpus takes them in order: from the front again behind the last
+    whole = -(-places // context)
     offsets = torch.arange(context, device="cuda")
     begin = time.perf_counter()
     network = gpt(**CHAR)
@@ -407,7 +409,7 @@ def learn_torch():
         network.eval()
         total = 0.0
         for i in range(LEARN["batches"]):
-            starts = torch.arange(i * batch, (i + 1) * batch, device="cuda") * context
+            starts = (torch.arange(i * batch, (i + 1) * batch, device="cuda") % whole * context).clamp(max=places - 1)
             with torch.autocast("cuda", torch.bfloat16):
                 total += network(*pieces(held, starts)).item()
         network.train()
