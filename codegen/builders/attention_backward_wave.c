@@ -139,7 +139,8 @@ static bool may_hide(const backward *a) {
 
 /* -- a tile */
 
-static void multiply_tile(backward *a, weft_kval first) {
+static void multiply_tile(void *of, weft_kval first) {
+    backward *a = of;
     weft_kernel *k = a->b.k;
     weft_wave_multiply(&a->t, a->p_regs, a->rows, a->x.plain, a->x_own);
     weft_wave_multiply(&a->t, a->ds_regs, a->rows, a->y.plain, a->y_own);
@@ -170,7 +171,8 @@ static void multiply_tile(backward *a, weft_kval first) {
 static weft_kval other_head(const backward *a) { return a->keys ? a->query_head : a->key_head; }
 
 /* Statistics are padded to whole tiles of 128 rows a head. */
-static void fetch(const backward *a, weft_kval first) {
+static void fetch(void *of, weft_kval first) {
+    const backward *a = of;
     weft_kernel *k = a->b.k;
     weft_wave_block_fetch(&a->t, &a->x, other_head(a), first);
     weft_wave_block_fetch(&a->t, &a->y, other_head(a), first);
@@ -182,7 +184,8 @@ static void fetch(const backward *a, weft_kval first) {
     weft_k_set(k, a->delta_word, weft_k_load(k, a->delta_memory, at, 1, WEFT_KNONE, WEFT_KNONE));
 }
 
-static void keep(const backward *a) {
+static void keep(void *of) {
+    const backward *a = of;
     weft_kernel *k = a->b.k;
     weft_wave_block_keep(&a->t, &a->x);
     weft_wave_block_keep(&a->t, &a->y);
@@ -194,23 +197,7 @@ static void keep(const backward *a) {
 }
 
 static void walk(backward *a, weft_kval start, weft_kval end) {
-    weft_kernel *k = a->b.k;
-    weft_kval rows = constant(a, a->rows), one = constant(a, 1);
-    fetch(a, weft_k_mul(k, start, rows));
-    keep(a);
-    weft_k_barrier(k);
-    weft_kval tile = weft_k_for(k, start, end, one, 0), first = weft_k_mul(k, tile, rows);
-    weft_kval more = weft_k_lt(k, weft_k_add(k, tile, one), end);
-    weft_k_if(k, more);
-    fetch(a, weft_k_add(k, first, rows));
-    weft_k_end(k);
-    multiply_tile(a, first);
-    weft_k_barrier(k);
-    weft_k_if(k, more);
-    keep(a);
-    weft_k_end(k);
-    weft_k_barrier(k);
-    weft_k_end(k);
+    weft_wave_walk_emit(&(weft_wave_walk){a, fetch, keep, multiply_tile}, a->b.k, start, end, a->rows);
 }
 
 static weft_kval tiles_up_to(const backward *a, weft_kval row) {

@@ -173,33 +173,21 @@ static void multiply_values(const attention *a) {
 
 /* -- the loop over tiles of keys */
 
-static void fetch(const attention *a, weft_kval first) {
+static void fetch(void *of, weft_kval first) {
+    const attention *a = of;
     weft_wave_block_fetch(&a->t, &a->keys, a->key_head, first);
     weft_wave_block_fetch(&a->t, &a->v, a->key_head, first);
 }
 
-static void keep(const attention *a) {
+static void keep(void *of) {
+    const attention *a = of;
     weft_wave_block_keep(&a->t, &a->keys);
     weft_wave_block_keep(&a->t, &a->v);
 }
 
-static void emit_loop(attention *a) {
+static void multiply_tile(void *of, weft_kval first) {
+    attention *a = of;
     weft_kernel *k = a->k;
-    weft_kval bn = constant(a, a->bn), one = constant(a, 1), zero = constant(a, 0);
-    weft_kval end = weft_attention_end_key(&a->forms, weft_k_plus(k, a->q0, QUERIES - 1));
-    weft_kval blocks = weft_k_max(k, one, weft_k_div(k, weft_k_plus(k, end, a->bn - 1), bn));
-    weft_kval start = zero;
-    if (a->forms.left >= 0)
-        start =
-            weft_k_min(k, weft_k_sub(k, blocks, one), weft_k_div(k, weft_attention_first_key(&a->forms, a->q0), bn));
-    fetch(a, weft_k_mul(k, start, bn));
-    keep(a);
-    weft_k_barrier(k);
-    weft_kval block = weft_k_for(k, start, blocks, one, 0), first = weft_k_mul(k, block, bn);
-    weft_kval more = weft_k_lt(k, weft_k_add(k, block, one), blocks);
-    weft_k_if(k, more);
-    fetch(a, weft_k_add(k, first, bn));
-    weft_k_end(k);
     weft_wave_multiply(&a->t, a->s_regs, a->bn, a->keys.plain, a->q_regs);
     size_t mark = weft_index_mark(&a->forms.index);
     if (!weft_attention_plain(&a->forms)) map_scores(a, first, false);
@@ -211,12 +199,18 @@ static void emit_loop(attention *a) {
     }
     soften(a);
     multiply_values(a);
-    weft_k_barrier(k);
-    weft_k_if(k, more);
-    keep(a);
-    weft_k_end(k);
-    weft_k_barrier(k);
-    weft_k_end(k);
+}
+
+static void emit_loop(attention *a) {
+    weft_kernel *k = a->k;
+    weft_kval bn = constant(a, a->bn), one = constant(a, 1), zero = constant(a, 0);
+    weft_kval end = weft_attention_end_key(&a->forms, weft_k_plus(k, a->q0, QUERIES - 1));
+    weft_kval blocks = weft_k_max(k, one, weft_k_div(k, weft_k_plus(k, end, a->bn - 1), bn));
+    weft_kval start = zero;
+    if (a->forms.left >= 0)
+        start =
+            weft_k_min(k, weft_k_sub(k, blocks, one), weft_k_div(k, weft_attention_first_key(&a->forms, a->q0), bn));
+    weft_wave_walk_emit(&(weft_wave_walk){a, fetch, keep, multiply_tile}, k, start, blocks, a->bn);
 }
 
 /* -- results */

@@ -160,6 +160,24 @@ void weft_wave_block_keep(const weft_wave_tile *t, const weft_wave_block *block)
     }
 }
 
+void weft_wave_walk_emit(const weft_wave_walk *walk, weft_kernel *k, weft_kval start, weft_kval end, int rows) {
+    walk->fetch(walk->of, weft_k_times(k, start, rows));
+    walk->keep(walk->of);
+    weft_k_barrier(k);
+    weft_kval tile = weft_k_for(k, start, end, weft_k_index(k, 1), 0), first = weft_k_times(k, tile, rows);
+    weft_kval more = weft_k_lt(k, weft_k_plus(k, tile, 1), end);
+    weft_k_if(k, more);
+    walk->fetch(walk->of, weft_k_plus(k, first, rows));
+    weft_k_end(k);
+    walk->multiply(walk->of, first);
+    weft_k_barrier(k);
+    weft_k_if(k, more);
+    walk->keep(walk->of);
+    weft_k_end(k);
+    weft_k_barrier(k);
+    weft_k_end(k);
+}
+
 /* -- operands and products */
 
 /* Where in 16 of depth this lane's operands start. */

@@ -66,6 +66,18 @@ void weft_wave_block_init(const weft_wave_tile *t, weft_wave_block *block, int r
 void weft_wave_block_fetch(const weft_wave_tile *t, const weft_wave_block *block, weft_kval head, weft_kval first);
 void weft_wave_block_keep(const weft_wave_tile *t, const weft_wave_block *block);
 
+/* A walk over tiles of the other side: the next one is on its way into registers while one is multiplied. first: its
+   first row. */
+typedef struct weft_wave_walk {
+    void *of;                                 /* what the three get */
+    void (*fetch)(void *of, weft_kval first); /* a tile into registers */
+    void (*keep)(void *of);                   /* from there to shared memory */
+    void (*multiply)(void *of, weft_kval first);
+} weft_wave_walk;
+
+/* Tiles from start to end - 1, of `rows` rows; the first one is fetched even where there is none. */
+void weft_wave_walk_emit(const weft_wave_walk *walk, weft_kernel *k, weft_kval start, weft_kval end, int rows);
+
 /* -- operands and products */
 /* Step `step` of 16 columns of the row of shared memory that starts at `row`, into registers from `first` on. */
 void weft_wave_operand(const weft_wave_tile *t, weft_kval regs, int first, weft_kval shared, weft_kval row, int step);
