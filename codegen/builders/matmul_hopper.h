@@ -47,8 +47,9 @@ typedef struct weft_hopper {
     weft_ragged ragged; /* node NULL: a product of one piece */
     weft_kernel *k;
     weft_index_context *index;
-    int tail;             /* columns of the narrow tiles at the right edge, behind whole tiles of bn; 0 = none */
-    int foot;             /* rows at the end, behind whole tiles, that a kernel of their own computes; 0 = none */
+    int tail; /* columns of the narrow tiles at the right edge, behind whole tiles of bn; 0 = none */
+    int deep; /* of narrow tiles: steps of k in a slot of the ring, where it has room for two; of whole ones 1 */
+    int foot; /* rows at the end, behind whole tiles, that a kernel of their own computes; 0 = none */
     weft_dim above, rows; /* of the result: those before this kernel's, and those that it has */
     int bm, bn, bk, consumers, cluster, stages, group, outs;
     bool turns;
@@ -109,6 +110,17 @@ weft_status weft_hopper_make_maps(weft_hopper *h, weft_kernel_plan *plan) WEFT_M
 bool weft_hopper_is_constant(const weft_hopper *h, const weft_product_side *side);
 static inline weft_dtype weft_hopper_dtype(const weft_hopper *h, const weft_product_side *side) {
     return side == &h->product.b ? h->product.dtype_b : h->product.dtype;
+}
+
+/* Bytes that a step of a narrow tile's B takes. */
+static inline int weft_hopper_tail_bytes(const weft_hopper *h) {
+    return h->product.b.k_contiguous ? h->tail * HOPPER_ROW_BYTES : HOPPER_BOX_BYTES;
+}
+/* Slots that `steps` steps of k take. */
+static inline weft_kval weft_hopper_slots(weft_hopper *h, weft_kval steps, int deep) {
+    if (deep == 1) return steps;
+    weft_kval more = weft_k_add(h->k, steps, weft_k_index(h->k, deep - 1));
+    return weft_k_div(h->k, more, weft_k_index(h->k, deep));
 }
 
 /* -- matmul_hopper_movers.c: the branch of warpgroup 0 */

@@ -64,18 +64,11 @@ static void clear_foreign_rows(weft_hopper *h, const weft_hopper_consumer *c, we
     weft_k_end(k);
 }
 
-/* The four operations of one stage. inside: rows of it that are the group's, or WEFT_KNONE. first: what the first one
-   adds to: WEFT_KNONE = d, a BOOL = d when it holds; with WEFT_ASYNC_FIRST nothing. */
-static void multiply_stage(weft_hopper *h, const weft_hopper_consumer *c, weft_kval inside, weft_kval first,
-                           int first_flag) {
+/* The four operations of one step of k, whose A and B lie there. first: what the first one adds to, as below. */
+static void multiply_step(weft_hopper *h, const weft_hopper_consumer *c, weft_kval a, weft_kval b, weft_kval first,
+                          int first_flag) {
     weft_kernel *k = h->k;
     const weft_product *p = &h->product;
-    weft_kval at = times(h, weft_ring_slot(k, &c->ring), h->stage_bytes);
-    weft_kval a = make_operand(h, h->turns ? at : plus(h, at, times(h, c->number, HOPPER_BOX_BYTES)), &p->a),
-              b = make_operand(h, plus(h, at, index_of(h, h->a_bytes)), &p->b);
-    weft_ring_wait_full(k, &c->ring);
-    if (inside != WEFT_KNONE) clear_foreign_rows(h, c, at, inside);
-    weft_k_effect(k, WEFT_K_mma_fence, 0, NULL, 0, 0);
     for (int i = 0; i < HOPPER_ROW_BYTES / 32 * h->blocks; i++) {
         int q = i / h->blocks, block = i % h->blocks;
         int64_t a_at = (int64_t)q * step_of(&p->a) + block * (HOPPER_BOX_BYTES / 16);
@@ -87,6 +80,26 @@ static void multiply_stage(weft_hopper *h, const weft_hopper_consumer *c, weft_k
                                  q ? WEFT_KNONE : first};
         weft_k_effect(k, WEFT_K_mma_async, 6, operands, unit_of(h) | (q ? 0 : first_flag), 0);
     }
+}
+
+/* The operations of one stage: of one step of k, or of `deep` in a narrow tile. inside: rows of it that are the
+   group's, or WEFT_KNONE. first: what the first one adds to: WEFT_KNONE = d, a BOOL = d when it holds; with
+   WEFT_ASYNC_FIRST nothing. */
+static void multiply_stage(weft_hopper *h, const weft_hopper_consumer *c, weft_kval inside, weft_kval first,
+                           int first_flag) {
+    weft_kernel *k = h->k;
+    const weft_product *p = &h->product;
+    weft_kval at = times(h, weft_ring_slot(k, &c->ring), h->stage_bytes), a[2], b[2];
+    weft_kval own = h->turns ? at : plus(h, at, times(h, c->number, HOPPER_BOX_BYTES));
+    for (int i = 0; i < h->deep; i++) {
+        int64_t b_at = (int64_t)h->deep * h->a_bytes + (int64_t)i * weft_hopper_tail_bytes(h);
+        a[i] = make_operand(h, i ? plus(h, own, index_of(h, (int64_t)i * h->a_bytes)) : own, &p->a);
+        b[i] = make_operand(h, plus(h, at, index_of(h, b_at)), &p->b);
+    }
+    weft_ring_wait_full(k, &c->ring);
+    if (inside != WEFT_KNONE) clear_foreign_rows(h, c, at, inside);
+    weft_k_effect(k, WEFT_K_mma_fence, 0, NULL, 0, 0);
+    for (int i = 0; i < h->deep; i++) multiply_step(h, c, a[i], b[i], i ? WEFT_KNONE : first, i ? 0 : first_flag);
     weft_k_effect(k, WEFT_K_mma_commit, 0, NULL, 0, 0);
 }
 
@@ -177,6 +190,7 @@ static void emit_tile(weft_hopper *h, weft_hopper_consumer *c, weft_kval tile, w
     weft_hopper_places places;
     if (weft_hopper_staged(h)) weft_hopper_place_block(h, c, place, m0, &places);
     weft_kval begin, end, part = weft_hopper_tile_part(h, tile, place, &begin, &end);
+    end = weft_hopper_slots(h, end, h->deep);
     if (h->promote)
         emit_promoting_loop(h, c, place, m0, begin, end);
     else
@@ -227,10 +241,11 @@ static void emit_consumer(weft_hopper *h, weft_kval thread) {
     if (!h->tail) {
         emit_tile(h, &c, tile, place);
     } else {
+        weft_hopper whole = *h, narrow = *h;
+        whole.deep = 1;
         weft_k_if(k, weft_k_lt(k, tile, h->whole));
-        emit_tile(h, &c, tile, place);
+        emit_tile(&whole, &c, tile, place);
         weft_k_else(k);
-        weft_hopper narrow = *h;
         narrow.bn = h->tail;
         c.layout = weft_layout_wgmma_c(h->tail);
         make_sums(&narrow, &c);
@@ -285,6 +300,8 @@ weft_status weft_hopper_emit(weft_hopper *h) {
         h->written = weft_mbarrier_create(k, h->consumers * h->outs);
     }
     h->ring = weft_ring_create(k, h->stages);
+    bool room = 2 * (h->a_bytes + weft_hopper_tail_bytes(h)) <= h->stage_bytes;
+    h->deep = h->tail && room && !h->promote && h->a_loaded == h->a_bytes ? 2 : 1;
     weft_dtype index = k->capability->index_dtype;
     weft_kval thread = weft_k_thread(k), block = weft_k_block(k);
     weft_kval grid = weft_kernel_emit(k, WEFT_K_grid, weft_kvector(index, 1), 0, NULL, 0, 0);

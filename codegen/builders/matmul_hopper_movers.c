@@ -57,6 +57,19 @@ static void load_tail(weft_hopper *h, weft_kval slot, weft_kval at, weft_kval k0
               batch_of(h, &h->product.b, place), 0);
 }
 
+/* A slot of a narrow tile: its steps of k, all of A before B. Such tiles multiply little and wait for memory, so that
+   what is on its way decides how long they take; a step past the end of k reads zeros. */
+static void load_narrow(weft_hopper *h, const weft_ring *ring, weft_kval at, weft_kval step, weft_tile_place place) {
+    weft_kval slot = weft_ring_slot(h->k, ring);
+    int bytes = weft_hopper_tail_bytes(h);
+    weft_ring_expect(h->k, ring, h->deep * (h->a_loaded + bytes));
+    for (int i = 0; i < h->deep; i++) {
+        weft_kval k0 = times(h, plus(h, times(h, step, h->deep), index_of(h, i)), h->bk);
+        load_a(h, slot, plus(h, at, index_of(h, (int64_t)i * h->a_bytes)), k0, place);
+        load_tail(h, slot, plus(h, at, index_of(h, (int64_t)h->deep * h->a_bytes + (int64_t)i * bytes)), k0, place);
+    }
+}
+
 /* Each block of a cluster loads its share of the B tile for both. */
 static void load_b(weft_hopper *h, weft_kval slot, weft_kval at, weft_kval k0, weft_tile_place place) {
     weft_kval batch = batch_of(h, &h->product.b, place);
@@ -82,17 +95,16 @@ static void emit_producer(weft_hopper *h) {
     weft_kval tile = weft_hopper_tiles_for(h, WEFT_KNONE), begin, end;
     weft_tile_place place = weft_hopper_tile_place(h, tile);
     (void)weft_hopper_tile_part(h, tile, place, &begin, &end);
+    weft_kval narrow = weft_hopper_tile_is_tail(h, tile);
+    if (h->deep > 1) end = weft_k_select(k, narrow, weft_hopper_slots(h, end, h->deep), end);
     weft_kval step = weft_k_for(k, begin, end, index_of(h, 1), 0);
     weft_kval slot = weft_ring_slot(k, &ring), at = times(h, slot, h->stage_bytes), k0 = times(h, step, h->bk);
     if (weft_hopper_by_group(h)) k0 = plus(h, k0, place.first);
     weft_kval b_at = plus(h, at, index_of(h, h->a_bytes));
     weft_ring_wait_empty(k, &ring);
     if (h->tail) {
-        weft_k_if(k, weft_hopper_tile_is_tail(h, tile));
-        weft_ring_expect(k, &ring,
-                         h->a_loaded + (h->product.b.k_contiguous ? h->tail * HOPPER_ROW_BYTES : HOPPER_BOX_BYTES));
-        load_a(h, slot, at, k0, place);
-        load_tail(h, slot, b_at, k0, place);
+        weft_k_if(k, narrow);
+        load_narrow(h, &ring, at, step, place);
         weft_k_else(k);
     }
     weft_ring_expect(k, &ring, h->a_loaded + h->b_bytes);

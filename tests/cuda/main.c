@@ -328,6 +328,10 @@ static const small_row small_rows[] = {
     {"sm_80", {"matmul_batched", 5, {3, 66, 70, 40, 0}}, 0.01, 0, 2},
     {"sm_90a", {"matmul", 6, {300, 264, 72, 1, 0, 0}}, 0.01, 4, 3}, /* narrow tiles at the right edge */
     {"sm_90a", {"matmul", 6, {260, 257, 72, 0, 0, 0}}, 0.01, 2, 2},
+    /* ... of 256 columns, with two steps of k in a slot and an odd number of them */
+    {"sm_90a", {"matmul", 6, {300, 268, 136, 1, 1, 0}}, 0.02, 4, 6},
+    {"sm_90a", {"matmul", 6, {300, 257, 136, 0, 0, 1}}, 0.01, 2, 6},
+    {"sm_90a", {"matmul", 6, {264, 300, 300, 2, 3, 0}}, 0.03, 2, 6},
     {"sm_90a", {"matmul", 6, {140, 577, 66, 2, 0, 1}}, 0.01, 3, 2},
     {"sm_90a", {"matmul", 6, {140, 300, 66, 1, 2, 3}}, 0.02, 4, 2},
     {"sm_90a", {"matmul", 6, {140, 275, 66, 1, 0, 10}}, 0.02, 4, 2},
