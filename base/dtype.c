@@ -113,7 +113,7 @@ double weft_float_decode(weft_dtype dtype, uint64_t bits) {
     if (f.top == TOP_IEEE && exponent == (int)all_ones(f.exponent_bits))
         value = (double)INFINITY;
     else if (exponent == 0)
-        value = ldexp((double)significand, 1 - f.bias - f.mantissa_bits);
+        value = (double)significand * f64_of_bits((uint64_t)(1 - f.bias - f.mantissa_bits + 1023) << 52);
     else
         value = f64_of_bits((uint64_t)(exponent - f.bias + 1023) << 52 | significand << (52 - f.mantissa_bits));
     return negative ? -value : value;

@@ -49,7 +49,7 @@ static int element_bytes(int64_t unit) {
 static float decode(int64_t unit, bool is_b, uint32_t bits) {
     weft_async_type type = weft_async_type_of(unit);
     switch (type) {
-    case WEFT_ASYNC_BF16: return (float)weft_float_decode(WEFT_BF16, bits & 0xffff);
+    case WEFT_ASYNC_BF16: return weft_kscalar_f32(bits << 16);
     case WEFT_ASYNC_F16: return (float)weft_float_decode(WEFT_F16, bits & 0xffff);
     case WEFT_ASYNC_E4M3:
     case WEFT_ASYNC_E4M3_E5M2:

@@ -94,18 +94,22 @@ static bool frag_move(weft_sim *sim, weft_sim_thread *const *lanes, int count, c
     return true;
 }
 
+static float half_value(weft_matrix_unit unit, uint64_t bits) {
+    return unit == WEFT_MMA_M16N8K16_F16 ? (float)weft_float_decode(WEFT_F16, bits) : weft_kscalar_f32(bits << 16);
+}
+
 /* Element (row, k) of a, (k, column) of b; PTX ISA 9.7.14.5. */
 static float operand_a(uint64_t *const *a, weft_matrix_unit unit, int row, int k) {
     if (unit == WEFT_MMA_M16N8K8_TF32)
         return weft_kscalar_f32(a[row % 8 * 4 + k % 4][row / 8 + 2 * (k / 4)] & 0xffffe000u);
     uint64_t bits = a[row % 8 * 4 + k % 8 / 2][row / 8 + 2 * (k / 8)] >> 16 * (k % 2) & 0xffff;
-    return (float)weft_float_decode(unit == WEFT_MMA_M16N8K16_F16 ? WEFT_F16 : WEFT_BF16, bits);
+    return half_value(unit, bits);
 }
 
 static float operand_b(uint64_t *const *b, weft_matrix_unit unit, int k, int column) {
     if (unit == WEFT_MMA_M16N8K8_TF32) return weft_kscalar_f32(b[column * 4 + k % 4][k / 4] & 0xffffe000u);
     uint64_t bits = b[column * 4 + k % 8 / 2][k / 8] >> 16 * (k % 2) & 0xffff;
-    return (float)weft_float_decode(unit == WEFT_MMA_M16N8K16_F16 ? WEFT_F16 : WEFT_BF16, bits);
+    return half_value(unit, bits);
 }
 
 /* One lane's share of the operands as doubles: line is the row (a) or column (b), k the depth. */
@@ -232,11 +236,16 @@ static bool mma(weft_sim *sim, weft_sim_thread *const *lanes, int count, const w
         if (!a[l] || !b[l] || !d[l]) return false;
     }
     int depth = unit == WEFT_MMA_M16N8K8_TF32 ? 8 : 16;
+    float left[16][16], right[8][16]; /* rows of a, columns of b */
+    for (int k = 0; k < depth; k++) {
+        for (int row = 0; row < 16; row++) left[row][k] = operand_a(a, unit, row, k);
+        for (int column = 0; column < 8; column++) right[column][k] = operand_b(b, unit, k, column);
+    }
     for (int row = 0; row < 16; row++)
         for (int column = 0; column < 8; column++) {
             uint64_t *sum = &d[row % 8 * 4 + column / 2][row / 8 * 2 + column % 2];
             float value = weft_kscalar_f32(*sum);
-            for (int k = 0; k < depth; k++) value += operand_a(a, unit, row, k) * operand_b(b, unit, k, column);
+            for (int k = 0; k < depth; k++) value += left[row][k] * right[column][k];
             *sum = weft_kscalar_of_f32(value);
         }
     return true;

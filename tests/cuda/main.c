@@ -761,6 +761,7 @@ int main(int argc, char **argv) {
     tcase_add_test(layouts, a_missing_card_is_a_status);
     tcase_add_loop_test(layouts, the_gradient_of_attention_is_two_groups, 0, 2);
     tcase_set_timeout(compile, 120);
+    tcase_set_tags(compile, "nvrtc"); /* an entry of its own: setup.cmake */
     add_rows(compile, kernels_compile_clean, ROWS * ARCHS, "compile", argc, argv);
     TCase *simulated = tcase_create("simulated");
     tcase_set_timeout(simulated, 240);
