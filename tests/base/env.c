@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/context.h"
+#include "base/printable.h"
 #include "tests/base/base.h"
 #include "weft/context.h"
 
@@ -21,7 +22,9 @@ static void refuse(const char *name, const char *value) {
     weft_status status = create();
     ck_assert_msg(status != NULL, "%s=%s is taken", name, value);
     const char *message = weft_status_message(status);
-    ck_assert_msg(strstr(message, name) && strstr(message, value), "%s=%s: %s", name, value, message);
+    char shown[64];
+    weft_printable(value, shown, sizeof shown);
+    ck_assert_msg(strstr(message, name) && strstr(message, shown), "%s=%s: %s", name, value, message);
     expect_code(status, WEFT_INVALID_ARGUMENT);
 }
 
