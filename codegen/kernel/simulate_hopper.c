@@ -4,7 +4,8 @@
    barrier; its agent is the barrier, so whoever waits for the phase has seen it. A tensor_store reads shared memory as
    late as its bulk_wait. fence_async copies the thread's own clock to the half that the asynchronous proxy sees. What
    is sent to another block of the cluster must have been seen by that block when it ends. A tensor map argument's
-   buffer is a weft_tensor_map whose `buffer` is the argument number of the mapped memory. */
+   buffer is a weft_tensor_map whose `buffer` is the argument number of the mapped memory, which holds all that it says.
+ */
 #include <string.h>
 
 #include "base/program.h"
