@@ -163,6 +163,8 @@ def part_ragged():
     # rows at odd addresses: copied
     check_products(0, 0, 4e-3, ((2303, 4225, 332, 1), (2305, 4231, 330, 1), (2305, 1030, 201, 1), (301, 523, 201, 2), (1090, 1026, 650, 2), (301, 4225, 132, 0)), 2)
     check_products(0, 1, 4e-3, ((2305, 4225, 332, 1),), 2)
+    check_products(0, 0, 4e-3, ((4104, 4104, 1032, 1), (4097, 4104, 1032, 0), (4120, 4099, 1100, 2)), 2)  # the last rows by themselves
+    check_products(0, 1, 4e-3, ((4104, 4104, 1032, 1),), 1)
     for order in (1, 0, 2):
         time_matmul("ragged", 4096, 4096, 4096, order, 0, schedules=1)
         time_matmul("ragged", 4104, 4104, 4104, order, 0, schedules=3)

@@ -175,8 +175,7 @@ static weft_value *rounded(weft_optim_pass *pass, weft_value *value) {
     weft_dim shape[WEFT_MAX_RANK];
     for (int i = 0; i < rank; i++) shape[i] = weft_value_dim(value, i);
     weft_value *key[2] = {weft_scalar_integer(g, WEFT_U64, (int64_t)hash), weft_convert(g, pass->o->step, WEFT_U64)};
-    weft_value *bits = weft_rng_bits(g, weft_stack(g, 0, 2, key), WEFT_U32, rank, shape);
-    bits = weft_and(g, bits, weft_scalar_integer(g, WEFT_U32, 0xffff));
+    weft_value *bits = weft_convert(g, weft_rng_bits(g, weft_stack(g, 0, 2, key), WEFT_U16, rank, shape), WEFT_U32);
     bits = weft_add(g, weft_bitcast(g, value, WEFT_U32), bits);
     bits = weft_and(g, bits, weft_scalar_integer(g, WEFT_U32, 0xffff0000));
     return weft_convert(g, weft_bitcast(g, bits, WEFT_F32), dtype);
