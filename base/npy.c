@@ -32,25 +32,37 @@ typedef struct header {
     int64_t shape[WEFT_MAX_RANK];
 } header;
 
-/* The text behind 'key': in the dictionary. */
+static const char *skip_space(const header *h, const char *p) {
+    while (p < h->end && isspace((unsigned char)*p)) p++;
+    return p;
+}
+
+/* The text behind 'key': in the dictionary; NULL also where two readers would take different ones. */
 static const char *find_key(const header *h, const char *key) {
     size_t length = strlen(key);
+    const char *found = NULL;
     for (const char *p = h->text; p + length + 3 <= h->end; p++) {
         if ((*p != '\'' && *p != '"') || memcmp(p + 1, key, length) != 0 || p[length + 1] != *p) continue;
-        p += length + 2;
-        while (p < h->end && (isspace((unsigned char)*p) || *p == ':')) p++;
-        return p;
+        const char *colon = skip_space(h, p + length + 2);
+        if (found || colon == h->end || *colon != ':') return NULL;
+        found = skip_space(h, colon + 1);
     }
-    return NULL;
+    return found;
+}
+
+/* Is the value that ends here followed by another key or the end? */
+static bool ends_value(const header *h, const char *p) {
+    p = skip_space(h, p);
+    return p < h->end && (*p == ',' || *p == '}');
 }
 
 static weft_status parse_descr(header *h, const char *path) {
     const char *p = find_key(h, "descr");
     if (!p || p + 4 >= h->end || (*p != '\'' && *p != '"'))
-        return WEFT_STATUS(WEFT_INVALID_DATA, "%s: the header has no plain descr", path);
+        return WEFT_STATUS(WEFT_INVALID_DATA, "%s: the header has no plain descr, or more than one", path);
     char order = p[1];
     const char *name = strchr("<>|=", order) ? p + 2 : p + 1, *quote = memchr(name, *p, (size_t)(h->end - name));
-    if (!quote) return WEFT_STATUS(WEFT_INVALID_DATA, "%s: descr does not end", path);
+    if (!quote || !ends_value(h, quote + 1)) return WEFT_STATUS(WEFT_INVALID_DATA, "%s: descr does not end", path);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strlen(types[i].descr) == (size_t)(quote - name) && !memcmp(types[i].descr, name, (size_t)(quote - name)))
             h->dtype = types[i].dtype;
@@ -64,13 +76,15 @@ static weft_status parse_descr(header *h, const char *path) {
 
 static weft_status parse_shape(header *h, const char *path) {
     const char *p = find_key(h, "shape");
-    if (!p || p >= h->end || *p != '(') return WEFT_STATUS(WEFT_INVALID_DATA, "%s: the header has no shape", path);
-    for (p++; p < h->end && *p != ')';) {
-        if (isspace((unsigned char)*p) || *p == ',') {
-            p++;
+    if (!p || p >= h->end || *p != '(')
+        return WEFT_STATUS(WEFT_INVALID_DATA, "%s: the header has no shape, or more than one", path);
+    bool separated = true;
+    for (p = skip_space(h, p + 1); p < h->end && *p != ')'; p = skip_space(h, p)) {
+        if (*p == ',' && !separated) {
+            separated = true, p++;
             continue;
         }
-        if (!isdigit((unsigned char)*p))
+        if (!isdigit((unsigned char)*p) || !separated)
             return WEFT_STATUS(WEFT_INVALID_DATA, "%s: the shape is not a list of numbers", path);
         if (h->rank == WEFT_MAX_RANK)
             return WEFT_STATUS(WEFT_UNSUPPORTED, "%s: more than %d axes", path, WEFT_MAX_RANK);
@@ -81,8 +95,10 @@ static weft_status parse_shape(header *h, const char *path) {
             extent = extent * 10 + (*p - '0');
         }
         h->shape[h->rank++] = extent;
+        separated = false;
     }
-    return p < h->end ? NULL : WEFT_STATUS(WEFT_INVALID_DATA, "%s: the shape does not end", path);
+    return p < h->end && ends_value(h, p + 1) ? NULL
+                                              : WEFT_STATUS(WEFT_INVALID_DATA, "%s: the shape does not end", path);
 }
 
 static weft_status parse_header(const weft_file *file, const char *path, header *h) {
@@ -98,9 +114,11 @@ static weft_status parse_header(const weft_file *file, const char *path, header 
     h->data_at = at + length;
     WEFT_TRY(parse_descr(h, path), "reading a tensor");
     const char *order = find_key(h, "fortran_order");
-    if (!order || h->end - order < 4)
-        return WEFT_STATUS(WEFT_INVALID_DATA, "%s: the header has no fortran_order", path);
-    h->column_major = !memcmp(order, "True", 4);
+    if (!order) return WEFT_STATUS(WEFT_INVALID_DATA, "%s: the header has no fortran_order, or more than one", path);
+    h->column_major = h->end - order > 4 && !memcmp(order, "True", 4);
+    bool row_major = h->end - order > 5 && !memcmp(order, "False", 5);
+    if ((!h->column_major && !row_major) || !ends_value(h, order + (row_major ? 5 : 4)))
+        return WEFT_STATUS(WEFT_INVALID_DATA, "%s: fortran_order is neither True nor False", path);
     return parse_shape(h, path);
 }
 

@@ -1,6 +1,7 @@
-/* safetensors and DLPack: round trips, hostile files, ownership. */
+/* safetensors, .npy and DLPack: round trips, hostile files, ownership. */
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include "base/tensor.h"
 #include "tests/base/base.h"
 #include "weft/dlpack.h"
+#include "weft/npy.h"
 
 static weft_context *context_with(counting_allocator *counting) {
     weft_context_options options = WEFT_CONTEXT_OPTIONS_INIT;
@@ -219,6 +221,53 @@ START_TEST(dlpack) {
 }
 END_TEST
 
+/* A header is a dictionary of three values and nothing else: what two readers would read differently is refused. */
+START_TEST(npy_headers) {
+    static const struct {
+        const char *header;
+        bool fine;
+    } cases[] = {
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", true},
+        {"{\"shape\":(2,3),\"fortran_order\":True,\"descr\":\"<f4\"}", true},
+        {"{'descr': '<f4', 'fortran_order': Maybe, 'shape': (2, 3), }", false},
+        {"{'descr': '<f4', 'fortran_order': Truth, 'shape': (2, 3), }", false},
+        {"{'descr': '<f4', 'fortran_order': 0, 'shape': (2, 3), }", false},
+        {"{'descr': '<f4', 'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }", false},
+        {"{'descr': '<f4', 'fortran_order': False, 'fortran_order': True, 'shape': (2, 3), }", false},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), 'shape': (3, 2), }", false},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3) + (9,), }", false},
+        {"{'descr': '<f4' + 'x', 'fortran_order': False, 'shape': (2, 3), }", false},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2 3), }", false},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (,2, 3), }", false},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,, 3), }", false},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (-2, 3), }", false},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape' (2, 3), }", false},
+    };
+    char path[] = "/tmp/weft-npy-XXXXXX", bytes[256];
+    int descriptor = mkstemp(path);
+    ck_assert_int_ge(descriptor, 0);
+    ck_assert_int_eq(close(descriptor), 0);
+    weft_context *context;
+    ck_ok(weft_context_create(NULL, &context));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t length = strlen(cases[i].header);
+        memcpy(bytes, "\x93NUMPY\x01", 8);
+        bytes[8] = (char)length, bytes[9] = 0;
+        memcpy(bytes + 10, cases[i].header, length);
+        for (int k = 0; k < 6; k++) memcpy(bytes + 10 + length + 4 * k, &(float){(float)k}, 4);
+        ck_ok(weft_file_write_all(weft_allocator_system(), path, bytes, 10 + length + 24));
+        weft_tensor *tensor;
+        weft_status status = weft_npy_read(context, path, &tensor);
+        ck_assert_msg((status == NULL) == cases[i].fine, "%s", cases[i].header);
+        ck_assert(!cases[i].fine || ((float *)weft_tensor_data(tensor))[1] == (i == 0 ? 1 : 2));
+        expect_code(status, cases[i].fine ? WEFT_OK : WEFT_INVALID_DATA);
+        weft_tensor_release(tensor);
+    }
+    weft_context_release(context);
+    ck_assert_int_eq(unlink(path), 0);
+}
+END_TEST
+
 Suite *exchange_suite(void) {
     Suite *suite = suite_create("exchange");
     TCase *tests = tcase_create("exchange");
@@ -226,6 +275,7 @@ Suite *exchange_suite(void) {
     tcase_add_test(tests, safetensors_hostile);
     tcase_add_test(tests, safetensors_memory);
     tcase_add_test(tests, dlpack);
+    tcase_add_test(tests, npy_headers);
     suite_add_tcase(suite, tests);
     return suite;
 }
