@@ -1,5 +1,6 @@
 """all-MiniLM-L6-v2 as an ONNX model, written from its safetensors: the reference for the encoder that
-examples/embed_text.c builds through the C API. usage: minilm.py OUT.onnx"""
+examples/embed_text.c builds through the C API. usage: minilm.py OUT.onnx [--half]
+--half: weights and layers in f16, pooling in f32."""
 import json
 import os
 import struct
@@ -56,24 +57,28 @@ class Builder:
         return self.op("Transpose", self.op("Reshape", x, self.constant(np.array([0, 0, HEADS, WIDTH // HEADS]))), perm=[0, 2, 1, 3])
 
 
-def build(weights):
+def build(weights, half=False):
+    real, kind = (np.float16, TensorProto.FLOAT16) if half else (np.float32, TensorProto.FLOAT)
+    weights = {n: a.astype(real) if a.dtype == np.float32 else a for n, a in weights.items()}
     b = Builder(weights)
     tokens = b.op("Shape", "ids", start=1, end=2)
     positions = b.op("Slice", b.weight("embeddings.position_embeddings.weight"), b.constant(np.array([0])), tokens)
     x = b.op("Add", b.op("Gather", b.weight("embeddings.word_embeddings.weight"), "ids"), positions)
     x = b.norm(b.op("Add", x, b.constant(weights["embeddings.token_type_embeddings.weight"][0])), "embeddings.LayerNorm")
-    keep = b.op("Cast", "mask", to=TensorProto.FLOAT)
-    bias = b.op("Mul", b.op("Sub", b.constant(np.float32(1)), b.op("Unsqueeze", keep, b.constant(np.array([1, 2])))), b.constant(np.float32(-1e9)))
+    keep = b.op("Cast", "mask", to=kind)
+    lost = b.op("Sub", b.constant(real(1)), b.op("Unsqueeze", keep, b.constant(np.array([1, 2]))))
+    bias = b.op("Mul", lost, b.constant(real(-6e4 if half else -1e9)))
     for i in range(LAYERS):
         p = "encoder.layer.%d." % i
         q, k, v = (b.heads(b.linear(x, p + "attention.self." + n)) for n in ("query", "key", "value"))
-        s = b.op("Mul", b.op("MatMul", q, b.op("Transpose", k, perm=[0, 1, 3, 2])), b.constant(np.float32((WIDTH // HEADS) ** -0.5)))
+        s = b.op("Mul", b.op("MatMul", q, b.op("Transpose", k, perm=[0, 1, 3, 2])), b.constant(real((WIDTH // HEADS) ** -0.5)))
         a = b.op("MatMul", b.op("Softmax", b.op("Add", s, bias), axis=-1), v)
         a = b.op("Reshape", b.op("Transpose", a, perm=[0, 2, 1, 3]), b.constant(np.array([0, 0, WIDTH])))
         x = b.norm(b.op("Add", b.linear(a, p + "attention.output.dense"), x), p + "attention.output.LayerNorm")
         h = b.op("Gelu", b.linear(x, p + "intermediate.dense"))
         x = b.norm(b.op("Add", b.linear(h, p + "output.dense"), x), p + "output.LayerNorm")
-    weight = b.op("Unsqueeze", keep, b.constant(np.array([2])))
+    x = b.op("Cast", x, to=TensorProto.FLOAT) if half else x
+    weight = b.op("Unsqueeze", b.op("Cast", "mask", to=TensorProto.FLOAT), b.constant(np.array([2])))
     total = b.op("ReduceSum", b.op("Mul", x, weight), b.constant(np.array([1])), keepdims=0)
     mean = b.op("Div", total, b.op("ReduceSum", weight, b.constant(np.array([1])), keepdims=0))
     b.nodes.append(helper.make_node("Div", [mean, b.op("ReduceL2", mean, b.constant(np.array([1])), keepdims=1)], ["embedding"]))
@@ -85,4 +90,4 @@ def build(weights):
 
 
 if __name__ == "__main__":
-    onnx.save(build(read(FILE)), sys.argv[1])
+    onnx.save(build(read(FILE), "--half" in sys.argv[2:]), sys.argv[1])
