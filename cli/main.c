@@ -149,23 +149,38 @@ static void log_line(void *self, weft_log_level level, const char *message) {
     fprintf(stderr, "weft: %s: %s\n", names[level], message);
 }
 
-int main(int count, char **texts) {
-    if (count < 2 || !strcmp(texts[1], "help") || !strcmp(texts[1], "--help") || !strcmp(texts[1], "-h")) {
-        for (const cli_command *c = cli_commands; count > 2 && c->name; c++)
-            if (!strcmp(c->name, texts[2])) return cli_command_help(c, stdout), 0;
-        cli_help(count < 2 ? stderr : stdout);
-        return count < 2 ? 2 : 0;
-    }
-    if (!strcmp(texts[1], "--version")) return printf("weft " WEFT_VERSION "\n"), 0;
+/* What was printed is not printed before it is written. */
+static int finish(int code) {
+    if (!fflush(stdout) && !ferror(stdout)) return code;
+    fprintf(stderr, "weft: input/output error: the output could not be written: %s\n", strerror(errno));
+    return code ? code : 1;
+}
+
+static const cli_command *find_command(const char *name) {
     const cli_command *command = cli_commands;
-    while (command->name && strcmp(command->name, texts[1]) != 0) command++;
-    if (!command->name) {
-        fprintf(stderr, "weft: there is no command \"%s\"; `weft help` lists them\n", texts[1]);
-        return 2;
-    }
+    while (command->name && strcmp(command->name, name) != 0) command++;
+    if (!command->name) fprintf(stderr, "weft: there is no command \"%s\"; `weft help` lists them\n", name);
+    return command->name ? command : NULL;
+}
+
+/* weft help [COMMAND] */
+static int help(const char *name) {
+    const cli_command *command = name ? find_command(name) : NULL;
+    if (name && !command) return 2;
+    command ? cli_command_help(command, stdout) : cli_help(stdout);
+    return finish(0);
+}
+
+int main(int count, char **texts) {
+    if (count < 2) return cli_help(stderr), 2;
+    if (!strcmp(texts[1], "help") || !strcmp(texts[1], "--help") || !strcmp(texts[1], "-h"))
+        return help(count > 2 ? texts[2] : NULL);
+    if (!strcmp(texts[1], "--version")) return printf("weft " WEFT_VERSION "\n"), finish(0);
+    const cli_command *command = find_command(texts[1]);
+    if (!command) return 2;
     static cli_arguments arguments;
     for (int i = 2; i < count; i++)
-        if (!strcmp(texts[i], "--help") || !strcmp(texts[i], "-h")) return cli_command_help(command, stdout), 0;
+        if (!strcmp(texts[i], "--help") || !strcmp(texts[i], "-h")) return help(command->name);
     int code = cli_parse(command, count - 2, texts + 2, &arguments);
     if (code) return code;
     weft_context_options options = WEFT_CONTEXT_OPTIONS_INIT;
@@ -178,7 +193,5 @@ int main(int count, char **texts) {
     status = cli_check_outputs(&arguments);
     code = status ? cli_fail(status) : command->run(&arguments);
     weft_context_release(arguments.context);
-    if (!fflush(stdout) && !ferror(stdout)) return code;
-    fprintf(stderr, "weft: input/output error: the output could not be written: %s\n", strerror(errno));
-    return code ? code : 1;
+    return finish(code);
 }

@@ -115,6 +115,20 @@ void cli_tear_down(void) {
 
 static const char *const commands[] = {"compile", "run", "inspect", "bench", "bisect"};
 
+/* A full disk behind stdout is a failure of every command, help among them. */
+START_TEST(test_full_output) {
+    static const char *const printers[] = {"help", "help run", "run --help", "--version", "inspect good.wir"};
+    char line[1200];
+    for (size_t i = 0; i < sizeof printers / sizeof *printers; i++) {
+        (void)snprintf(line, sizeof line,
+                       "cd '%s' && '%s' %s > /dev/full 2> stderr && exit 9; grep -q 'No space left' stderr", cli_folder,
+                       WEFT_COMMAND, printers[i]);
+        ck_assert_msg(system(line) == 0, "weft %s", printers[i]);
+    }
+    cli_refuse(2, "help nothing", "there is no command \"nothing\"");
+}
+END_TEST
+
 /* Names of a model write to the terminal as text. */
 START_TEST(test_escapes) {
     shows("run escapes.wir", true, "y\\x1b[31m: f32[2, 4]");
@@ -299,6 +313,7 @@ int main(void) {
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, cli_set_up, cli_tear_down);
     tcase_add_test(tests, test_escapes);
+    tcase_add_test(tests, test_full_output);
     tcase_add_test(tests, test_models);
     tcase_add_test(tests, test_usage);
     tcase_add_test(tests, test_no_effect);
