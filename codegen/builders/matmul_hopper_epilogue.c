@@ -94,7 +94,7 @@ static void place_columns(weft_hopper *h, const weft_hopper_consumer *c, weft_ti
         out->masks[pair] =
             even ? WEFT_KNONE : weft_index_below(h->index, out->columns[pair], 2, weft_k_extent(k, h->product.n));
         weft_lane_index at[WEFT_MAX_RANK];
-        if (!even || !computes(h, c) || h->results > 1 || !out->rows[0].split)
+        if (!even || !computes(h, c) || !out->rows[0].split)
             continue; /* masks would fill registers */
         weft_epilogue_at(c->epilogue, &out->rows[0], out->columns[pair], 2, at);
         weft_epilogue_hoist(c->epilogue, at, 2, out->masks[pair], true);
@@ -212,7 +212,8 @@ static void send_through_staging(weft_hopper *h, weft_hopper_consumer *c, weft_t
     for (int at = 0; h->chunk * (at / h->results) < h->bn; at++) {
         int buffer = (before + at) % h->outs, chunk = at / h->results;
         weft_kval barrier = weft_hopper_staging(h, c->number, buffer), phase = weft_k_get(k, c->ready_phase);
-        if (at % h->results == 0 && h->chunk * (chunk + 1) < h->bn) place_columns(h, c, place, chunk + 1, places);
+        if (at % h->results == h->results - 1 && h->chunk * (chunk + 1) < h->bn)
+            place_columns(h, c, place, chunk + 1, places);
         if (at % h->results == 0) read_chunk_ahead(h, c, places, chunk);
         weft_mbarrier_wait(
             k, h->staged, barrier,
