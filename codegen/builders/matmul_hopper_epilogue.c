@@ -94,8 +94,7 @@ static void place_columns(weft_hopper *h, const weft_hopper_consumer *c, weft_ti
         out->masks[pair] =
             even ? WEFT_KNONE : weft_index_below(h->index, out->columns[pair], 2, weft_k_extent(k, h->product.n));
         weft_lane_index at[WEFT_MAX_RANK];
-        if (!even || !computes(h, c) || !out->rows[0].split)
-            continue; /* masks would fill registers */
+        if (!even || !computes(h, c) || !out->rows[0].split) continue; /* masks would fill registers */
         weft_epilogue_at(c->epilogue, &out->rows[0], out->columns[pair], 2, at);
         weft_epilogue_hoist(c->epilogue, at, 2, out->masks[pair], true);
     }
