@@ -141,18 +141,17 @@ static weft_status measure_step(cli_arguments *arguments, cli_train_phase *phase
 static weft_status profile_training(cli_arguments *arguments) {
     cli_config config;
     cli_train_settings s;
-    weft_corpus *text = NULL;
+    cli_train_data data = {0};
     cli_train_phase phase = {0}, norms = {0};
     WEFT_TRY(cli_config_read(arguments->positional[0], &config), "profiling");
     weft_status status = cli_train_read(&config, &s);
-    if (!status) status = weft_corpus_open(arguments->context, s.text, &text);
-    if (!status) s.model.vocabulary = weft_corpus_vocabulary(text);
-    if (!status) status = cli_train_begin(arguments->context, &s, text, &phase, CLI_TRAIN_STEP);
-    if (!status) status = cli_train_begin(arguments->context, &s, text, &norms, CLI_TRAIN_NORMS);
+    if (!status) status = cli_train_open(arguments->context, &s, &data);
+    if (!status) status = cli_train_begin(arguments->context, &s, &data, &phase, CLI_TRAIN_STEP);
+    if (!status) status = cli_train_begin(arguments->context, &s, &data, &norms, CLI_TRAIN_NORMS);
     if (!status) status = measure_step(arguments, &phase, &norms);
     cli_train_end(&norms);
     cli_train_end(&phase);
-    weft_corpus_release(text);
+    cli_train_close(&data);
     cli_config_release(&config);
     return status;
 }

@@ -88,7 +88,8 @@ static void begin(weft_context *context, phase *p, const char *folder, bool trai
     check(weft_graph_verify(p->graph));
     check(weft_compile(p->graph, NULL, &p->program));
     check(weft_session_create(p->program, &p->session));
-    p->batches = (weft_image_batches){p->images, 1, trains, 0.286f, 0.353f}; /* mean and deviation of its pixels */
+    p->batches =
+        (weft_image_batches){p->images, 1, trains, 0.286f, 0.353f, 0, false}; /* mean and deviation of its pixels */
     check(weft_loader_create(context, p->program, weft_images_fill, &p->batches, NULL, &p->loader));
 }
 

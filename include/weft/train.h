@@ -66,12 +66,24 @@ typedef struct weft_corpus_batches {
 /* tensors: i64 [B, T] tokens and i64 [B, T], each token's successor. self: weft_corpus_batches. */
 WEFT_API weft_status weft_corpus_fill(void *self, int64_t batch, weft_tensor *const *tensors);
 
-/* Images and labels in IDX files (MNIST and its relatives), uncompressed. Immutable, thread-safe. */
+/* Images of bytes with labels. Immutable, thread-safe. */
 typedef struct weft_images weft_images;
+/* IDX files (MNIST and its relatives), uncompressed: one channel. */
 WEFT_API weft_status weft_images_open_idx(weft_context *context, const char *images_path, const char *labels_path,
                                           weft_images **out_images) WEFT_MUST_USE;
+/* The binary files of CIFAR-10, one behind the other: records of a label and three planes of 32 by 32. */
+WEFT_API weft_status weft_images_open_cifar(weft_context *context, int count, const char *const *paths,
+                                            weft_images **out_images) WEFT_MUST_USE;
+/* What a folder has of either, by the usual names: data_batch_1.bin to 5 (train) or test_batch.bin; else
+   train-images-idx3-ubyte and train-labels-idx1-ubyte, or t10k-... */
+WEFT_API weft_status weft_images_open_folder(weft_context *context, const char *folder, bool train,
+                                             weft_images **out_images) WEFT_MUST_USE;
 WEFT_API void weft_images_release(weft_images *images);
 WEFT_API int64_t weft_images_count(const weft_images *images);
+/* The largest label plus one. */
+WEFT_API int weft_images_classes(const weft_images *images);
+/* Channels, height, width. */
+WEFT_API void weft_images_shape(const weft_images *images, int64_t out_shape[3]);
 /* For weft_images_fill: every epoch visits each image once (what does not fill a batch is left out), in an order of its
    own with shuffle. */
 typedef struct weft_image_batches {
@@ -79,8 +91,10 @@ typedef struct weft_image_batches {
     uint64_t seed;
     bool shuffle;
     float mean, deviation; /* of pixels in [0, 1]; deviation 0 = 1 */
+    int64_t margin;        /* each image is shifted by up to so many pixels either way, drawn; the mean comes in */
+    bool mirror;           /* half of the images, drawn, are seen from behind: left is right */
 } weft_image_batches;
-/* tensors: f32 [B, 1, H, W] and i64 [B]. self: weft_image_batches. */
+/* tensors: f32 [B, C, H, W] and i64 [B]. self: weft_image_batches. */
 WEFT_API weft_status weft_images_fill(void *self, int64_t batch, weft_tensor *const *tensors);
 
 /* -- checkpoints: FOLDER/step-N.safetensors, all states and the step. A file appears complete and synced, or not. */
@@ -108,7 +122,8 @@ typedef struct weft_train_options {
     weft_session *session;
     weft_loader *loader;
     int64_t steps;
-    /* Evaluation: a program whose states are among the other's; output 0 is averaged. NULL = none. */
+    /* Evaluation: a program whose states are among the other's; its outputs are averaged: 0 is the loss, further ones
+       are metrics "validation_NAME". NULL = none. */
     weft_program *evaluation_program;
     weft_session *evaluation_session;
     weft_loader *evaluation_loader;
@@ -126,12 +141,14 @@ typedef struct weft_train_options {
 } weft_train_options;
 #define WEFT_TRAIN_OPTIONS_INIT {sizeof(weft_train_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, 0, 0, false}
 
+enum { WEFT_TRAIN_FURTHER_MAX = 8 };
 typedef struct weft_train_result {
     int64_t first_step, steps; /* resumed after; done in all */
     double loss, validation;   /* the last ones; validation NaN = none */
     double seconds;
     double best_validation; /* the least of this call's evaluations, and the step it followed; NaN and 0 = none */
     int64_t best_step;
+    double further[WEFT_TRAIN_FURTHER_MAX]; /* of the last evaluation: means of its outputs 1, 2, ... */
 } weft_train_result;
 /* A loss that is not finite ends the loop with OUT_OF_RANGE and the step. */
 WEFT_API weft_status weft_train(weft_context *context, const weft_train_options *options,

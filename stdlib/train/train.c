@@ -9,15 +9,16 @@
 #include <string.h>
 #include <time.h>
 
-enum { PORTS_MAX = WEFT_METRICS_MAX - 3, PATH_BYTES = 4096 };
+enum { NAMES_BYTES = 80, PORTS_MAX = WEFT_METRICS_MAX - 3 - WEFT_TRAIN_FURTHER_MAX, PATH_BYTES = 4096 };
 
 typedef struct loop {
     weft_context *context;
     const weft_train_options *o;
     weft_metrics metrics;
     weft_tensor *outputs[PORTS_MAX];
-    int output_count;
-    double values[WEFT_METRICS_MAX]; /* as the columns: outputs, validation, seconds, steps per second */
+    int output_count, further_count; /* further: outputs of evaluation behind its loss */
+    char further_names[WEFT_TRAIN_FURTHER_MAX][NAMES_BYTES];
+    double values[WEFT_METRICS_MAX]; /* as the columns: outputs, validation, further ones, seconds, steps per second */
     double started;
     int64_t first, best_step;
     double best;
@@ -57,9 +58,12 @@ static weft_status check_options(const weft_train_options *o) {
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "a step has %d outputs; it may have 1 to %d", outputs, PORTS_MAX);
     WEFT_TRY(check_outputs(o->program, outputs), "training");
     if (!o->evaluation_program) return NULL;
-    if (!o->evaluation_session || !o->evaluation_loader || weft_program_output_count(o->evaluation_program) != 1)
-        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "evaluation needs a session, a loader and a program with one output");
-    return check_outputs(o->evaluation_program, 1);
+    outputs = weft_program_output_count(o->evaluation_program);
+    if (!o->evaluation_session || !o->evaluation_loader || outputs < 1 || outputs > 1 + WEFT_TRAIN_FURTHER_MAX)
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT,
+                           "evaluation needs a session, a loader and a program with 1 to %d outputs",
+                           1 + WEFT_TRAIN_FURTHER_MAX);
+    return check_outputs(o->evaluation_program, outputs);
 }
 
 /* The names of the outputs live as long as the program. */
@@ -72,6 +76,12 @@ static weft_status open_metrics(loop *l) {
         names[i] = info.name;
     }
     names[count++] = "validation";
+    for (int i = 0; i < l->further_count; i++) {
+        weft_port_info info;
+        weft_program_output(l->o->evaluation_program, 1 + i, &info);
+        snprintf(l->further_names[i], NAMES_BYTES, "validation_%s", info.name);
+        names[count++] = l->further_names[i];
+    }
     names[count++] = "seconds";
     names[count++] = "steps_per_second";
     return weft_metrics_open(l->context, l->o->folder, l->first, count, names, &l->metrics);
@@ -81,24 +91,25 @@ static weft_status evaluate(loop *l, int64_t step) {
     const weft_train_options *o = l->o;
     int64_t batches = o->evaluation_batches > 0 ? o->evaluation_batches : 1;
     int64_t first = o->evaluate_anew ? step * batches : 0;
-    double sum = 0;
-    weft_tensor *out = NULL;
+    int outputs = 1 + l->further_count;
+    double sums[1 + WEFT_TRAIN_FURTHER_MAX] = {0};
+    weft_tensor *out[1 + WEFT_TRAIN_FURTHER_MAX] = {0};
     WEFT_TRY(weft_session_copy_states(o->session, o->evaluation_session), "evaluation");
     weft_status status = NULL;
     for (int64_t i = 0; i < batches && !status; i++) {
         weft_tensor *const *in;
         status = weft_loader_get(o->evaluation_loader, first + i, &in);
         if (!status)
-            status =
-                weft_session_call(o->evaluation_session, weft_program_input_count(o->evaluation_program), in, 1, &out);
-        if (!status) sum += scalar_of(out);
+            status = weft_session_call(o->evaluation_session, weft_program_input_count(o->evaluation_program), in,
+                                       outputs, out);
+        for (int j = 0; j < outputs && !status; j++) sums[j] += scalar_of(out[j]);
     }
-    weft_tensor_release(out);
-    double mean = sum / (double)batches;
+    for (int j = 0; j < outputs; j++) weft_tensor_release(out[j]);
+    double mean = sums[0] / (double)batches;
     if (!status && !isfinite(mean))
         status = WEFT_STATUS(WEFT_OUT_OF_RANGE, "the validation loss after step %lld is %g", (long long)step, mean);
     if (!status && !(mean >= l->best)) l->best = mean, l->best_step = step; /* the first one too: best is NaN then */
-    l->values[l->output_count] = mean;
+    for (int j = 0; j < outputs; j++) l->values[l->output_count + j] = sums[j] / (double)batches;
     return weft_status_annotate(status, __FILE__, __LINE__, "evaluation");
 }
 
@@ -118,6 +129,16 @@ static weft_status one_step(loop *l, int64_t step) {
     return NULL;
 }
 
+/* Evaluation has its columns in rows of steps that it followed. */
+static weft_status write_row(loop *l, int64_t step, bool evaluated, const weft_train_progress *progress) {
+    double values[WEFT_METRICS_MAX];
+    int behind = l->output_count + 1 + l->further_count;
+    for (int i = 0; i < behind; i++) values[i] = i < l->output_count || evaluated ? l->values[i] : NAN;
+    values[behind] = progress->seconds;
+    values[behind + 1] = progress->steps_per_second;
+    return weft_metrics_write(&l->metrics, step, values);
+}
+
 /* What follows a step. *out_go: the callback wants more. */
 static weft_status after_step(loop *l, int64_t step, bool *out_go) {
     const weft_train_options *o = l->o;
@@ -133,12 +154,7 @@ static weft_status after_step(loop *l, int64_t step, bool *out_go) {
     *out_go = !o->progress || o->progress(o->progress_self, &progress);
     if (!o->folder) return NULL;
     if (evaluated || is_due(step, o->log_every > 0 ? o->log_every : 10, o->steps)) {
-        double validation = l->values[l->output_count];
-        if (!evaluated) l->values[l->output_count] = NAN;
-        l->values[l->output_count + 1] = seconds;
-        l->values[l->output_count + 2] = progress.steps_per_second;
-        WEFT_TRY(weft_metrics_write(&l->metrics, step, l->values), "step %lld", (long long)step);
-        l->values[l->output_count] = validation;
+        WEFT_TRY(write_row(l, step, evaluated, &progress), "step %lld", (long long)step);
     }
     if (!is_due(step, o->checkpoint_every, o->steps) && *out_go) return NULL;
     return weft_checkpoint_write(l->context, o->program, o->session, o->folder, step,
@@ -179,11 +195,15 @@ weft_status weft_train(weft_context *context, const weft_train_options *options,
     WEFT_TRY(WEFT_OPTIONS_READ(own, options, WEFT_TRAIN_OPTIONS_INIT), "training");
     WEFT_TRY(check_options(&own), "training");
     l.output_count = weft_program_output_count(own.program);
-    l.values[0] = l.values[l.output_count] = NAN;
+    if (own.evaluation_program) l.further_count = weft_program_output_count(own.evaluation_program) - 1;
+    l.values[0] = NAN;
+    for (int i = 0; i <= l.further_count; i++) l.values[l.output_count + i] = NAN;
     weft_status status = run(&l, out_result), closed = weft_metrics_close(&l.metrics);
     for (int i = 0; i < l.output_count; i++) weft_tensor_release(l.outputs[i]);
     out_result->loss = l.values[0];
     out_result->validation = l.values[l.output_count];
+    for (int i = 0; i < WEFT_TRAIN_FURTHER_MAX; i++)
+        out_result->further[i] = i < l.further_count ? l.values[l.output_count + 1 + i] : NAN;
     out_result->best_validation = l.best;
     out_result->best_step = l.best_step;
     out_result->seconds = now() - l.started;

@@ -89,6 +89,8 @@ static weft_onnx_options *with_constants(int count, const char *const *names, we
     X(weft_corpus_open(context, NULL, &corpus_out))                                                                    \
     X(weft_corpus_fill(NULL, 0, NULL))                                                                                 \
     X(weft_images_open_idx(context, "x", NULL, &images_out))                                                           \
+    X(weft_images_open_cifar(context, 1, NULL, &images_out))                                                           \
+    X(weft_images_open_folder(context, NULL, true, &images_out))                                                       \
     X(weft_images_fill(NULL, 0, NULL))                                                                                 \
     X(weft_checkpoint_write(context, NULL, NULL, "x", 0, 0))                                                           \
     X(weft_checkpoint_read(context, NULL, NULL, "x", &number_out))                                                     \
@@ -165,6 +167,7 @@ static weft_onnx_options *with_constants(int count, const char *const *names, we
     X(weft_loader_create(context, NULL, weft_corpus_fill, NULL, NULL, NULL))                                           \
     X(weft_corpus_open(context, "x", NULL))                                                                            \
     X(weft_images_open_idx(context, "x", "y", NULL))                                                                   \
+    X(weft_images_open_folder(context, "x", true, NULL))                                                               \
     X(weft_checkpoint_read(context, NULL, NULL, "x", NULL))                                                            \
     X(weft_train(context, &no_options, NULL))
 

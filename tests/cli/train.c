@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char good[] =
     "[data]\ntext = 'text.txt' # a comment\ntrain = 0.5\n"
@@ -263,6 +264,84 @@ START_TEST(test_empty_table) {
 }
 END_TEST
 
+/* -- images */
+
+static const char images[] =
+    "[data]\nimages = \"images\"\nmargin = 2\nmirror = true\n[model]\nkind = \"vit\"\nlayers = 1\n"
+    "heads = 2\nwidth = 16\npatch = 8\n[train]\nsteps = 6\nbatch = 4\nsmoothing = 0.1\nfolder = "
+    "\"images/run\"\n[optimizer]\nname = \"muon\"\n[schedule]\nwarmup = 2\nbase = 1e-2\n";
+
+/* Images of CIFAR-10's layout, of two classes that a mean tells apart. */
+static void write_images(void) {
+    static unsigned char records[16][3073];
+    char path[600];
+    snprintf(path, sizeof path, "%s/images", cli_folder);
+    (void)mkdir(path, 0700);
+    for (int i = 0; i < 16; i++)
+        memset(records[i], i % 2 ? 200 : 40, sizeof *records), records[i][0] = (unsigned char)(i % 2);
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/images/%s", cli_folder, i ? "test_batch.bin" : "data_batch_1.bin");
+        ck_assert_ptr_null(weft_file_write_all(weft_allocator_system(), path, records, sizeof records));
+    }
+}
+
+/* A model of each kind; each tells two grey tones apart in the end. */
+START_TEST(test_image_models) {
+    static const char *const models[] = {"kind = \"vit\"\nlayers = 1\nheads = 2\nwidth = 16\npatch = 8",
+                                         "kind = \"mlp\"\nlayers = 1\nwidth = 8",
+                                         "kind = \"resnet\"\ndepth = 10\nwidth = 4"};
+    char text[2048], err[4096];
+    const char *from = strstr(images, "kind"), *to = strstr(images, "\n[train]");
+    write_images();
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(from - images), images, models[_i], to);
+    write_config("images.toml", text);
+    ck_assert_msg(cli_execute("train images.toml", err, sizeof err) == 0, "%s", err);
+    ck_assert(contains("stdout", "% of the images held back right"));
+    ck_assert(contains("images/run/metrics.csv",
+                       "step,loss,accuracy,gradient_norm,rate,validation,validation_accuracy,seconds"));
+    if (_i == 2) return;
+    char *at = strstr(text, "steps = 6\nbatch = 4"), rest[1024];
+    snprintf(rest, sizeof rest, "%s", at + strlen("steps = 6\nbatch = 4"));
+    snprintf(at, (size_t)(text + sizeof text - at),
+             "steps = 40\nresume = false\nbatch = 2\nparts = 2\nevaluation_batches = 8%s", rest);
+    write_config("parts.toml", text);
+    ck_assert_msg(cli_execute("train parts.toml", err, sizeof err) == 0, "%s", err);
+    ck_assert(contains("stdout", "100.00 % of the images held back right"));
+}
+END_TEST
+
+static const struct {
+    const char *from, *to, *message;
+} wrong_images[] = {
+    {"\"vit\"", "\"cnn\"", "there is no model \"cnn\""},
+    {"\"images\"", "\"nowhere\"", "nowhere has neither data_batch_1.bin nor train-images-idx3-ubyte"},
+    {"images = \"images\"\n", "", "data.images names no folder"},
+    {"patch = 8", "patch = 5", "images of 32 by 32 do not divide into patches of 5"},
+    {"heads = 2", "heads = 3", "a width of 16 does not divide into 3 heads"},
+    {"heads = 2", "heads = 2\ncontext = 4", "nothing is called model.context here"},
+    {"smoothing = 0.1", "smoothing = 1.0", "train.smoothing lies in [0, 1)"},
+    {"margin = 2", "margin = -1", "data.margin is not from 0"},
+    {"margin = 2", "deviation = 0.0", "data.deviation is more than 0"},
+    {"kind = \"vit\"\nlayers = 1\nheads = 2\nwidth = 16\npatch = 8", "kind = \"resnet\"\ndepth = 19",
+     "model.depth is 10, 18, 34, 50 or 101"},
+    {"kind = \"vit\"\nlayers = 1\nheads = 2\nwidth = 16\npatch = 8\n[train]",
+     "kind = \"resnet\"\n[train]\nprecision = \"bf16\"", "trains in f32"},
+    {"batch = 4", "batch = 40", "16 images do not fill a batch of 40"},
+};
+
+START_TEST(test_wrong_images) {
+    char text[2048], err[4096];
+    const char *at = strstr(images, wrong_images[_i].from);
+    ck_assert_ptr_nonnull(at);
+    write_images();
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(at - images), images, wrong_images[_i].to,
+             at + strlen(wrong_images[_i].from));
+    write_config("wrong.toml", text);
+    ck_assert_int_eq(cli_execute("train wrong.toml", err, sizeof err), 1);
+    ck_assert_msg(strstr(err, wrong_images[_i].message), "expected \"%s\" in:\n%s", wrong_images[_i].message, err);
+}
+END_TEST
+
 TCase *cli_train_tests(void) {
     TCase *group = tcase_create("train");
     tcase_set_timeout(group, 100);
@@ -277,5 +356,7 @@ TCase *cli_train_tests(void) {
     tcase_add_loop_test(group, test_deep, 0, 2);
     tcase_add_test(group, test_empty_table);
     tcase_add_loop_test(group, test_wrong, 0, sizeof wrong / sizeof *wrong);
+    tcase_add_loop_test(group, test_image_models, 0, 3);
+    tcase_add_loop_test(group, test_wrong_images, 0, sizeof wrong_images / sizeof *wrong_images);
     return group;
 }

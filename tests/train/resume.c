@@ -132,62 +132,6 @@ START_TEST(test_batches) {
 }
 END_TEST
 
-static void write_idx(const char *path, int count, int side, bool labels) {
-    FILE *file = fopen(path, "wb");
-    unsigned char header[16] = {0, 0, 8, labels ? 1 : 3,      0, 0, 0, (unsigned char)count,
-                                0, 0, 0, (unsigned char)side, 0, 0, 0, (unsigned char)side};
-    ck_assert(file && fwrite(header, 1, labels ? 8 : 16, file) > 0);
-    for (int i = 0; i < count; i++)
-        for (int pixel = 0; pixel < (labels ? 1 : side * side); pixel++) fputc(labels ? i : (i + pixel) % 256, file);
-    fclose(file);
-}
-
-/* Every epoch has each image once; a file with a byte too few is refused. */
-START_TEST(test_images) {
-    enum { COUNT = 30, SIDE = 5, ROWS = 6 };
-    char pixels[512], labels[512];
-    weft_context *context;
-    weft_images *images;
-    weft_tensor *tensors[2];
-    test_path(pixels, sizeof pixels, "images");
-    test_path(labels, sizeof labels, "labels");
-    write_idx(pixels, COUNT, SIDE, false);
-    write_idx(labels, COUNT, 0, true);
-    require(weft_context_create(NULL, &context));
-    require(weft_images_open_idx(context, pixels, labels, &images));
-    require(weft_tensor_create(context, WEFT_F32, 4, (int64_t[]){ROWS, 1, SIDE, SIDE}, &tensors[0]));
-    require(weft_tensor_create(context, WEFT_I64, 1, (int64_t[]){ROWS}, &tensors[1]));
-    weft_image_batches batches = {images, 3, true, 0.5f, 0.25f};
-    int64_t order[2][COUNT];
-    for (int epoch = 0; epoch < 2; epoch++) {
-        int seen[COUNT] = {0};
-        for (int batch = 0; batch < COUNT / ROWS; batch++) {
-            require(weft_images_fill(&batches, epoch * (COUNT / ROWS) + batch, tensors));
-            for (int row = 0; row < ROWS; row++) {
-                int64_t label = ((int64_t *)weft_tensor_data(tensors[1]))[row];
-                float second = ((float *)weft_tensor_data(tensors[0]))[row * SIDE * SIDE + 1];
-                float want = ((float)(label + 1) / 255 - 0.5f) / 0.25f;
-                ck_assert_float_eq_tol(second, want, 1e-5f);
-                order[epoch][batch * ROWS + row] = label;
-                seen[label]++;
-            }
-        }
-        for (int i = 0; i < COUNT; i++) ck_assert_int_eq(seen[i], 1);
-    }
-    ck_assert(memcmp(order[0], order[1], sizeof order[0]) != 0);
-    weft_images_release(images);
-    ck_assert_int_eq(truncate(pixels, 16 + COUNT * SIDE * SIDE - 1), 0);
-    weft_status status = weft_images_open_idx(context, pixels, labels, &images);
-    ck_assert_int_eq(weft_status_code(status), WEFT_INVALID_DATA);
-    weft_status_release(status);
-    weft_tensor_release(tensors[0]);
-    weft_tensor_release(tensors[1]);
-    weft_context_release(context);
-    remove(pixels);
-    remove(labels);
-}
-END_TEST
-
 /* A loss that falls along a logistic curve: fastest at its middle, whatever noise-free ends do. */
 START_TEST(test_suggested_rate) {
     double rates[60], losses[60];
@@ -206,7 +150,6 @@ Suite *resume_suite(void) {
     tcase_add_test(group, test_stopped);
     tcase_add_test(group, test_damaged);
     tcase_add_test(group, test_batches);
-    tcase_add_test(group, test_images);
     tcase_add_test(group, test_suggested_rate);
     suite_add_tcase(suite, group);
     return suite;
