@@ -94,8 +94,10 @@ typedef struct weft_optim_options {
     int64_t size_max;  /* soap: sides of matrices longer than that keep their basis, 10000 */
     int64_t history;   /* lbfgs: pairs that are remembered, 10; at most 100 */
     weft_value *apply; /* bool scalar; where false, parameters and the method's states stay as they are. NULL = true */
-    bool stochastic; /* copies in bf16 (weft_parameter) are rounded up with the probability of what is cut off, by bits
-                        from step, name and place; default: to nearest */
+    bool stochastic;  /* copies in bf16 (weft_parameter) are rounded up with the probability of what is cut off, by bits
+                         from step, name and place; default: to nearest */
+    weft_value *loss; /* lbfgs: scalar whose gradients the parameters have. With it a step goes as far as a line search
+                         by the strong Wolfe conditions says, up to 25 evaluations in one loop; without: by the rate */
 } weft_optim_options;
 
 /* The method's defaults; rate, decay and step are NULL. */

@@ -1,8 +1,9 @@
 /* L-BFGS: one iteration a step, over all parameters together, with a step of `rate` along H g (the first: min(1, 1 /
-   |g|_1) rate). H comes from the last `history` pairs of steps s and differences of gradients y by the two-loop
-   recursion, on a start of (s.y) / (y.y); a pair counts when s.y > 1e-10; no move where g.d > -1e-9. It wants the
-   gradient of one function in all steps: batches that change add noise to y. Source: Nocedal 1980; Liu, Nocedal 1989.
-   The pairs are a ring: pair number n lies in slot n mod history. */
+   |g|_1) rate), or where options name the loss, one that a search along H g finds (line_search.c). H comes from the
+   last `history` pairs of steps s and differences of gradients y by the two-loop recursion, on a start of (s.y) /
+   (y.y); a pair counts when s.y > 1e-10; no move where g.d > -1e-9. It wants the gradient of one function in all steps:
+   batches that change add noise to y. Source: Nocedal 1980; Liu, Nocedal 1989. The pairs are a ring: pair number n lies
+   in slot n mod history. */
 #include "stdlib/optim/method.h"
 
 enum { HISTORY_MAX = 100 };
@@ -128,7 +129,8 @@ static void remember(lbfgs *l, weft_value *const *gradients) {
     weft_optim_updates_add(pass->updates, "optim/lbfgs_count", l->count);
 }
 
-/* rate, the first time rate min(1, 1 / |g|_1); 0 where the direction goes down too little. */
+/* Times the rate: 1, the first time min(1, 1 / |g|_1); 0 where the direction goes down too little. With a loss: what
+   the search finds from there on, the rate in it. */
 static weft_value *length_of(const lbfgs *l, weft_value *const *gradients) {
     weft_graph *g = l->g;
     weft_value *size = NULL;
@@ -138,8 +140,10 @@ static weft_value *length_of(const lbfgs *l, weft_value *const *gradients) {
     }
     weft_value *first = weft_compare(g, WEFT_EQ, l->pass->o->step, weft_scalar_integer(g, WEFT_I64, 1));
     weft_value *early = weft_min(g, number(l, 1), weft_div(g, number(l, 1), size));
-    weft_value *down = weft_compare(g, WEFT_LE, dot_all(l, gradients, l->vector), number(l, -1e-9));
-    return weft_where(g, down, weft_where(g, first, early, number(l, 1)), number(l, 0));
+    weft_value *slope = dot_all(l, gradients, l->vector), *length = weft_where(g, first, early, number(l, 1));
+    if (l->pass->o->loss) return weft_optim_line_search(l->pass, l->vector, slope, weft_mul(g, length, l->pass->rate));
+    weft_value *down = weft_compare(g, WEFT_LE, slope, number(l, -1e-9));
+    return weft_where(g, down, length, number(l, 0));
 }
 
 static void step(lbfgs *l, weft_value **gradients) {
@@ -157,16 +161,30 @@ static void step(lbfgs *l, weft_value **gradients) {
     for (int i = 0; i < pass->count; i++) {
         at_parameter(l, i);
         weft_optim_pass_rates(pass);
-        weft_value *move = weft_mul(g, weft_mul(g, length, pass->rate), l->vector[i]);
+        weft_value *far = pass->o->loss ? length : weft_mul(g, length, pass->rate);
+        weft_value *move = weft_mul(g, far, l->vector[i]);
         weft_optim_state_set(pass, "last_step", move);
         weft_optim_finish(pass, weft_add(g, weft_optim_decayed(pass), move));
     }
+}
+
+/* A search goes along one line, on which the loss is that of the gradients. */
+static bool can_search(const weft_optim_pass *pass) {
+    bool alike = !pass->o->decay;
+    for (int i = 0; i < pass->count; i++) alike &= pass->all[i].rate_scale == 1 && !pass->all[i].rounded;
+    return alike;
 }
 
 /* The first parameter's turn does it for all; they must have one dtype. */
 void weft_optim_lbfgs(weft_optim_pass *pass) {
     weft_graph *g = pass->g;
     if (pass->p != pass->all) return;
+    if (pass->o->loss && !can_search(pass)) {
+        weft_graph_report(g, WEFT_STATUS(WEFT_INVALID_ARGUMENT,
+                                         "lbfgs searches along a line without decay, rates of single parameters and "
+                                         "copies in 16 bits"));
+        return;
+    }
     for (int i = 1; i < pass->count; i++) {
         if (pass->all[i].gradient && weft_value_dtype(pass->all[i].value) == pass->dtype) continue;
         weft_graph_report(g,

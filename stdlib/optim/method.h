@@ -75,4 +75,9 @@ weft_value *weft_optim_correction(weft_optim_pass *pass, double beta);
 /* The 2-norm of a value, a scalar. */
 weft_value *weft_optim_norm(weft_graph *g, weft_value *x);
 
+/* line_search.c: how far along a direction (one tensor a parameter; slope: its product with the gradients) the loss of
+   the options meets the strong Wolfe conditions; `first`: the first trial. 0 where the direction leads nowhere. */
+weft_value *weft_optim_line_search(weft_optim_pass *pass, weft_value *const *direction, weft_value *slope,
+                                   weft_value *first);
+
 #endif

@@ -270,6 +270,28 @@ run("soap", lambda p: Written(p, soap(False), lr=0.02, decay=0.1))
 run("soap_square", lambda p: Written(p, soap(True), lr=0.02, decay=0.1), square=True)
 run("galore", lambda p: Written(p, galore, lr=0.02, decay=0.1))
 run("lbfgs", lambda p: torch.optim.LBFGS(p, lr=0.5, max_iter=1, history_size=3), closure=True)
+
+
+def searching(square=False, **options):
+    """The closure of a line search leaves gradients; otherwise as run."""
+    w, b = (W0[:3] if square else W0).clone().requires_grad_(), B0.clone().requires_grad_()
+    optimizer = torch.optim.LBFGS([w, b], max_iter=1, max_eval=26, line_search_fn="strong_wolfe", **options)  # up to 25 trials
+    ws, bs = [], []
+    for step in range(STEPS):
+        def closure():
+            optimizer.zero_grad()
+            loss = loss_of(w, b, step)
+            loss.backward()
+            return loss
+        optimizer.step(closure)
+        ws.append(w.detach().clone().numpy())
+        bs.append(b.detach().clone().numpy())
+    return numpy.stack(ws), numpy.stack(bs)
+
+
+# from a first trial that is about right, far too short and too long (longer ones make the runs depend on rounding)
+for name, options in {"": dict(lr=1.0, history_size=3), "_short": dict(lr=0.003, history_size=10), "_long": dict(lr=1.5, history_size=10, square=True)}.items():
+    out[f"lbfgs_search{name}/w"], out[f"lbfgs_search{name}/b"] = searching(**options)
 run("lbfgs_square", lambda p: torch.optim.LBFGS(p, lr=0.2, max_iter=1, history_size=10), closure=True, square=True)
 run("shampoo", lambda p: Written(p, shampoo(1), lr=0.1))
 run("shampoo_period", lambda p: Written(p, shampoo(4), lr=0.1))
