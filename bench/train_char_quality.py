@@ -1,13 +1,13 @@
 """What examples/train_char.toml learns beside the same model in PyTorch: validation losses over seeds, under nanoGPT's protocol.
 
-usage: train_char_quality.py BUILD_FOLDER [--seeds N] [--steps N] [--only weft|torch] [--optimizer NAME] [--rate R]
+usage: train_char_quality.py BUILD_FOLDER [--seeds N] [--steps N] [--only weft|torch] [--optimizer NAME] [--rate R] [--curves FOLDER]
 
 The recipe is nanoGPT's for characters on CPUs (its README): 4 layers, 4 heads, 128 wide, context 64, batch 12, 2000 steps of
 AdamW with betas 0.9 and 0.99, decay 0.1 of matrices, rate 1e-3 to 1e-4 after 100 steps of warm-up, clipping at 1, no
 dropout, no biases, initial values normal 0.02 (projections onto the residual stream divided by sqrt(2 layers)). Its figure is
 the least of the evaluations every 250 steps, each the mean over 20 random batches of the last tenth of the text. `all` is the loss
 over the whole last tenth after the last step, which has no luck of the draw in it. One thread each, one run at a time.
---optimizer and --rate change Weft's side.
+--optimizer and --rate change Weft's side. --curves: FOLDER gets train-char-cpu-SIDE-SEED.csv, losses every 10 steps and the evaluations.
 """
 import argparse
 import csv
@@ -24,7 +24,14 @@ TEXT = ROOT / "tests/data/tinyshakespeare.txt"
 CONTEXT, BATCH, EVERY, BATCHES, ALL = 64, 12, 250, 20, 145
 
 
-def torch_run(seed, steps):
+def write_curve(path, rows):
+    with open(path, "w", newline="") as f:
+        out = csv.writer(f, lineterminator="\n")
+        out.writerow(["step", "loss", "validation"])
+        out.writerows([step, f"{loss:.4f}", "" if held is None else f"{held:.4f}"] for step, loss, held in rows)
+
+
+def torch_run(seed, steps, curve):
     """Prints: best, step of it, all."""
     import torch
     import torch.nn.functional as F
@@ -52,10 +59,13 @@ def torch_run(seed, steps):
         losses = [loss_of(part, torch.randint(len(part) - CONTEXT, (BATCH,))).item() for _ in range(BATCHES)]
         return statistics.mean(losses)
 
-    best = (math.inf, 0)
+    best, rows = (math.inf, 0), []
     for step in range(steps):
         if step % EVERY == 0:
-            best = min(best, (evaluate(), step))
+            held = evaluate()
+            best = min(best, (held, step))
+            if rows:
+                rows[-1] = (*rows[-1][:2], held)
         share = (step - 100) / (steps - 100)
         rate = 1e-3 * step / 100 if step < 100 else 1e-4 + 9e-4 * (1 + math.cos(math.pi * share)) / 2
         for group in optimizer.param_groups:
@@ -65,7 +75,12 @@ def torch_run(seed, steps):
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-    best = min(best, (evaluate(), steps))
+        if (step + 1) % 10 == 0:
+            rows.append((step + 1, loss.item(), None))
+    held = evaluate()
+    best = min(best, (held, steps))
+    if curve:
+        write_curve(curve, rows[:-1] + [(*rows[-1][:2], held)])
     with torch.no_grad():
         part = parts[1]
         pieces = [min(i * CONTEXT, len(part) - CONTEXT - 1) for i in range(ALL * BATCH)]
@@ -73,7 +88,7 @@ def torch_run(seed, steps):
     print(best[0], best[1], statistics.mean(every))
 
 
-def weft_run(build, seed, steps, optimizer, rate):
+def weft_run(build, seed, steps, optimizer, rate, curve):
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder) / "c.toml"
 
@@ -82,7 +97,9 @@ def weft_run(build, seed, steps, optimizer, rate):
 folder = "{folder}/run"\nevaluate_every = {every}\nevaluation = "{evaluation}"\nevaluation_batches = {batches}\n''')
             subprocess.run([f"{build}/cli/weft", "train", str(config)], check=True, stdout=subprocess.DEVNULL,
                            stderr=subprocess.DEVNULL, env={**os.environ, "WEFT_THREADS": "1"})
-            rows = csv.DictReader(open(f"{folder}/run/metrics.csv"))
+            rows = list(csv.DictReader(open(f"{folder}/run/metrics.csv")))
+            if curve and evaluation == "random":
+                write_curve(curve, [(int(r["step"]), float(r["loss"]), float(r["validation"]) if r["validation"] else None) for r in rows])
             return [(float(r["validation"]), int(r["step"])) for r in rows if r["validation"]]
 
         best = min(train("random", BATCHES, EVERY, steps))
@@ -99,20 +116,22 @@ def main():
     options.add_argument("--only", choices=["weft", "torch"])
     options.add_argument("--optimizer", default="adamw")
     options.add_argument("--rate", type=float, default=1e-3)
+    options.add_argument("--curves")
     options.add_argument("--torch", type=int, help=argparse.SUPPRESS)
     o = options.parse_args()
     if o.torch is not None:
-        torch_run(o.torch, o.steps)
+        torch_run(o.torch, o.steps, o.curves)
         return
     figures = {}
     for seed in range(1, o.seeds + 1):
         for side in ("weft", "torch"):
             if o.only not in (None, side):
                 continue
+            curve = f"{o.curves}/train-char-cpu-{side}-{seed}.csv" if o.curves else None
             if side == "weft":
-                values = weft_run(o.build, seed, o.steps, o.optimizer, o.rate)
+                values = weft_run(o.build, seed, o.steps, o.optimizer, o.rate, curve)
             else:
-                done = subprocess.run([sys.executable, __file__, o.build, "--torch", str(seed), "--steps", str(o.steps)],
+                done = subprocess.run([sys.executable, __file__, o.build, "--torch", str(seed), "--steps", str(o.steps), *(["--curves", curve] if curve else [])],
                                       check=True, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
                 values = tuple(map(float, done.stdout.split()))
             figures.setdefault(side, []).append(values)
