@@ -97,7 +97,8 @@ typedef struct weft_image_batches {
 /* tensors: f32 [B, C, H, W] and i64 [B]. self: weft_image_batches. */
 WEFT_API weft_status weft_images_fill(void *self, int64_t batch, weft_tensor *const *tensors);
 
-/* -- checkpoints: FOLDER/step-N.safetensors, all states and the step. A file appears complete and synced, or not. */
+/* -- checkpoints: FOLDER/step-N.safetensors, all states, the step and a CRC of the states. A file appears complete and
+   synced, or not; a damaged one is refused before any state changes. */
 
 /* Writes one and removes all but the newest `keep` (0 = keeps all). */
 WEFT_API weft_status weft_checkpoint_write(weft_context *context, const weft_program *program, weft_session *session,

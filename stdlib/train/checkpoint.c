@@ -6,6 +6,7 @@
 #include "base/context.h"
 #include "base/file.h"
 #include "base/need.h"
+#include "base/zip.h"
 #include "weft/safetensors.h"
 
 #include <dirent.h>
@@ -83,16 +84,25 @@ static weft_status need_all(const weft_context *context, const weft_program *pro
     return NULL;
 }
 
+/* These are added up for all states of a file, in any order: a bit that a disk has turned is noticed before it trains
+   on. */
+static uint32_t sum_of(const char *name, const weft_tensor *tensor) {
+    return weft_crc32(weft_crc32(0, name, strlen(name)), weft_tensor_data(tensor), weft_tensor_bytes(tensor));
+}
+
 static weft_status write_states(weft_context *context, const weft_program *program, weft_session *session,
                                 const char *path, int64_t step, int count, const char **names, weft_tensor **tensors) {
-    char text[32];
-    const char *key = "step", *value = text;
+    char text[32], sum_text[16];
+    const char *keys[2] = {"step", "crc32"}, *values[2] = {text, sum_text};
+    uint32_t sum = 0;
     snprintf(text, sizeof text, "%" PRId64, step);
     for (int i = 0; i < count; i++) {
         names[i] = weft_program_state_name(program, i);
         WEFT_TRY(weft_session_read_state(session, names[i], &tensors[i]), "reading %s", names[i]);
+        sum += sum_of(names[i], tensors[i]);
     }
-    return weft_safetensors_write(context, path, count, names, tensors, 1, &key, &value);
+    snprintf(sum_text, sizeof sum_text, "%08" PRIx32, sum);
+    return weft_safetensors_write(context, path, count, names, tensors, 2, keys, values);
 }
 
 weft_status weft_checkpoint_write(weft_context *context, const weft_program *program, weft_session *session,
@@ -118,7 +128,29 @@ weft_status weft_checkpoint_write(weft_context *context, const weft_program *pro
     return weft_status_annotate(status, __FILE__, __LINE__, "checkpoint of step %" PRId64, step);
 }
 
+/* Before any state is changed. A file without a sum is one from elsewhere. */
+static weft_status check_sum(weft_safetensors *file) {
+    const char *wanted = weft_safetensors_metadata(file, "crc32");
+    char found[16];
+    uint32_t sum = 0;
+    if (!wanted) return NULL;
+    for (int i = 0; i < weft_safetensors_count(file); i++) {
+        weft_tensor *tensor;
+        WEFT_TRY(weft_safetensors_get(file, i, &tensor), "state %s", weft_safetensors_name(file, i));
+        sum += sum_of(weft_safetensors_name(file, i), tensor);
+        weft_tensor_release(tensor);
+    }
+    snprintf(found, sizeof found, "%08" PRIx32, sum);
+    if (strcmp(wanted, found) != 0)
+        return WEFT_STATUS(WEFT_INVALID_DATA,
+                           "its states are damaged (crc32 %s, the file says %s); remove it to go on "
+                           "from the one before",
+                           found, wanted);
+    return NULL;
+}
+
 static weft_status read_states(const weft_program *program, weft_session *session, weft_safetensors *file) {
+    WEFT_TRY(check_sum(file), "checking states");
     for (int i = 0; i < weft_program_state_count(program); i++) {
         const char *name = weft_program_state_name(program, i);
         int index = weft_safetensors_find(file, name);

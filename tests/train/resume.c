@@ -102,6 +102,20 @@ START_TEST(test_damaged) {
     ck_assert_int_eq(weft_status_code(status), WEFT_INVALID_DATA);
     ck_assert_msg(strstr(text, "step-000000004"), "%s", text);
     weft_status_release(status);
+    /* one bit of one state: nothing is read, and the checkpoint before it serves */
+    require(weft_checkpoint_write(r.context, r.program, r.session, folder, 4, 0));
+    FILE *file = fopen(path, "r+b");
+    ck_assert(file && fseek(file, -40, SEEK_END) == 0);
+    int byte = fgetc(file);
+    ck_assert(byte != EOF && fseek(file, -40, SEEK_END) == 0 && fputc(byte ^ 4, file) != EOF && fclose(file) == 0);
+    status = weft_checkpoint_read(r.context, r.program, r.session, folder, &step);
+    weft_status_format(status, text, sizeof text);
+    ck_assert_int_eq(weft_status_code(status), WEFT_INVALID_DATA);
+    ck_assert_msg(strstr(text, "its states are damaged") && strstr(text, "step-000000004"), "%s", text);
+    weft_status_release(status);
+    ck_assert_int_eq(unlink(path), 0);
+    require(weft_checkpoint_read(r.context, r.program, r.session, folder, &step));
+    ck_assert_int_eq(step, 3);
     small_run_end(&r);
     remove_folder(folder);
 }
