@@ -156,8 +156,7 @@ static void make_weights(const consumer *c, weft_kval s, bool masked, weft_kval 
             int r = i / 2 * 4 + 2 * h + i % 2, column = 8 * (i / 2) + i % 2;
             if (i % 2 == 0) { /* two keys side by side, the first one even */
                 for (int e = 0; e < 2; e++) pair[e] = weft_k_reg(k, s, r + e);
-                weft_attention_form_pair(&b->forms, pair, c->head, row, plain ? own : weft_k_plus(k, own, column), pair,
-                                         slopes);
+                weft_attention_form_pair(&b->forms, pair, c->head, row, own, column, pair, slopes);
             }
             weft_kval x = pair[i % 2], slope = slopes[i % 2];
             weft_kval hidden = masked ? weft_k_le(k, end, weft_k_index(k, column)) : WEFT_KNONE;

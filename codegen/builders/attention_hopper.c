@@ -187,7 +187,6 @@ static weft_status build(const weft_build_request *request, weft_kernel_plan *ou
                         .consumers = s->consumers,
                         .bn = s->tile_n,
                         .together = s->way & WEFT_ATTENTION_TOGETHER,
-                        .lazy = s->way & WEFT_ATTENTION_LAZY,
                         .stages = s->stages};
     int width = weft_attention_width(q); /* in shared memory */
     int64_t two = shared_bytes(s->consumers, width, s->tile_n, s->stages) + s->consumers * 64 * width * 2;

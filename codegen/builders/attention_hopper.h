@@ -8,10 +8,8 @@
 #include "codegen/tile/layout.h"
 #include "codegen/tile/spell.h"
 
-/* schedule.way. Together: tiles that read the same keys run at the same time (attention_hopper_tiles.c). Lazy: the
-   maximum of a row, which keeps its exponentials in range, follows larger scores only when they have outgrown it, so
-   that sums are seldom rescaled. */
-enum { WEFT_ATTENTION_TOGETHER = 1, WEFT_ATTENTION_LAZY = 2 };
+/* schedule.way. Together: tiles that read the same keys run at the same time (attention_hopper_tiles.c). */
+enum { WEFT_ATTENTION_TOGETHER = 1 };
 
 typedef struct weft_attention {
     const weft_build_request *request;
@@ -19,7 +17,7 @@ typedef struct weft_attention {
     weft_dtype dtype;
     weft_dim queries, keys, heads, group; /* heads: of all batches together; group: G */
     int width, columns;                   /* columns: D; width: what products take, a multiple of 16, zeros past D */
-    bool together, lazy;                  /* schedule.way */
+    bool together;                        /* schedule.way */
     int64_t section;                      /* heads whose tiles come before all others; 0: all of them */
     bool causal;                          /* later queries see more keys: tiles differ in length */
     double scale;                         /* of scores in the exponent, in base 2 */

@@ -12,9 +12,6 @@
 #include "codegen/tile/wgmma.h"
 #include "ir/ops/attention.h"
 
-/* A lazy top stays while larger scores are at most 2^8 times its weight: sums and 16-bit weights have the range. */
-#define LAZY_RISE 8.0
-
 typedef struct consumer {
     weft_attention *a;
     weft_kernel *k;
@@ -96,8 +93,7 @@ static void score_row(consumer *c, int h, weft_kval first) {
     for (int i = 0; i < a->bn / 4; i += 2) { /* two columns side by side, the first one even */
         int r = register_of(h, i), column = weft_layout_at(&c->layout, r, 0, 0).column;
         weft_kval pair[2] = {weft_k_reg(k, c->s, r), weft_k_reg(k, c->s, r + 1)};
-        weft_attention_form_pair(&a->forms, pair, c->head, row, weft_k_add(k, key, weft_k_index(k, column)), pair,
-                                 NULL);
+        weft_attention_form_pair(&a->forms, pair, c->head, row, key, column, pair, NULL);
         for (int e = 0; e < 2; e++) weft_k_set_reg(k, c->s, r + e, pair[e]);
     }
 }
@@ -121,11 +117,6 @@ static void softmax_row(consumer *c, int h) {
     weft_kval before = weft_k_get(k, c->top[h]), m = before, scale = weft_k_f32(c->k, c->a->scale);
     for (int i = 0; i < count; i++) m = larger(c, weft_k_reg(c->k, c->s, register_of(h, i)), m);
     for (int distance = 1; distance <= 2; distance *= 2) m = larger(c, m, weft_k_shuffle_xor(k, m, distance));
-    if (c->a->lazy) { /* the first keys that are seen raise it from -inf */
-        weft_kval rise = weft_k_mul(k, weft_k_sub(k, m, before), scale);
-        weft_kval raises = weft_k_lt(k, weft_k_f32(k, LAZY_RISE), rise);
-        m = weft_k_select(k, raises, m, before);
-    }
     weft_kval none = weft_k_eq(k, m, weft_k_f32(c->k, -INFINITY)); /* every key masked so far */
     weft_kval shift = weft_k_unary(k, WEFT_K_neg, weft_k_select(k, none, weft_k_f32(c->k, 0), weft_k_mul(k, m, scale)));
     weft_kval factor = weft_k_unary(k, WEFT_K_exp2_fast, weft_k_fma(k, before, scale, shift));
@@ -188,20 +179,6 @@ static void wait_tile(consumer *c, weft_kval regs, int in_flight) {
     weft_k_effect(c->k, WEFT_K_mma_wait, 1, &regs, in_flight, 0);
 }
 
-/* By what the tops have risen; where that is seldom, it is asked first. */
-static void rescale_sums(consumer *c) {
-    weft_kernel *k = c->k;
-    if (c->a->lazy) {
-        weft_kval least =
-            weft_kernel_emit(k, WEFT_K_min, weft_kvector(WEFT_F32, 1), 2,
-                             (weft_kval[]){weft_k_get(k, c->rescale[0]), weft_k_get(k, c->rescale[1])}, 1, 0);
-        weft_k_if(k, weft_k_lt(k, least, weft_k_f32(k, 1)));
-    }
-    for (int i = 0; i < c->a->width / 2; i++)
-        weft_k_set_reg(c->k, c->o, i, weft_k_mul(k, weft_k_reg(c->k, c->o, i), weft_k_get(k, c->rescale[i / 2 % 2])));
-    if (c->a->lazy) weft_k_end(k);
-}
-
 static void emit_step(consumer *c, bool masked, weft_kval block, weft_kval part) {
     weft_kernel *k = c->k;
     int turns = c->a->consumers;
@@ -221,7 +198,8 @@ static void emit_step(consumer *c, bool masked, weft_kval block, weft_kval part)
     softmax(c, masked, block, part);
     wait_tile(c, c->o, 0);
     release(c, &c->v_ring);
-    rescale_sums(c);
+    for (int i = 0; i < c->a->width / 2; i++)
+        weft_k_set_reg(c->k, c->o, i, weft_k_mul(k, weft_k_reg(c->k, c->o, i), weft_k_get(k, c->rescale[i / 2 % 2])));
     pack_weights(c);
     weft_k_set(k, c->accumulate, weft_k_integer(k, WEFT_BOOL, 1));
 }

@@ -133,37 +133,38 @@ static weft_kval bias(const weft_attention_forms *f, weft_kval value) {
     return weft_k_convert(k, value, WEFT_F32);
 }
 
-/* mask: its value, or WEFT_KNONE. */
-static weft_kval scored(const weft_attention_forms *f, weft_kval product, weft_kval mask, weft_kval *out_slope) {
-    if (!weft_attention_natural(f)) return mask == WEFT_KNONE ? product : weft_k_add(f->k, product, bias(f, mask));
-    weft_kval score =
-        f->cap > 0 ? capped(f, product, out_slope) : weft_k_mul(f->k, product, weft_k_float(f->k, WEFT_F32, f->scale));
-    return mask == WEFT_KNONE ? score : weft_k_add(f->k, score, bias(f, mask));
+/* Without the mask. */
+static weft_kval scored(const weft_attention_forms *f, weft_kval product, weft_kval *out_slope) {
+    if (out_slope) *out_slope = WEFT_KNONE;
+    if (!weft_attention_natural(f)) return product;
+    return f->cap > 0 ? capped(f, product, out_slope)
+                      : weft_k_mul(f->k, product, weft_k_float(f->k, WEFT_F32, f->scale));
 }
 
+/* The mask is read behind the products' own arithmetic, which would hold its registers. */
 weft_kval weft_attention_form_score(weft_attention_forms *f, weft_kval product, weft_kval head, weft_kval row,
                                     weft_kval key, weft_kval *out_slope) {
-    if (out_slope) *out_slope = WEFT_KNONE;
-    return scored(f, product, f->mask ? mask_value(f, head, row, key, 1) : WEFT_KNONE, out_slope);
+    weft_kval score = scored(f, product, out_slope);
+    return f->mask ? weft_k_add(f->k, score, bias(f, mask_value(f, head, row, key, 1))) : score;
 }
 
 void weft_attention_form_pair(weft_attention_forms *f, const weft_kval *products, weft_kval head, weft_kval row,
-                              weft_kval key, weft_kval *out_scores, weft_kval *out_slopes) {
+                              weft_kval key, int column, weft_kval *out_scores, weft_kval *out_slopes) {
     weft_kernel *k = f->k;
-    if (weft_attention_plain(f)) {
-        for (int i = 0; i < 2; i++) out_scores[i] = products[i];
-        if (out_slopes) out_slopes[0] = out_slopes[1] = WEFT_KNONE;
+    if (weft_attention_plain(f)) { /* the key may be none */
+        for (int i = 0; i < 2; i++) out_scores[i] = scored(f, products[i], out_slopes ? &out_slopes[i] : NULL);
         return;
     }
     bool both = f->mask && weft_dim_divisor(k->dims, f->keys) % 2 == 0;
-    weft_kval values = both ? mask_value(f, head, row, key, 2) : WEFT_KNONE;
     for (int i = 0; i < 2; i++) {
         weft_kval *slope = out_slopes ? &out_slopes[i] : NULL;
-        if (slope) *slope = WEFT_KNONE;
         if (both)
-            out_scores[i] = scored(f, products[i], weft_k_extract(k, values, i), slope);
+            out_scores[i] = scored(f, products[i], slope);
         else
-            out_scores[i] =
-                weft_attention_form_score(f, products[i], head, row, weft_k_add(k, key, weft_k_index(k, i)), slope);
+            out_scores[i] = weft_attention_form_score(f, products[i], head, row,
+                                                      weft_k_add(k, key, weft_k_index(k, column + i)), slope);
     }
+    if (!both) return;
+    weft_kval values = mask_value(f, head, row, weft_k_add(k, key, weft_k_index(k, column)), 2);
+    for (int i = 0; i < 2; i++) out_scores[i] = weft_k_add(k, out_scores[i], bias(f, weft_k_extract(k, values, i)));
 }

@@ -53,8 +53,9 @@ weft_kval weft_attention_mask_sees(weft_attention_forms *f, weft_kval head, weft
    derivative of the cap (WEFT_KNONE: 1). Hides nothing by position. */
 weft_kval weft_attention_form_score(weft_attention_forms *f, weft_kval product, weft_kval head, weft_kval row,
                                     weft_kval key, weft_kval *out_slope);
-/* The same of a key that is even for every lane, and the next one: masks are read two at a time where rows are even. */
+/* The same of keys key + column and the next one, the first even for every lane: masks are read two at a time where
+   rows are even. */
 void weft_attention_form_pair(weft_attention_forms *f, const weft_kval *products, weft_kval head, weft_kval row,
-                              weft_kval key, weft_kval *out_scores, weft_kval *out_slopes);
+                              weft_kval key, int column, weft_kval *out_scores, weft_kval *out_slopes);
 
 #endif

@@ -490,11 +490,6 @@ enum { TOKEN_ROWS = sizeof token_rows / sizeof *token_rows };
 static const small_row way_rows[] = {
     {"sm_90a", {"attention", 8, {1, 3, 1, 260, 201, 64, 1, 0}}, 0.02, 2, 1000}, /* tiles over all heads */
     {"sm_90a", {"attention", 8, {1, 2, 2, 130, 396, 64, 0, 1}}, 0.02, 1, 1000},
-    {"sm_90a", {"attention", 8, {1, 2, 1, 150, 300, 64, 0, 0}}, 0.02, 1, 2001}, /* lazy tops */
-    {"sm_90a", {"attention", 8, {1, 1, 1, 200, 300, 128, 1, 0}}, 0.02, 1, 2001},
-    /* slopes times distances: rows whose scores rise from block to block by more than a lazy top forgives */
-    {"sm_90a", {"attention_form", 12, {1, 4, 2, 130, 328, 64, 1, 0, -1, -1, 0, 3}}, 0.02, 2, 2000},
-    {"sm_90a", {"attention_form", 12, {1, 3, 1, 140, 392, 128, 0, 1, -1, -1, 0, 3}}, 0.02, 2, 2000},
     {"sm_90a", {"attention_backward", 8, {1, 2, 1, 70, 133, 64, 1, 0}}, BACKWARD_TOLERANCE, 2, 3001},
     {"sm_90a", {"attention_backward", 8, {1, 1, 1, 150, 100, 128, 1, 0}}, BACKWARD_TOLERANCE, 1, 1001},
     {"sm_90a", {"attention_backward", 8, {1, 1, 1, 70, 280, 64, 0, 0}}, BACKWARD_TOLERANCE, 2, 1001},
