@@ -129,9 +129,11 @@ typedef struct weft_nn_attention_weights {
     weft_value *query, *query_bias, *key, *key_bias, *value, *value_bias, *output, *output_bias; /* [D, D], [D] */
 } weft_nn_attention_weights;
 /* Multi-head self-attention over x [B, T, D]; mask additive or bool, broadcastable to [B, H, T, T], NULL = none.
+   dropout: share of attention's weights that is dropped, by dropout_key (weft_nn_dropout_key); 0 and NULL = none.
    Source: Vaswani et al. 2017. */
 WEFT_API weft_value *weft_nn_self_attention(weft_graph *g, weft_value *x, const weft_nn_attention_weights *weights,
-                                            int heads, weft_value *mask, bool causal);
+                                            int heads, weft_value *mask, bool causal, double dropout,
+                                            weft_value *dropout_key);
 
 /* A BERT encoder (Devlin et al. 2019) from a safetensors file with the reference names. */
 typedef struct weft_nn_bert_options {

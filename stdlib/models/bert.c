@@ -44,7 +44,7 @@ static weft_value *layer(const bert *b, int i, weft_value *x, weft_value *mask) 
         layer_weight(b, i, "attention.self.key.weight"),     layer_weight(b, i, "attention.self.key.bias"),
         layer_weight(b, i, "attention.self.value.weight"),   layer_weight(b, i, "attention.self.value.bias"),
         layer_weight(b, i, "attention.output.dense.weight"), layer_weight(b, i, "attention.output.dense.bias")};
-    weft_value *mixed = weft_nn_self_attention(g, x, &w, b->options->heads, mask, false);
+    weft_value *mixed = weft_nn_self_attention(g, x, &w, b->options->heads, mask, false, 0, NULL);
     x = norm(b, weft_add(g, mixed, x), layer_weight(b, i, "attention.output.LayerNorm.weight"),
              layer_weight(b, i, "attention.output.LayerNorm.bias"));
     weft_value *wide = weft_nn_linear(g, x, layer_weight(b, i, "intermediate.dense.weight"),

@@ -74,14 +74,14 @@ static weft_value *split_heads(weft_graph *g, weft_value *x, int heads) {
 }
 
 weft_value *weft_nn_self_attention(weft_graph *g, weft_value *x, const weft_nn_attention_weights *w, int heads,
-                                   weft_value *mask, bool causal) {
+                                   weft_value *mask, bool causal, double dropout, weft_value *dropout_key) {
     static const weft_nn_attention_weights none = {0}; /* each is then a problem of the op that takes it */
     if (!w) w = &none;
     weft_value *q = split_heads(g, weft_nn_linear(g, x, w->query, w->query_bias), heads);
     weft_value *k = split_heads(g, weft_nn_linear(g, x, w->key, w->key_bias), heads);
     weft_value *v = split_heads(g, weft_nn_linear(g, x, w->value, w->value_bias), heads);
     weft_attention_options options = WEFT_ATTENTION_OPTIONS_INIT;
-    options.causal = causal;
+    options.causal = causal, options.dropout = dropout, options.dropout_key = dropout_key;
     int64_t order[4] = {0, 2, 1, 3};
     weft_value *mixed = weft_transpose(g, weft_attention(g, q, k, v, mask, &options), order);
     weft_dim shape[3] = {weft_value_dim(x, 0), weft_value_dim(x, 1), weft_value_dim(x, 2)};

@@ -270,7 +270,7 @@ static weft_onnx_options *with_constants(int count, const char *const *names, we
     X(weft_loss_info_nce(graph, NULL, x, 1))                                                                           \
     X(weft_loss_sup_con(graph, NULL, NULL, 1))                                                                         \
     X(weft_loss_barlow_twins(graph, NULL, NULL, 1))                                                                    \
-    X(weft_nn_self_attention(graph, x, NULL, 2, NULL, false))                                                          \
+    X(weft_nn_self_attention(graph, x, NULL, 2, NULL, false, 0, NULL))                                                 \
     X(weft_nn_mean_pool(graph, NULL, NULL))                                                                            \
     X(weft_nn_bert(graph, NULL, NULL, NULL, NULL))                                                                     \
     X(weft_nn_vit(graph, NULL, NULL, NULL))

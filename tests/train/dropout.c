@@ -1,5 +1,7 @@
 /* Dropout, of values and of attention's weights: the share kept, its scale, the gradient behind the same mask, other
    masks in other steps and places, the same ones again in a new session. */
+#include <math.h>
+
 #include "tests/support/golden.h"
 #include "weft/nn.h"
 #include "weft/transform.h"
@@ -142,11 +144,54 @@ START_TEST(test_attention) {
 }
 END_TEST
 
+/* Tokens that are all alike see each other alike: what is left of a token's weights is their number over T (1 - rate),
+   in whole numbers, the same for all columns of a head. */
+START_TEST(test_self_attention) {
+    enum { B = 2, T = 64, D = 4 };
+    weft_context *context;
+    weft_graph *g;
+    weft_program *program;
+    weft_session *session;
+    weft_tensor *out[2] = {0};
+    double mean = 0, dropped = 0.25;
+    int others = 0;
+    require(weft_context_create(NULL, &context));
+    require(weft_graph_create(context, "attention", &g));
+    weft_value *x = weft_full(g, WEFT_F32, 3, (weft_dim[]){B, T, D}, 1),
+               *row = weft_iota(g, WEFT_I64, 2, (weft_dim[]){D, D}, 0),
+               *column = weft_iota(g, WEFT_I64, 2, (weft_dim[]){D, D}, 1);
+    weft_value *unit = weft_convert(g, weft_compare(g, WEFT_EQ, row, column), WEFT_F32);
+    weft_nn_attention_weights w = {unit, NULL, unit, NULL, unit, NULL, unit, NULL};
+    weft_value *key = weft_nn_dropout_key(g, weft_optim_step(g), 3, 1);
+    weft_graph_output(g, "whole", weft_nn_self_attention(g, x, &w, 2, NULL, false, 0, NULL));
+    weft_graph_output(g, "dropped", weft_nn_self_attention(g, x, &w, 2, NULL, false, dropped, key));
+    require(weft_compile(g, NULL, &program));
+    require(weft_session_create(program, &session));
+    require(weft_session_call(session, 0, NULL, 2, out));
+    for (int64_t i = 0; i < B * T * D; i++) {
+        double left = element(out[1], i) * T * (1 - dropped);
+        ck_assert_double_eq_tol(element(out[0], i), 1, 1e-5);
+        ck_assert_double_eq_tol(left, round(left), 1e-3);
+        if (i % 2) ck_assert_double_eq_tol(left, element(out[1], i - 1) * T * (1 - dropped), 1e-3);
+        mean += left / (B * T * D);
+        others += fabs(left - T * (1 - dropped)) > 0.5;
+    }
+    ck_assert_double_eq_tol(mean, T * (1 - dropped), 1); /* deviation of the mean: 0.22 */
+    ck_assert_int_gt(others, B * T * D / 2);
+    for (int i = 0; i < 2; i++) weft_tensor_release(out[i]);
+    weft_session_release(session);
+    weft_program_release(program);
+    weft_graph_release(g);
+    weft_context_release(context);
+}
+END_TEST
+
 Suite *dropout_suite(void) {
     Suite *suite = suite_create("dropout");
     TCase *group = tcase_create("masks");
     tcase_set_timeout(group, 100);
     tcase_add_test(group, test_dropout);
+    tcase_add_test(group, test_self_attention);
     tcase_add_test(group, test_attention);
     suite_add_tcase(suite, group);
     return suite;
