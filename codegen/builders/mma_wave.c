@@ -520,8 +520,9 @@ static void place_side(wave *x, int number) {
         side->k = over(x, thread, side->tile / x->lanes_16);
     else
         side->row = over(x, thread, 4), side->k = times(x, modulo(x, thread, 4), x->lanes_16);
-    bool fours =
-        side->kind == FETCH_ALONG ? side->tile / x->lanes_16 == 4 : !(side->kind == FETCH_EACH && side->across);
+    bool fours = side->kind == FETCH_ALONG  ? side->tile / x->lanes_16 == 4
+                 : side->kind == FETCH_EACH ? !side->across
+                                            : side->kind == FETCH_CHUNK;
     if (is_hidden(x->unit) && fours)
         *(side->kind == FETCH_ALONG ? &side->k : &side->row) =
             spread_rows(x, side->kind == FETCH_ALONG ? side->k : side->row);
