@@ -11,7 +11,6 @@ enum { ROW_BYTES = 64, THREADS = 256, STAGES = 2, APART_BYTES = 16 /* between ro
 typedef enum fetch_kind {
     FETCH_CHUNK,  /* 16 bytes along k at a time */
     FETCH_TURNED, /* blocks of 4 rows by `deep` elements of k, read along the rows */
-    FETCH_ALONG,  /* 16 bytes along the rows at a time, kept so: what reads whole matrices turns them */
     FETCH_EACH    /* element by element */
 } fetch_kind;
 
@@ -19,11 +18,10 @@ typedef struct wave_side {
     fetch_kind kind;
     int tile;         /* rows of the problem in a block */
     int chunks;       /* of 16 bytes that one thread fetches in a stage (turned: 0) */
-    int step;         /* between them: rows; FETCH_EACH across k: columns of chunks; FETCH_ALONG: elements of k */
+    int step;         /* rows (FETCH_EACH across k: columns of chunks) between them */
     int deep;         /* turned: elements of k of this thread's block */
     int piece;        /* bytes of one access to memory */
     int base;         /* element of a stage */
-    int kept;         /* elements of shared memory from one row (FETCH_ALONG: one k) to the next */
     bool across;      /* FETCH_EACH: neighbouring threads take neighbouring rows */
     weft_kval row, k; /* of this thread's first chunk or block, in the tile */
     weft_kval origin; /* element of memory where the batch starts */
@@ -138,10 +136,8 @@ int weft_mma_wave_propose(const weft_build_request *request, const char *name, w
 
 /* Element of a side's part of stage `slot` where element kk of row `row` lies, for matrices read whole. */
 static weft_kval place_apart(const wave *x, int number, weft_kval slot, weft_kval row, weft_kval kk) {
-    const wave_side *side = &x->side[number];
-    weft_kval start = plus(x, times(x, slot, x->stage), index_of(x, side->base));
-    bool along = side->kind == FETCH_ALONG;
-    return plus(x, start, plus(x, times(x, along ? kk : row, side->kept), along ? row : kk));
+    weft_kval start = plus(x, times(x, slot, x->stage), index_of(x, x->side[number].base));
+    return plus(x, start, plus(x, times(x, row, x->pitch), kk));
 }
 
 /* Element of a side's part of stage `slot` where chunk `chunk` of row `row` lies, for all other units. */
@@ -210,21 +206,19 @@ static void fetch_chunks(const wave *x, int number, weft_kval k0) {
     }
 }
 
-/* Neighbours along the rows: FETCH_TURNED, four for each k of a block; FETCH_ALONG, chunks. */
-static void fetch_across(const wave *x, int number, weft_kval k0) {
+static void fetch_turned(const wave *x, int number, weft_kval k0) {
     const wave_side *side = &x->side[number];
     weft_kernel *k = x->k;
     weft_kval pitch = weft_k_extent(k, side->pitch), row = plus(x, first_row(x, number), side->row);
-    bool along = side->kind == FETCH_ALONG;
-    int elements = side->piece / x->bytes, wide = along ? x->lanes_16 : 4;
-    for (int i = 0; i < (along ? side->chunks : side->deep); i++) {
-        weft_kval kk = plus(x, plus(x, k0, side->k), index_of(x, along ? (int64_t)i * side->step : i));
+    int elements = side->piece / x->bytes;
+    for (int i = 0; i < side->deep; i++) {
+        weft_kval kk = plus(x, plus(x, k0, side->k), index_of(x, i));
         weft_kval start = plus(x, side->origin, weft_k_mul(k, clamped(x, kk, x->s->depth, 1), pitch));
-        weft_kval value = weft_k_constant_lanes(k, x->dtype, 0, wide);
-        for (int j = 0; j < wide; j += elements) {
+        weft_kval value = weft_k_constant_lanes(k, x->dtype, 0, 4);
+        for (int j = 0; j < 4; j += elements) {
             weft_kval at = plus(x, start, clamped(x, plus(x, row, index_of(x, j)), side->extent, elements));
             weft_kval piece = read_piece(x, side, at, kk, elements);
-            value = elements == wide ? piece : put_lanes(x, value, j, piece, elements);
+            value = elements == 4 ? piece : put_lanes(x, value, j, piece, elements);
         }
         weft_k_set_at(k, side->words, index_of(x, i), value);
     }
@@ -233,10 +227,6 @@ static void fetch_across(const wave *x, int number, weft_kval k0) {
 /* Row and k (of the stage) of chunk i. */
 static void place_chunk(const wave *x, const wave_side *side, int i, weft_kval *out_row, weft_kval *out_k) {
     int64_t on = (int64_t)i * side->step;
-    if (side->kind == FETCH_ALONG) {
-        *out_row = side->row, *out_k = plus(x, side->k, index_of(x, on));
-        return;
-    }
     *out_row = side->across ? side->row : plus(x, side->row, index_of(x, on));
     *out_k = side->across ? plus(x, side->k, index_of(x, on * x->lanes_16)) : side->k;
 }
@@ -262,10 +252,10 @@ static void fetch(const wave *x, weft_kval k0) {
     for (int number = 0; number < 2; number++) {
         if (x->side[number].kind == FETCH_CHUNK)
             fetch_chunks(x, number, k0);
-        else if (x->side[number].kind == FETCH_EACH)
-            fetch_each(x, number, k0);
+        else if (x->side[number].kind == FETCH_TURNED)
+            fetch_turned(x, number, k0);
         else
-            fetch_across(x, number, k0);
+            fetch_each(x, number, k0);
     }
 }
 
@@ -281,8 +271,10 @@ static void keep_turned(const wave *x, int number, weft_kval slot) {
             weft_kval one = weft_k_extract(k, weft_k_get_at(k, side->words, index_of(x, i)), r);
             value = side->deep == 1 ? one : weft_k_insert(k, value, i, one);
         }
-        weft_kval at = place(x, number, slot, plus(x, side->row, index_of(x, r)), chunk);
-        store_aligned(x, plus(x, at, within), value, side->deep * x->bytes);
+        weft_kval row = plus(x, side->row, index_of(x, r));
+        weft_kval at = is_hidden(x->unit) ? place_apart(x, number, slot, row, side->k)
+                                          : plus(x, place(x, number, slot, row, chunk), within);
+        store_aligned(x, at, value, side->deep * x->bytes);
     }
 }
 
@@ -320,9 +312,7 @@ static void load_fragments(const wave *x, int number, weft_kval slot, int q) {
 
 static void load_whole(const wave *x, int number, weft_kval slot, int q) {
     const weft_wave_unit *u = x->unit;
-    const wave_side *side = &x->side[number];
-    int64_t form =
-        weft_matrix_place(x->unit_id, number ? WEFT_MATRIX_B : WEFT_MATRIX_A, side->kind == FETCH_ALONG, side->kept);
+    int64_t form = weft_matrix_place(x->unit_id, number ? WEFT_MATRIX_B : WEFT_MATRIX_A, x->pitch);
     weft_kval first = number ? times(x, x->wave_n, x->wn) : times(x, x->wave_m, x->wm);
     for (int block = 0; block < (number ? x->ni : x->mi); block++) {
         weft_kval row = plus(x, first, index_of(x, (int64_t)block * u->size));
@@ -446,7 +436,7 @@ static void store_whole(const wave *x, int i, int j) {
     weft_kval own = times(x, over(x, s->thread, u->lanes), (int64_t)u->size * pitch);
     weft_k_effect(k, WEFT_K_warp_sync, 0, NULL, 0, 0);
     weft_k_effect(k, WEFT_K_matrix_store, 4, (weft_kval[]){x->d, index_of(x, (int64_t)i * x->ni + j), x->sums, own},
-                  weft_matrix_place(x->unit_id, WEFT_MATRIX_D, false, pitch), 0);
+                  weft_matrix_place(x->unit_id, WEFT_MATRIX_D, pitch), 0);
     weft_k_effect(k, WEFT_K_warp_sync, 0, NULL, 0, 0);
     for (int turn = 0; turn < turns; turn++) {
         size_t mark = weft_index_mark(s->index);
@@ -478,7 +468,6 @@ static void prepare_side(wave *x, int number, const weft_mma_side *from) {
     *side = (wave_side){.kind = FETCH_EACH,
                         .tile = number ? s->bn : s->bm,
                         .base = number ? s->bm * x->pitch : 0,
-                        .kept = x->pitch,
                         .across = !s->along_k[number],
                         .buffer = WEFT_KNONE,
                         .pitch = from->pitch,
@@ -486,7 +475,7 @@ static void prepare_side(wave *x, int number, const weft_mma_side *from) {
                         .extent = number ? s->n : s->m};
     side->piece = weft_mma_piece(k->dims, from, x->bytes);
     if (side->piece) {
-        side->kind = s->along_k[number] ? FETCH_CHUNK : is_hidden(x->unit) ? FETCH_ALONG : FETCH_TURNED;
+        side->kind = s->along_k[number] ? FETCH_CHUNK : FETCH_TURNED;
         if (side->kind == FETCH_TURNED && side->piece > 4 * x->bytes) side->piece = 4 * x->bytes;
         if (s->index->operands[from->operand] == WEFT_KNONE)
             s->index->operands[from->operand] =
@@ -500,8 +489,6 @@ static void prepare_side(wave *x, int number, const weft_mma_side *from) {
     }
     side->chunks = side->tile * 4 / THREADS;
     side->step = side->kind == FETCH_EACH && side->across ? THREADS / side->tile : THREADS / 4;
-    if (side->kind == FETCH_ALONG)
-        side->step = THREADS * x->lanes_16 / side->tile, side->kept = side->tile + APART_BYTES / x->bytes;
     side->words = weft_k_regs(k, x->dtype, x->lanes_16, side->chunks);
 }
 
@@ -510,22 +497,20 @@ static void place_side(wave *x, int number) {
     wave_side *side = &x->side[number];
     weft_kernel *k = x->k;
     weft_kval thread = x->s->thread;
-    if (side->kind == FETCH_TURNED)
+    if (side->kind == FETCH_TURNED && is_hidden(x->unit) && side->deep * x->bytes >= 8) {
+        /* by k first: what two blocks of rows store meets no bank twice; blocks all of one k would, eight times */
+        int deals = ROW_BYTES / (side->deep * x->bytes);
+        side->row = times(x, over(x, thread, deals), 4);
+        side->k = times(x, modulo(x, thread, deals), side->deep);
+    } else if (side->kind == FETCH_TURNED)
         side->row = times(x, modulo(x, thread, side->tile / 4), 4),
         side->k = times(x, over(x, thread, side->tile / 4), side->deep);
     else if (side->kind == FETCH_EACH && side->across)
         side->row = modulo(x, thread, side->tile), side->k = times(x, over(x, thread, side->tile), x->lanes_16);
-    else if (side->kind == FETCH_ALONG)
-        side->row = times(x, modulo(x, thread, side->tile / x->lanes_16), x->lanes_16),
-        side->k = over(x, thread, side->tile / x->lanes_16);
     else
         side->row = over(x, thread, 4), side->k = times(x, modulo(x, thread, 4), x->lanes_16);
-    bool fours = side->kind == FETCH_ALONG  ? side->tile / x->lanes_16 == 4
-                 : side->kind == FETCH_EACH ? !side->across
-                                            : side->kind == FETCH_CHUNK;
-    if (is_hidden(x->unit) && fours)
-        *(side->kind == FETCH_ALONG ? &side->k : &side->row) =
-            spread_rows(x, side->kind == FETCH_ALONG ? side->k : side->row);
+    bool fours = side->kind == FETCH_CHUNK || (side->kind == FETCH_EACH && !side->across);
+    if (is_hidden(x->unit) && fours) side->row = spread_rows(x, side->row);
     side->origin = index_of(x, 0);
     if (side->kind == FETCH_EACH || x->s->batch == 1 || side->period == 1) return;
     weft_kval lines = weft_k_extent(k, side->kind == FETCH_CHUNK ? side->extent : x->s->depth);

@@ -79,17 +79,16 @@ int64_t weft_hidden_unit_find(const weft_capability *capability, weft_dtype dtyp
 int weft_wave_k(const weft_wave_unit *unit, int lane, int element);
 int weft_wave_row(const weft_wave_unit *unit, int lane, int sum);
 
-/* matrix_load, matrix_store of a unit whose spread is hidden: a line is a row of a or d, a column of b (turned: a
-   column of a, a row of b), and lies as neighbours; from one to the next it is `pitch` elements. Lines start at
-   multiples of 16 bytes, or of their own where these are fewer. */
+/* matrix_load, matrix_store of a unit whose spread is hidden: a line is a row of a or d, a column of b, and lies as
+   neighbours; from one to the next it is `pitch` elements. Lines start at multiples of 16 bytes, or of their own where
+   these are fewer. */
 typedef enum weft_matrix_use { WEFT_MATRIX_A, WEFT_MATRIX_B, WEFT_MATRIX_D } weft_matrix_use;
-static inline int64_t weft_matrix_place(int64_t unit, weft_matrix_use use, bool turned, int pitch) {
-    return unit | (int64_t)use << 8 | (int64_t)turned << 10 | (int64_t)pitch << 16;
+static inline int64_t weft_matrix_place(int64_t unit, weft_matrix_use use, int pitch) {
+    return unit | (int64_t)use << 8 | (int64_t)pitch << 16;
 }
 static inline int64_t weft_matrix_unit_of(int64_t place) { return place & 255; }
 static inline weft_matrix_use weft_matrix_use_of(int64_t place) { return (weft_matrix_use)(place >> 8 & 3); }
 int weft_matrix_align(const weft_wave_unit *unit, weft_matrix_use use); /* that multiple, in bytes */
-static inline bool weft_matrix_turned(int64_t place) { return place >> 10 & 1; }
 static inline int weft_matrix_pitch(int64_t place) { return (int)(place >> 16); }
 
 /* frag_load, frag_store: 8 x 8 tiles of 16-bit elements; lane l gives the address of row l % 8 of tile l / 8 and gets

@@ -187,8 +187,7 @@ static bool move_share(weft_sim *sim, weft_sim_thread *lane, int number, const w
     for (int e = 0; registers && e < (sums ? unit->sums : unit->part_lanes); e++) {
         int line = sums ? weft_wave_row(unit, number, e) : number % unit->size,
             on = sums ? number % unit->size : weft_wave_k(unit, number, e);
-        int64_t pitch = weft_matrix_pitch(instr->i);
-        size_t at = (size_t)(start + (weft_matrix_turned(instr->i) ? on * pitch + line : line * pitch + on)) * bytes;
+        size_t at = (size_t)(start + (int64_t)line * weft_matrix_pitch(instr->i) + on) * bytes;
         bool good = loads ? weft_sim_read(sim, lane, memory, at, bytes, &actor)
                           : weft_sim_write(sim, lane, memory, at, bytes, &actor);
         if (!good) return false;

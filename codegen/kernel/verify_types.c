@@ -369,7 +369,6 @@ static void check_whole_matrix(weft_kverify *v, weft_kval at, const weft_kinstr 
                                                                 weft_matrix_align(unit, weft_matrix_use_of(instr->i)) ==
                                                             0,
            "lines must not overlap, and start at multiples of 16 bytes or their own");
-    expect(v, at, !sums || !weft_matrix_turned(instr->i), "sums lie row by row");
     expect(v, at, v->constant[weft_koperand(v->kernel, instr, 1)], "first registers must be constant or unrolled");
 }
 

@@ -148,8 +148,7 @@ static void move(weft_spirv *p, const weft_kinstr *instr) {
     id at = weft_spirv_convert(p, (weft_dtype)weft_ktype_of(p->kernel, element).elem, WEFT_U32,
                                weft_spirv_lane(p, element, 0));
     at = weft_spirv_emit(p, WEFT_SPIRV_U32, "OpUDiv", "$ $", at, weft_spirv_u32(p, (uint32_t)(word / bytes)));
-    bool columns = (use == WEFT_MATRIX_B) != weft_matrix_turned(instr->i);
-    id pointer = weft_spirv_new(p), order = weft_spirv_u32(p, columns ? COLUMNS : ROWS),
+    id pointer = weft_spirv_new(p), order = weft_spirv_u32(p, use == WEFT_MATRIX_B ? COLUMNS : ROWS),
        pitch = weft_spirv_u32(p, (uint32_t)(weft_matrix_pitch(instr->i) * bytes / word));
     weft_spirv_do(p, &p->code, "$ = OpAccessChain $ $ $", pointer,
                   weft_spirv_pointer_name(p, WEFT_SPIRV_WORKGROUP, type), p->lanes[p->first[shared]], at);
