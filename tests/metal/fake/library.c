@@ -75,7 +75,7 @@ static int run_compiler(const char *source, const char *object, const char *log)
     }
     int state = 0;
     if (child < 0 || waitpid(child, &state, 0) != child) return 126;
-    return WIFEXITED(state) ? WEXITSTATUS(state) : 125;
+    return WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
 }
 
 static char *read_start(const char *path) {
@@ -83,6 +83,13 @@ static char *read_start(const char *path) {
     FILE *file = fopen(path, "r");
     if (file && text) text[fread(text, 1, 4000, file)] = '\0';
     if (file) fclose(file);
+    return text;
+}
+
+/* What the compiler said, or how it ended without a word. */
+static char *complaint(int code, const char *log) {
+    char *text = read_start(log);
+    if (text && !*text) (void)snprintf(text, 4000, "%s ended with %d and said nothing", FAKE_CLANGXX, code);
     return text;
 }
 
@@ -99,7 +106,7 @@ fake_library *fake_library_compile(const char *source, char **out_error) {
     fake_library *library = calloc(1, sizeof *library);
     int code = run_compiler(paths[0], paths[1], paths[2]);
     if (code == 0) library->handle = dlopen(paths[1], RTLD_NOW | RTLD_LOCAL);
-    *out_error = library->handle ? NULL : code ? read_start(paths[2]) : strdup(dlerror());
+    *out_error = library->handle ? NULL : code ? complaint(code, paths[2]) : strdup(dlerror());
     for (int i = 0; i < 3 && !getenv("WEFT_FAKE_METAL_KEEP"); i++) unlink(paths[i]);
     (void)rmdir(folder);
     if (library->handle) {
