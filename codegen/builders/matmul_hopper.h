@@ -197,9 +197,9 @@ weft_dim weft_hopper_padded(const weft_hopper *h, weft_dim pitch);
 /* -- matmul_hopper_schedule.c */
 int weft_hopper_propose(const weft_build_request *request, int capacity, weft_schedule *out_schedules);
 /* Staging buffers of a consumer whose part of a tile is `chunks` chunks: they divide those, so that chunk c always uses
-   buffer c % outs. staged: bytes of an element; slow: a companion's chunk is fetched into each
-   first. */
+   buffer c % outs. */
 int weft_hopper_outs(int chunks, int limit);
+/* The most of them. staged: bytes of an element; slow: a companion's chunk is fetched into each first. */
 static inline int weft_hopper_outs_limit(int staged, bool turns, bool slow) {
     return slow || (staged == 4 && turns) ? HOPPER_MANY_OUTS_MAX : HOPPER_OUTS_MAX;
 }

@@ -7,11 +7,10 @@
    turned sides. The next stage is fetched into registers while the last one is multiplied. A side is filled by chunks
    where its memory runs along k; by small blocks turned in registers where it runs along the rows; else element by
    element through the problem's load. Units that hide where their elements are (Vulkan's cooperative matrices) read
-   shared memory whole, whose rows then lie 16 bytes apart and in place, and leave through it fragment by fragment; for
-   all others
-   operand a of the unit is side 1, so that a lane's sums are neighbours along a row of the output and are stored from
-   registers. Sums run over k in order, in the unit's own order within its depth. Read next: mma_wave.c, mma_wave_few.c.
- */
+   shared memory whole, whose rows then lie 16 bytes apart and in place, and leave through it fragment by fragment. For
+   all others operand a of the unit is side 1, so that a lane's sums are neighbours along a row of the output and are
+   stored from registers. Sums run over k in order, in the unit's own order within its depth. Read next: mma_wave.c,
+   mma_wave_few.c. */
 #ifndef WEFT_CODEGEN_BUILDERS_MMA_WAVE_H
 #define WEFT_CODEGEN_BUILDERS_MMA_WAVE_H
 

@@ -8,7 +8,7 @@
 #include "codegen/kernel/kernel.h"
 
 /* The kernel itself where it has no 8-bit floats and no subnormal f32 that count, else another one in its arena; their
- * arguments are the same. */
+   arguments are the same. */
 weft_status weft_kernel_without_f8(const weft_kernel *kernel, const weft_kernel **out_kernel) WEFT_MUST_USE;
 
 #endif

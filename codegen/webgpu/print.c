@@ -228,7 +228,8 @@ static weft_status print_body(weft_wgsl_printer *p) {
     return weft_text_status(p->text);
 }
 
-bool weft_wgsl_has_f16(const weft_kernel *kernel) {
+/* Does the kernel hold values or memory of f16? */
+static bool has_f16(const weft_kernel *kernel) {
     for (size_t i = 0; i < kernel->instr_count; i++) {
         weft_ktype type = kernel->instrs[i].type;
         if (type.kind != WEFT_KIND_NONE && type.elem == WEFT_F16) return true;
@@ -244,8 +245,8 @@ weft_status weft_wgsl_print(const weft_kernel *kernel, weft_text *text) {
     weft_status status = print_body(&printer);
     if (!status) {
         weft_text_append(text, "// %s\n", kernel->name);
+        if (kernel->capability->native_f16 && has_f16(kernel)) weft_text_append(text, "enable f16;\n");
         /* whether lanes of a subgroup meet is what kernel/verify_uniform.c has proved */
-        if (kernel->capability->native_f16 && weft_wgsl_has_f16(kernel)) weft_text_append(text, "enable f16;\n");
         if (printer.subgroups) weft_text_append(text, "enable subgroups;\ndiagnostic(off, subgroup_uniformity);\n");
         weft_wgsl_print_prelude(weft_text_string(&body), text);
         weft_text_append_bytes(text, weft_text_string(&body), body.length);

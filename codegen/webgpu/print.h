@@ -6,8 +6,8 @@
    floats as their bits in u32 (f16 as itself where the record has native_f16), 64-bit integers as vec2<u32> (low word
    first); the prelude holds the arithmetic that WGSL lacks. f64 has no carrier. Buffers of narrow elements are arrays
    of 32-bit words. A store of a part of a word is an atomic and, or: neighbours in one word may belong to different
-   threads. Read next: print.c (structure), print_values.c, print_convert.c, print_memory.c, prelude.c. Source: W3C,
-   WebGPU Shading Language. Thread-compatible. */
+   threads. Read next: print.c (structure), print_vector.c, print_values.c, print_convert.c, print_memory.c, prelude.c.
+   Source: W3C, WebGPU Shading Language. Thread-compatible. */
 #ifndef WEFT_CODEGEN_WEBGPU_PRINT_H
 #define WEFT_CODEGEN_WEBGPU_PRINT_H
 
@@ -57,8 +57,6 @@ weft_status weft_wgsl_shared_bytes(const weft_kernel *kernel, int64_t *out_bytes
 /* -- shared by the printer's files */
 weft_wgsl_class weft_wgsl_class_of(const weft_wgsl_printer *printer, weft_dtype elem);
 const char *weft_wgsl_type(const weft_wgsl_printer *printer, weft_dtype elem);
-/* Does the kernel hold values or memory of f16? */
-bool weft_wgsl_has_f16(const weft_kernel *kernel);
 weft_piece weft_wgsl_value(const weft_wgsl_printer *printer, weft_kval value, int lane);
 /* As above; a value of one lane stands for all lanes. */
 weft_piece weft_wgsl_lane(const weft_wgsl_printer *printer, weft_kval value, int lane);
@@ -73,15 +71,14 @@ weft_piece weft_wgsl_convert(weft_wgsl_printer *printer, weft_dtype from, weft_d
 weft_piece weft_wgsl_bitcast(weft_wgsl_printer *printer, weft_dtype from, weft_dtype to, weft_piece x);
 /* Fills the uses and checks what memory needs. */
 void weft_wgsl_scan(weft_wgsl_printer *printer);
-/* -- print_vector.c: after the scan */
+/* After the scan: marks what is VECTOR (print_vector.c). */
 void weft_wgsl_mark_vectors(weft_wgsl_printer *printer);
 /* Four lanes as a vec4, made of scalars in a line before where they are some; user: the instruction that reads it. */
 weft_piece weft_wgsl_four(weft_wgsl_printer *printer, weft_kval user, weft_kval value, int group);
-/* Does the load take vec4s, or four elements side by side without a mask? */
+/* Does the load take vec4s, or four elements side by side without a mask? (print_memory.c) */
 bool weft_wgsl_loads_fours(const weft_wgsl_printer *printer, const weft_kinstr *load);
 /* Is the operand of a sum or product hidden from optimizers? (print_values.c) */
 bool weft_wgsl_is_kept(const weft_wgsl_printer *printer, const weft_kinstr *instr, int index);
-
 /* Declarations of buffers and shared arrays. */
 void weft_wgsl_print_declarations(weft_wgsl_printer *printer);
 /* Appends the prelude's functions that `body` calls. */

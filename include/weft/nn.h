@@ -92,9 +92,9 @@ WEFT_API weft_value *weft_nn_linear_f8(weft_graph *g, weft_value *x, weft_value 
 WEFT_API weft_value *weft_nn_gelu(weft_graph *g, weft_value *x);
 
 /* x / (1 - rate) where bits drawn for the element say so, with probability 1 - rate, else 0 (Srivastava et al. 2014);
-   rate to the next 1 / 65536, the scale being that of the rate drawn.
-   The bits are a function of seed, site, step (i64 scalar, weft_optim_step) and index: a resumed or rematerialised run
-   has the same ones. site: a number of its own for each place in a model. rate 0: x. */
+   rate to the nearest 1 / 65536, the scale being that of the rate drawn. The bits are a function of seed, site, step
+   (i64 scalar, weft_optim_step) and index: a resumed or rematerialised run has the same ones. site: a number of its own
+   for each place in a model. rate 0: x. */
 WEFT_API weft_value *weft_nn_dropout(weft_graph *g, weft_value *x, double rate, weft_value *step, uint32_t seed,
                                      uint32_t site);
 

@@ -149,7 +149,7 @@ typedef struct weft_train_result {
     double seconds;
     double best_validation; /* the least of this call's evaluations, and the step it followed; NaN and 0 = none */
     int64_t best_step;
-    double further[WEFT_TRAIN_FURTHER_MAX]; /* of the last evaluation: means of its outputs 1, 2, ... */
+    double further[WEFT_TRAIN_FURTHER_MAX]; /* of the last evaluation: means of its outputs 1, 2, ...; NaN = none */
 } weft_train_result;
 /* A loss that is not finite ends the loop with OUT_OF_RANGE and the step. */
 WEFT_API weft_status weft_train(weft_context *context, const weft_train_options *options,

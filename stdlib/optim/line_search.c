@@ -31,7 +31,7 @@ typedef struct line {
     weft_value *const *direction;
     weft_value *longest; /* the largest |element| of the direction */
     trial start;
-    weft_value **memory; /* loss and gradients, values, of a trial: 1 + 3 count */
+    weft_value **memory; /* loss and gradients; values; those of a trial; its loss and gradients: 2 + 4 count */
 } line;
 
 static weft_value *number(weft_graph *g, weft_value *like, double value) {
