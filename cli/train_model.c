@@ -190,7 +190,8 @@ static void give_norms(weft_graph *g, int count, const weft_parameter *list) {
     }
 }
 
-/* One part of a step: its inputs, the sum of its losses over what the mean is taken of: axes of the second input. */
+/* One part of a step: its inputs, the sum of its losses over what the mean is taken of: elements of the second input.
+ */
 typedef struct part {
     weft_value *inputs[2], *loss;
 } part;

@@ -97,7 +97,7 @@ typedef struct weft_optim_options {
     bool stochastic;  /* copies in bf16 (weft_parameter) are rounded up with the probability of what is cut off, by bits
                          from step, name and place; default: to nearest */
     weft_value *loss; /* lbfgs: scalar whose gradients the parameters have. With it a step goes as far as a line search
-                         by the strong Wolfe conditions says, up to 25 evaluations in one loop; without: by the rate */
+                         by the strong Wolfe conditions says, up to 26 evaluations in one loop; without: by the rate */
 } weft_optim_options;
 
 /* The method's defaults; rate, decay and step are NULL. */

@@ -9,12 +9,13 @@
                                               2: A [k, m], B [k, n]; epilogue 0 none, 1 scale[m] bias[n] gelu
                                               residual[m, n], 2 two scalars, result bf16, 3 bias[n], and GELU of that:
                                               two results; 4 bias[n] residual[m, n], all f32; 5 gelu(d + bias[n]); 6
-   bias[n] residual[m, n] of the product's dtype; 7 bias[n], what a bool mask[m, n] keeps times
-                                              1.25, residual[m, n], all f32; 8 bias[n], GELU of that as
-                                              layers have it in training, and its derivative: two results; 9 slope[m, n]
-   times the product, its backward twin; dtype 0 bf16, 1 f16, 2 f32, 3 f8e4m3fn, 4 f8e5m2, 5 f8e5m2 times f8e4m3fn, 6
-   f8e4m3fn times f8e5m2, + 8: compiled with every relaxation,
-                                              + 16: without what only Hopper has
+                                              bias[n] residual[m, n] of the product's dtype; 7 bias[n], what a bool
+                                              mask[m, n] keeps times 1.25, residual[m, n], all f32; 8 bias[n], GELU of
+                                              that as layers have it in training, and its derivative: two results; 9
+                                              slope[m, n] times the product, its backward twin; dtype 0 bf16, 1 f16, 2
+                                              f32, 3 f8e4m3fn, 4 f8e5m2, 5 f8e5m2 times f8e4m3fn, 6 f8e4m3fn times
+                                              f8e5m2, + 8: compiled with every relaxation, + 16: without what only
+                                              Hopper has
    matmul_batched  b m n k order                  bf16, order 1 or 0
    softmax       rows columns dtype           along columns
    layer_norm    rows columns dtype           with scale and bias

@@ -741,7 +741,7 @@ START_TEST(a_missing_card_is_a_status) {
 END_TEST
 
 /* test-cuda [compile|simulated|turns|few|even|foot|ways|sections|forms|backward-forms|tokens FIRST LAST]: only these
- * rows of one table. */
+   rows of one table. */
 static void add_rows(TCase *tcase, const TTest *test, int count, const char *name, int argc, char **argv) {
     bool only = argc == 4;
     if (only && strcmp(argv[1], name) != 0) return;
