@@ -27,7 +27,8 @@ typedef struct weft_context_options {
 } weft_context_options;
 #define WEFT_CONTEXT_OPTIONS_INIT {sizeof(weft_context_options), {0, 0}, 0, 0, (weft_log_level)0, 0, 0}
 
-/* options may be NULL. */
+/* options may be NULL. An environment variable whose value docs/environment.md does not know is INVALID_ARGUMENT; those
+   of WEFT_POISON and WEFT_VERIFY are read here, once. */
 WEFT_API weft_status weft_context_create(const weft_context_options *options, weft_context **out_context) WEFT_MUST_USE;
 WEFT_API void weft_context_retain(weft_context *context);
 WEFT_API void weft_context_release(weft_context *context);
