@@ -183,14 +183,11 @@ static weft_status report(const weft_graph *graph) {
     weft_text_init(graph->context->allocator, &text);
     weft_text_append(&text, "graph %s: %zu problem%s", graph->name, graph->problem_count,
                      graph->problem_count == 1 ? "" : "s");
-    size_t shown = 0, hidden = 0;
-    for (size_t i = 0; i < graph->problem_count; i++) {
+    size_t shown = 0, i = 0;
+    for (; i < graph->problem_count && shown < PROBLEMS_SHOWN; i++) {
         const weft_problem *problem = &graph->problems[i];
         if (find_equal(graph, 0, i) < i) continue;
-        if (shown++ >= PROBLEMS_SHOWN) {
-            hidden++;
-            continue;
-        }
+        shown++;
         size_t times = 1;
         for (size_t k = i; (k = find_equal(graph, k + 1, i)) < graph->problem_count;) times++;
         weft_text_append(&text, "\n  ");
@@ -198,7 +195,8 @@ static weft_status report(const weft_graph *graph) {
         weft_text_append(&text, "%s%s", problem->location.name ? ": " : "", problem->text);
         if (times > 1) weft_text_append(&text, " (%zu times)", times);
     }
-    if (hidden) weft_text_append(&text, "\n  and %zu more", hidden);
+    /* not looked at: comparing each with all others would take the square of their number */
+    if (i < graph->problem_count) weft_text_append(&text, "\n  and up to %zu more", graph->problem_count - i);
     weft_status status = weft_text_status(&text);
     if (!status) status = WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%s", weft_text_string(&text));
     weft_text_deinit(&text);

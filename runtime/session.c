@@ -266,21 +266,33 @@ weft_status weft_session_read_state(weft_session *session, const char *name, wef
     return status;
 }
 
-weft_status weft_session_write_state(weft_session *session, const char *name, const weft_tensor *tensor) {
+static weft_status find_fitting_state(const weft_session *session, const char *name, const weft_tensor *tensor,
+                                      const weft_port **out_port) {
     WEFT_NEED(session, "the session");
     WEFT_NEED(name, "the name");
     WEFT_NEED(tensor, "the tensor");
-    weft_device *device = session->program->device;
     int index;
     WEFT_TRY(find_state(session, name, &index), "writing a state");
-    const weft_port *port = &session->program->data->states[index];
+    const weft_port *port = *out_port = &session->program->data->states[index];
     bool fits = weft_tensor_dtype(tensor) == port->dtype && weft_tensor_rank(tensor) == port->rank &&
                 weft_tensor_is_packed(tensor);
     for (int i = 0; i < port->rank && fits; i++) fits = weft_tensor_shape(tensor)[i] == port->dims[i];
-    size_t bytes = weft_tensor_bytes(tensor);
-    if (!fits || bytes > (size_t)session->program->data->buffers[port->buffer].bytes)
+    if (!fits || weft_tensor_bytes(tensor) > (size_t)session->program->data->buffers[port->buffer].bytes)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "state %s: dtype, shape or packing does not fit", name);
-    WEFT_TRY(device->driver->upload(device, session->frame.addresses[port->buffer], weft_tensor_data(tensor), bytes),
+    return NULL;
+}
+
+weft_status weft_session_check_state(const weft_session *session, const char *name, const weft_tensor *tensor) {
+    const weft_port *port;
+    return find_fitting_state(session, name, tensor, &port);
+}
+
+weft_status weft_session_write_state(weft_session *session, const char *name, const weft_tensor *tensor) {
+    const weft_port *port;
+    WEFT_TRY(find_fitting_state(session, name, tensor, &port), "writing a state");
+    weft_device *device = session->program->device;
+    WEFT_TRY(device->driver->upload(device, session->frame.addresses[port->buffer], weft_tensor_data(tensor),
+                                    weft_tensor_bytes(tensor)),
              "state %s", name);
     return device->driver->synchronise(device);
 }

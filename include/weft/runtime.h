@@ -62,6 +62,9 @@ WEFT_API weft_status weft_session_read_state(weft_session *session, const char *
                                              weft_tensor **out_tensor) WEFT_MUST_USE;
 WEFT_API weft_status weft_session_write_state(weft_session *session, const char *name,
                                               const weft_tensor *tensor) WEFT_MUST_USE;
+/* Would it be taken? Changes nothing: for those who write several, and all or none. */
+WEFT_API weft_status weft_session_check_state(const weft_session *session, const char *name,
+                                              const weft_tensor *tensor) WEFT_MUST_USE;
 /* Gives every state of `to` the value of the state of that name in `from`, on the device: parameters from the session
    that trains to one that evaluates. NOT_FOUND when `from` lacks one, INVALID_ARGUMENT when sizes or devices differ. */
 WEFT_API weft_status weft_session_copy_states(const weft_session *from, weft_session *to) WEFT_MUST_USE;

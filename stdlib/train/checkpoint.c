@@ -149,18 +149,24 @@ static weft_status check_sum(weft_safetensors *file) {
     return NULL;
 }
 
+/* One state: checked against the session's, or written to it. */
+static weft_status take_state(weft_session *session, weft_safetensors *file, const char *name, bool write) {
+    int index = weft_safetensors_find(file, name);
+    weft_tensor *tensor;
+    if (index < 0) return WEFT_STATUS(WEFT_INVALID_DATA, "it has no state \"%s\"", name);
+    WEFT_TRY(weft_safetensors_get(file, index, &tensor), "state %s", name);
+    weft_status status =
+        write ? weft_session_write_state(session, name, tensor) : weft_session_check_state(session, name, tensor);
+    weft_tensor_release(tensor);
+    return status;
+}
+
+/* All of them, or none where one is missing or of another shape. */
 static weft_status read_states(const weft_program *program, weft_session *session, weft_safetensors *file) {
     WEFT_TRY(check_sum(file), "checking states");
-    for (int i = 0; i < weft_program_state_count(program); i++) {
-        const char *name = weft_program_state_name(program, i);
-        int index = weft_safetensors_find(file, name);
-        weft_tensor *tensor;
-        if (index < 0) return WEFT_STATUS(WEFT_INVALID_DATA, "it has no state \"%s\"", name);
-        WEFT_TRY(weft_safetensors_get(file, index, &tensor), "state %s", name);
-        weft_status status = weft_session_write_state(session, name, tensor);
-        weft_tensor_release(tensor);
-        WEFT_TRY(status, "state %s", name);
-    }
+    for (int write = 0; write < 2; write++)
+        for (int i = 0; i < weft_program_state_count(program); i++)
+            WEFT_TRY(take_state(session, file, weft_program_state_name(program, i), write), "reading states");
     return NULL;
 }
 

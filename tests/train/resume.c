@@ -121,6 +121,55 @@ START_TEST(test_damaged) {
 }
 END_TEST
 
+/* A program that reads two states, `first` [4] and `second` [extent], that begin with the given numbers. */
+static void two_states(weft_context *context, int64_t extent, float value, weft_program **program,
+                       weft_session **session) {
+    static const char *const names[] = {"first", "second"};
+    weft_graph *g;
+    require(weft_graph_create(context, "states", &g));
+    for (int i = 0; i < 2; i++) {
+        int64_t count = i ? extent : 4;
+        weft_tensor *initial;
+        require(weft_tensor_create(context, WEFT_F32, 1, &count, &initial));
+        for (int64_t k = 0; k < count; k++) ((float *)weft_tensor_data(initial))[k] = value;
+        weft_graph_state(g, names[i], initial);
+        weft_tensor_release(initial);
+        weft_graph_output(g, names[i], weft_state_read(g, names[i]));
+    }
+    require(weft_compile(g, NULL, program));
+    require(weft_session_create(*program, session));
+    weft_graph_release(g);
+}
+
+/* States of another shape: the status names the state and the file, and the session's other states stay as they were.
+ */
+START_TEST(test_of_another_shape) {
+    char folder[512], text[1024];
+    test_path(folder, sizeof folder, "shape");
+    weft_context *context;
+    weft_program *small, *large;
+    weft_session *from, *to;
+    int64_t step;
+    require(weft_context_create(NULL, &context));
+    two_states(context, 3, 1, &small, &from);
+    two_states(context, 5, 2, &large, &to);
+    require(weft_checkpoint_write(context, small, from, folder, 7, 0));
+    weft_status status = weft_checkpoint_read(context, large, to, folder, &step);
+    weft_status_format(status, text, sizeof text);
+    ck_assert_int_eq(weft_status_code(status), WEFT_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(text, "second") && strstr(text, "step-000000007"), "%s", text);
+    weft_status_release(status);
+    weft_tensor *first;
+    require(weft_session_read_state(to, "first", &first));
+    for (int i = 0; i < 4; i++) ck_assert_float_eq(((const float *)weft_tensor_data(first))[i], 2);
+    weft_tensor_release(first);
+    weft_session_release(from), weft_session_release(to);
+    weft_program_release(small), weft_program_release(large);
+    weft_context_release(context);
+    remove_folder(folder);
+}
+END_TEST
+
 /* Batches are the same whatever the number of threads and wherever the sequence begins. */
 START_TEST(test_batches) {
     small_run a, b;
@@ -163,6 +212,7 @@ Suite *resume_suite(void) {
     tcase_add_test(group, test_killed);
     tcase_add_test(group, test_stopped);
     tcase_add_test(group, test_damaged);
+    tcase_add_test(group, test_of_another_shape);
     tcase_add_test(group, test_batches);
     tcase_add_test(group, test_suggested_rate);
     suite_add_tcase(suite, group);
