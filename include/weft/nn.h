@@ -135,6 +135,48 @@ WEFT_API weft_value *weft_nn_self_attention(weft_graph *g, weft_value *x, const 
                                             int heads, weft_value *mask, bool causal, double dropout,
                                             weft_value *dropout_key);
 
+/* Rotary embeddings (Su et al. 2021): pair i of a head of width d turns by position times f_i = base^(-2 i / d). What
+   was trained on a shorter context is stretched by a factor s; Peng et al. 2023 compare the ways (sections 3.1 to 3.4).
+ */
+typedef enum weft_nn_rope_scaling {
+    WEFT_NN_ROPE_PLAIN,  /* f_i */
+    WEFT_NN_ROPE_LINEAR, /* f_i / s, that is position / s (Chen et al. 2023) */
+    WEFT_NN_ROPE_NTK,    /* f_i with base * s^(d / (d - 2)): the slowest pair as LINEAR, the fastest as it was */
+    /* f_i (k + (1 - k) / s), k = clip((r - beta_slow) / (beta_fast - beta_slow), 0, 1), r = original f_i / (2 pi): how
+       often the pair turns in the original context; cosine and sine times 0.1 ln(s) + 1 (1 where s < 1) */
+    WEFT_NN_ROPE_YARN
+} weft_nn_rope_scaling;
+typedef struct weft_nn_rope_options {
+    size_t struct_bytes;
+    int64_t head_width; /* even */
+    double base;        /* default 10000; above 1 */
+    weft_nn_rope_scaling scaling;
+    double factor; /* with scaling: above 0 */
+    /* YaRN alone: */
+    int64_t original;            /* tokens of the context that was trained on */
+    double beta_slow, beta_fast; /* default 1, 32 turns */
+    double attention;            /* what cosine and sine are multiplied with instead; 0: as above */
+    bool by_pair; /* k goes linearly with i between whole pairs instead, floor of where r is beta_fast and ceil of where
+                     it is beta_slow: the authors' code, and with it most published checkpoints */
+} weft_nn_rope_options;
+#define WEFT_NN_ROPE_OPTIONS_INIT                                                                                      \
+    {sizeof(weft_nn_rope_options), 0, 0.0, WEFT_NN_ROPE_PLAIN, 0.0, 0, 0.0, 0.0, 0.0, false}
+/* What weft_rope takes: cosine and sine [T, head_width / 2] of positions i32 or i64 [T]; NULL: of 0 ... tokens - 1.
+   dtype f32, f64; f16 and bf16 are computed in f32 and rounded once. Where an option does not fit: a problem, and NULL.
+ */
+WEFT_API void weft_nn_rope_tables(weft_graph *g, const weft_nn_rope_options *options, weft_dtype dtype,
+                                  weft_value *positions, weft_dim tokens, weft_value **out_cosine,
+                                  weft_value **out_sine);
+
+/* Attention with linear biases (Press et al. 2022). Slopes [heads]: 2^(-8 (h + 1) / heads) where heads is a power of
+   two; else those of the power of two p below, then every second one of 2 p from the first, 2^(-4 (2 (h - p) + 1) / p).
+   dtype f32 or f64. */
+WEFT_API weft_value *weft_nn_alibi_slopes(weft_graph *g, int heads, weft_dtype dtype);
+/* The mask [heads, queries, keys] for weft_attention and weft_nn_self_attention, causal or not: -slope |i + keys -
+   queries - j| for query i, key j; the last query is at the last key, as causal attention has it. An expression of iota
+   that attention computes where it needs it. No heads, or another dtype: a problem, and NULL. */
+WEFT_API weft_value *weft_nn_alibi(weft_graph *g, int heads, weft_dim queries, weft_dim keys, weft_dtype dtype);
+
 /* A BERT encoder (Devlin et al. 2019) from a safetensors file with the reference names. */
 typedef struct weft_nn_bert_options {
     size_t struct_bytes;
@@ -215,8 +257,9 @@ typedef struct weft_nn_llama_options {
     int64_t head_width;                /* default width / heads */
     double theta, epsilon;             /* defaults 10000, 1e-5 */
     bool tied;                         /* output weights are the embedding's */
+    const weft_nn_rope_options *rope;  /* NULL = plain. Its head_width and base are the model's and theta where 0 */
 } weft_nn_llama_options;
-#define WEFT_NN_LLAMA_OPTIONS_INIT {sizeof(weft_nn_llama_options), 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, false}
+#define WEFT_NN_LLAMA_OPTIONS_INIT {sizeof(weft_nn_llama_options), 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, false, 0}
 WEFT_API weft_value *weft_nn_llama(weft_parameters *parameters, const weft_nn_llama_options *options,
                                    weft_value *tokens);
 /* The mean cross-entropy of the next tokens, as weft_nn_gpt_loss. */

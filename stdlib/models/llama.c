@@ -6,7 +6,6 @@
 #include "base/need.h"
 #include "weft/nn.h"
 
-#include <math.h>
 #include <stdio.h>
 
 #include "stdlib/nn/mixed.h"
@@ -36,16 +35,19 @@ static weft_value *norm(const llama *m, const char *name, weft_value *x) {
     return weft_rms_norm(m->g, x, scale, 1, last, m->o->epsilon > 0 ? m->o->epsilon : 1e-5);
 }
 
-/* cos and sin of position / theta^(2 i / E): [T, E / 2]. */
-static void angles(llama *m, weft_dim tokens) {
-    weft_graph *g = m->g;
-    double theta = m->o->theta > 0 ? m->o->theta : 10000;
-    weft_dim shape[2] = {tokens, m->head_width / 2};
-    weft_value *position = weft_convert(g, weft_iota(g, WEFT_I64, 2, shape, 0), m->dtype);
-    weft_value *pair = weft_convert(g, weft_iota(g, WEFT_I64, 2, shape, 1), m->dtype);
-    weft_value *frequency = weft_exp(g, weft_mul_number(g, pair, -2 * log(theta) / (double)m->head_width));
-    weft_value *angle = weft_mul(g, position, frequency);
-    m->cosine = weft_cos(g, angle), m->sine = weft_sin(g, angle);
+/* Cosine and sine [T, E / 2]; false: a problem. */
+static bool angles(llama *m, weft_dim tokens) {
+    weft_nn_rope_options rope = WEFT_NN_ROPE_OPTIONS_INIT;
+    if (weft_graph_report(m->g, WEFT_OPTIONS_READ(rope, m->o->rope, WEFT_NN_ROPE_OPTIONS_INIT))) return false;
+    if (rope.base == 0) rope.base = m->o->theta;
+    if (rope.head_width == 0) rope.head_width = m->head_width;
+    if (rope.head_width != m->head_width) {
+        weft_graph_report(m->g, WEFT_STATUS(WEFT_INVALID_ARGUMENT, "weft_nn_llama: heads of %lld, rope.head_width %lld",
+                                            (long long)m->head_width, (long long)rope.head_width));
+        return false;
+    }
+    weft_nn_rope_tables(m->g, &rope, m->dtype, NULL, tokens, &m->cosine, &m->sine);
+    return m->cosine != NULL;
 }
 
 /* [B, T, heads E] -> [B, heads, T, E] */
@@ -110,7 +112,7 @@ static weft_value *hidden_states(llama *m, weft_value *tokens, weft_value **out_
     int64_t shape[2] = {o->vocabulary, o->width};
     weft_value *table = weft_parameters_add(m->p, "model.embed_tokens.weight", WEFT_INIT_NORMAL, deviation, 2, shape);
     m->dtype = weft_parameters_dtype(m->p);
-    angles(m, weft_value_dim(tokens, 1));
+    if (!angles(m, weft_value_dim(tokens, 1))) return tokens;
     weft_value *x = weft_nn_as(m->g, weft_embedding(m->g, table, tokens), m->dtype);
     for (int i = 0; i < o->layers; i++) x = block(m, i, x);
     x = norm(m, "model.norm.weight", x);

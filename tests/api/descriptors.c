@@ -107,6 +107,8 @@ enum { ONNX_ABSENT = 1 };
     X(weft_loss_scale, WEFT_LOSS_SCALE_INIT, PROBLEM(weft_parameters_gradient_scaled(parameters, parameter.value, o))) \
     X(weft_nn_experts_options, WEFT_NN_EXPERTS_OPTIONS_INIT,                                                           \
       PROBLEM(weft_nn_experts(parameters, o, "e", x, NULL, NULL)))                                                     \
+    X(weft_nn_rope_options, WEFT_NN_ROPE_OPTIONS_INIT,                                                                 \
+      PROBLEM(weft_nn_rope_tables(graph, o, WEFT_F32, NULL, 4, &out_values[0], &out_values[1])))                       \
     X(weft_nn_bert_options, WEFT_NN_BERT_OPTIONS_INIT, PROBLEM(weft_nn_bert(graph, NULL, o, labels, labels)))          \
     X(weft_nn_vit_options, WEFT_NN_VIT_OPTIONS_INIT, PROBLEM(weft_nn_vit(graph, NULL, o, image)))                      \
     X(weft_nn_vit_model, WEFT_NN_VIT_MODEL_INIT, PROBLEM(weft_nn_vit_train(parameters, o, image)))                     \

@@ -9,6 +9,7 @@
 
 TCase *models_case(void);
 TCase *narrow_case(void);
+TCase *positions_case(void);
 
 enum { LAYERS = 2, HEADS = 2 };
 
@@ -116,6 +117,7 @@ int main(void) {
     suite_add_tcase(suite, tests);
     suite_add_tcase(suite, models_case());
     suite_add_tcase(suite, narrow_case());
+    suite_add_tcase(suite, positions_case());
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
