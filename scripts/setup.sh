@@ -3,7 +3,7 @@
 set -eu
 packages="gcc g++ libc6-dev cmake ninja-build pkg-config check llvm-19-dev clang-19 lld-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev
  libprotobuf-c-dev protobuf-c-compiler python3 python3-venv ca-certificates ccache libopenblas0-pthread
- spirv-tools libtomlplusplus-dev libvulkan-dev libvulkan1 mesa-vulkan-drivers dataset-fashion-mnist"
+ spirv-tools libtomlplusplus-dev libarchive-dev libturbojpeg0-dev libvulkan-dev libvulkan1 mesa-vulkan-drivers dataset-fashion-mnist"
 missing=""
 for package in $packages; do
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $package"

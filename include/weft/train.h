@@ -74,8 +74,14 @@ WEFT_API weft_status weft_images_open_idx(weft_context *context, const char *ima
 /* The binary files of CIFAR-10, one behind the other: records of a label and three planes of 32 by 32. */
 WEFT_API weft_status weft_images_open_cifar(weft_context *context, int count, const char *const *paths,
                                             weft_images **out_images) WEFT_MUST_USE;
-/* What a folder has of either, by the usual names: data_batch_1.bin to 5 (train) or test_batch.bin; else
-   train-images-idx3-ubyte and train-labels-idx1-ubyte, or t10k-... */
+/* WebDataset shards: tar files (plain, gzip, bzip2, xz) of NAME.jpg and NAME.cls, classes 0 to 255, all images of one
+   size, gray or colour; decoded whole into memory, a byte an element. A damaged sample is an error that names it. By
+   libarchive and libjpeg-turbo; UNSUPPORTED in builds without them. */
+WEFT_API weft_status weft_images_open_shards(weft_context *context, int count, const char *const *paths,
+                                             weft_images **out_images) WEFT_MUST_USE;
+/* What a folder has of these, by the usual names: data_batch_1.bin to 5 (train) or test_batch.bin; else
+   train-images-idx3-ubyte and train-labels-idx1-ubyte, or t10k-...; else train-00000.tar, or .tar.gz, and so on, or
+   test-00000... */
 WEFT_API weft_status weft_images_open_folder(weft_context *context, const char *folder, bool train,
                                              weft_images **out_images) WEFT_MUST_USE;
 WEFT_API void weft_images_release(weft_images *images);

@@ -1,40 +1,25 @@
-/* Images with labels from files that are mapped, not read: IDX (big-endian magic 0x0000TTRR, type and rank, extents of
+/* Images with labels. From files that are mapped, not read: IDX (big-endian magic 0x0000TTRR, type and rank, extents of
    32 bits, elements; here u8 [N, H, W] and u8 [N]) and the binary files of CIFAR-10 (records of a label and 3 x 32 x 32
-   bytes). Invariant: image i of a part lies at pixels + i * step, its label at labels + i * label_step. Sources: LeCun,
+   bytes); from shards of JPEG files, which archive/shards.c decodes when they are opened. See images.h. Sources: LeCun,
    Cortes, Burges, the format note of the MNIST database; Krizhevsky 2009 and the page of CIFAR-10. Read next:
    loader.c. */
-#include "weft/train.h"
+#include "stdlib/train/images.h"
 
 #include "base/arena.h"
 #include "base/context.h"
-#include "base/file.h"
 #include "base/need.h"
 #include "stdlib/random.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { IDX_U8 = 0x08, CIFAR_SIDE = 32, CIFAR_CHANNELS = 3, PATH_BYTES = 4096, FILES_MAX = 64 };
-
-typedef struct part {
-    weft_file files[2]; /* the second: labels of their own */
-    const unsigned char *pixels, *labels;
-    int64_t step, label_step, count;
-} part;
-
-struct weft_images {
-    weft_context *context;
-    int part_count;
-    part *parts;
-    int64_t count, shape[3]; /* channels, height, width */
-    int classes;
-};
+enum { IDX_U8 = 0x08, CIFAR_SIDE = 32, CIFAR_CHANNELS = 3, PATH_BYTES = 4096 };
 
 /* -- opening */
 
-static weft_status create(weft_context *context, int parts, weft_images **out_images) {
+weft_status weft_images_create(weft_context *context, int parts, weft_images **out_images) {
     weft_images *images = weft_allocate(context->allocator, sizeof *images);
-    part *list = weft_allocate(context->allocator, (size_t)parts * sizeof *list);
+    weft_image_part *list = weft_allocate(context->allocator, (size_t)parts * sizeof *list);
     if (!images || !list) {
         weft_free(context->allocator, images, sizeof *images);
         weft_free(context->allocator, list, (size_t)parts * sizeof *list);
@@ -49,17 +34,18 @@ static weft_status create(weft_context *context, int parts, weft_images **out_im
 void weft_images_release(weft_images *images) {
     if (!images) return;
     weft_context *context = images->context;
-    for (int i = 0; i < images->part_count; i++)
+    for (int i = 0; i < images->part_count; i++) {
         for (int j = 0; j < 2; j++) weft_file_unmap(&images->parts[i].files[j]);
+        weft_free(context->allocator, images->parts[i].decoded, images->parts[i].decoded_bytes);
+    }
     weft_free(context->allocator, images->parts, (size_t)images->part_count * sizeof *images->parts);
     weft_free(context->allocator, images, sizeof *images);
     weft_context_release(context);
 }
 
-/* Count and classes are those of all parts. */
-static weft_status finish(weft_images *images, weft_status status, weft_images **out_images) {
+weft_status weft_images_finish(weft_images *images, weft_status status, weft_images **out_images) {
     for (int i = 0; !status && i < images->part_count; i++) {
-        const part *p = &images->parts[i];
+        const weft_image_part *p = &images->parts[i];
         images->count += p->count;
         for (int64_t row = 0; row < p->count; row++)
             if (p->labels[row * p->label_step] >= images->classes) images->classes = p->labels[row * p->label_step] + 1;
@@ -96,7 +82,7 @@ static weft_status open_idx(const char *path, int rank, weft_file *file, int64_t
 }
 
 static weft_status open_idx_pair(weft_images *images, const char *images_path, const char *labels_path) {
-    part *p = images->parts;
+    weft_image_part *p = images->parts;
     int64_t shape[3], labels;
     WEFT_TRY(open_idx(images_path, 3, &p->files[0], shape, &p->pixels), "images");
     WEFT_TRY(open_idx(labels_path, 1, &p->files[1], &labels, &p->labels), "labels");
@@ -115,11 +101,11 @@ weft_status weft_images_open_idx(weft_context *context, const char *images_path,
     WEFT_NEED(context, "the context");
     WEFT_NEED(images_path && labels_path, "a path");
     weft_images *images;
-    WEFT_TRY(create(context, 1, &images), "%s", images_path);
-    return finish(images, open_idx_pair(images, images_path, labels_path), out_images);
+    WEFT_TRY(weft_images_create(context, 1, &images), "%s", images_path);
+    return weft_images_finish(images, open_idx_pair(images, images_path, labels_path), out_images);
 }
 
-static weft_status open_records(part *p, const char *path) {
+static weft_status open_records(weft_image_part *p, const char *path) {
     WEFT_NEED(path, "a path");
     WEFT_TRY(weft_file_map(path, &p->files[0]), "opening %s", path);
     p->step = p->label_step = 1 + CIFAR_CHANNELS * CIFAR_SIDE * CIFAR_SIDE;
@@ -137,20 +123,69 @@ weft_status weft_images_open_cifar(weft_context *context, int count, const char 
     *out_images = NULL;
     WEFT_NEED(context, "the context");
     WEFT_NEED(paths, "the paths");
-    if (count < 1 || count > FILES_MAX)
-        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%d files of images; 1 to %d", count, FILES_MAX);
+    if (count < 1 || count > WEFT_IMAGE_FILES_MAX)
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%d files of images; 1 to %d", count, WEFT_IMAGE_FILES_MAX);
     weft_images *images;
-    weft_status status = create(context, count, &images);
+    weft_status status = weft_images_create(context, count, &images);
     if (status) return status;
     images->shape[0] = CIFAR_CHANNELS, images->shape[1] = images->shape[2] = CIFAR_SIDE;
     for (int i = 0; i < count && !status; i++) status = open_records(&images->parts[i], paths[i]);
-    return finish(images, status, out_images);
+    return weft_images_finish(images, status, out_images);
 }
 
 static bool is_there(const char *path) {
     FILE *file = fopen(path, "rb");
     if (file) (void)fclose(file);
     return file != NULL;
+}
+
+weft_status weft_images_open_shards(weft_context *context, int count, const char *const *paths,
+                                    weft_images **out_images) {
+    WEFT_NEED(out_images, "out_images");
+    *out_images = NULL;
+    WEFT_NEED(context, "the context");
+    WEFT_NEED(paths, "the paths");
+    if (count < 1 || count > WEFT_IMAGE_FILES_MAX)
+        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%d shards of images; 1 to %d", count, WEFT_IMAGE_FILES_MAX);
+#ifdef WEFT_HAVE_ARCHIVE
+    weft_images *images;
+    weft_status status = weft_images_create(context, count, &images);
+    if (status) return status;
+    for (int i = 0; i < count && !status; i++)
+        status = paths[i] ? weft_images_read_shard(images, &images->parts[i], paths[i])
+                          : WEFT_STATUS(WEFT_INVALID_ARGUMENT, "path %d is missing", i);
+    return weft_images_finish(images, status, out_images);
+#else
+    return WEFT_STATUS(WEFT_UNSUPPORTED,
+                       "this build reads no shards of images: it was made without libarchive or TurboJPEG");
+#endif
+}
+
+/* Numbered from 0 without a gap. How many there are; the names of the first paths_max go to paths. */
+static int find_shards(const char *folder, bool train, char paths[][PATH_BYTES], int paths_max) {
+    static const char *const endings[] = {"tar", "tar.gz", "tgz", "tar.xz", "tar.bz2"};
+    int count = 0;
+    for (bool found = true; found && count < paths_max; count += found) {
+        found = false;
+        for (size_t e = 0; e < sizeof endings / sizeof *endings && !found; e++) {
+            snprintf(paths[count], PATH_BYTES, "%s/%s-%05d.%s", folder, train ? "train" : "test", count, endings[e]);
+            found = is_there(paths[count]);
+        }
+    }
+    return count;
+}
+
+static weft_status open_folder_shards(weft_context *context, const char *folder, bool train, bool *out_found,
+                                      weft_images **out_images) {
+    char(*paths)[PATH_BYTES] = weft_allocate(context->allocator, sizeof *paths * WEFT_IMAGE_FILES_MAX);
+    if (!paths) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for names of shards");
+    const char *list[WEFT_IMAGE_FILES_MAX];
+    int count = find_shards(folder, train, paths, WEFT_IMAGE_FILES_MAX);
+    for (int i = 0; i < count; i++) list[i] = paths[i];
+    *out_found = count > 0;
+    weft_status status = count ? weft_images_open_shards(context, count, list, out_images) : NULL;
+    weft_free(context->allocator, paths, sizeof *paths * WEFT_IMAGE_FILES_MAX);
+    return status;
 }
 
 weft_status weft_images_open_folder(weft_context *context, const char *folder, bool train, weft_images **out_images) {
@@ -174,8 +209,11 @@ weft_status weft_images_open_folder(weft_context *context, const char *folder, b
     snprintf(paths[0], PATH_BYTES, "%s/%s-images-idx3-ubyte", folder, prefix);
     snprintf(paths[1], PATH_BYTES, "%s/%s-labels-idx1-ubyte", folder, prefix);
     if (is_there(paths[0])) return weft_images_open_idx(context, paths[0], paths[1], out_images);
-    return WEFT_STATUS(WEFT_NOT_FOUND, "%s has neither %s nor %s-images-idx3-ubyte (uncompressed)", folder,
-                       cifar[train ? 0 : 5], prefix);
+    bool found;
+    WEFT_TRY(open_folder_shards(context, folder, train, &found, out_images), "shards of %s", folder);
+    if (found) return NULL;
+    return WEFT_STATUS(WEFT_NOT_FOUND, "%s has neither %s nor %s-images-idx3-ubyte (uncompressed) nor %s-00000.tar",
+                       folder, cifar[train ? 0 : 5], prefix, train ? "train" : "test");
 }
 
 int64_t weft_images_count(const weft_images *images) { return images ? images->count : 0; }
@@ -242,7 +280,7 @@ weft_status weft_images_fill(void *self, int64_t batch, weft_tensor *const *tens
     uint64_t random = weft_draw_stream(~s->seed, (uint64_t)batch);
     for (int64_t row = 0; row < rows; row++, x += size) {
         int64_t at = s->shuffle ? weft_draw_permuted(key, count, first + row) : first + row;
-        const part *p = images->parts;
+        const weft_image_part *p = images->parts;
         while (at >= p->count) at -= p++->count;
         fill_image(s, p->pixels + at * p->step, draw_view(s, &random), x);
         *y++ = p->labels[at * p->label_step];

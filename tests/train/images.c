@@ -184,10 +184,124 @@ START_TEST(test_views) {
 }
 END_TEST
 
+#define SHARDS WEFT_SOURCE_DIR "/tests/data/shards/"
+
+/* false: this build has no libarchive, and says so. */
+static bool reads_shards(weft_context *context) {
+    weft_images *images;
+    weft_status status = weft_images_open_shards(context, 1, (const char *[]){SHARDS "gray.tar"}, &images);
+    bool lacks = weft_status_code(status) == WEFT_UNSUPPORTED;
+    if (!lacks) require(status);
+    weft_status_release(status);
+    int64_t shape[3];
+    weft_images_shape(images, shape);
+    if (!lacks) ck_assert(shape[0] == 1 && shape[1] == 16 && weft_images_classes(images) == 2);
+    weft_images_release(images);
+    return !lacks;
+}
+
+/* Five images of two shards, by the folder's usual names: their classes and colours (tests/golden/shards.py says
+ * which). */
+START_TEST(test_shards) {
+    enum { COUNT = 5, SIDE = 16, AREA = SIDE * SIDE };
+    weft_context *context;
+    weft_images *images;
+    weft_tensor *tensors[2];
+    require(weft_context_create(NULL, &context));
+    if (reads_shards(context)) {
+        require(weft_images_open_folder(context, SHARDS, true, &images));
+        ck_assert_int_eq(weft_images_count(images), COUNT);
+        ck_assert_int_eq(weft_images_classes(images), 3);
+        require(weft_tensor_create(context, WEFT_F32, 4, (int64_t[]){COUNT, 3, SIDE, SIDE}, &tensors[0]));
+        require(weft_tensor_create(context, WEFT_I64, 1, (int64_t[]){COUNT}, &tensors[1]));
+        weft_image_batches batches = {images, 3, false, 0, 0, 0, false};
+        require(weft_images_fill(&batches, 0, tensors));
+        for (int i = 0; i < COUNT; i++) {
+            const float left[] = {(float)(40 * i), (float)(200 - 30 * i), (float)(20 + 35 * i)};
+            const float *x = (const float *)weft_tensor_data(tensors[0]) + i * 3 * AREA;
+            ck_assert_int_eq(((int64_t *)weft_tensor_data(tensors[1]))[i], i % 3);
+            for (int c = 0; c < 3; c++) {
+                ck_assert_float_eq_tol(x[c * AREA + 5 * SIDE + 2] * 255, left[c], 3);
+                ck_assert_float_eq_tol(x[c * AREA + 5 * SIDE + 13] * 255, left[2 - c], 3);
+            }
+        }
+        weft_images_release(images);
+        weft_tensor_release(tensors[0]), weft_tensor_release(tensors[1]);
+        require(weft_images_open_folder(context, SHARDS, false, &images));
+        ck_assert_int_eq(weft_images_count(images), 1);
+        weft_images_release(images);
+    }
+    weft_context_release(context);
+}
+END_TEST
+
+/* All of CIFAR-10 where WEFT_DATA says it is (cifar10/train-00000.tar.gz ...): as many of each class. */
+START_TEST(test_cifar_shards) {
+    char folder[600];
+    weft_context *context;
+    weft_images *images;
+    snprintf(folder, sizeof folder, "%s/cifar10", getenv("WEFT_DATA") ? getenv("WEFT_DATA") : "/nowhere");
+    require(weft_context_create(NULL, &context));
+    for (int train = 0; reads_shards(context) && !access(folder, R_OK) && train < 2; train++) {
+        enum { ROWS = 1000 };
+        weft_tensor *tensors[2];
+        int64_t counts[10] = {0}, each = train ? 5000 : 1000;
+        require(weft_images_open_folder(context, folder, train, &images));
+        ck_assert_int_eq(weft_images_count(images), 10 * each);
+        ck_assert_int_eq(weft_images_classes(images), 10);
+        require(weft_tensor_create(context, WEFT_F32, 4, (int64_t[]){ROWS, 3, 32, 32}, &tensors[0]));
+        require(weft_tensor_create(context, WEFT_I64, 1, (int64_t[]){ROWS}, &tensors[1]));
+        weft_image_batches batches = {images, 3, true, 0, 0, 0, false};
+        for (int64_t batch = 0; batch < 10 * each / ROWS; batch++) {
+            require(weft_images_fill(&batches, batch, tensors));
+            for (int i = 0; i < ROWS; i++) counts[((int64_t *)weft_tensor_data(tensors[1]))[i]]++;
+        }
+        for (int i = 0; i < 10; i++) ck_assert_int_eq(counts[i], each);
+        weft_tensor_release(tensors[0]), weft_tensor_release(tensors[1]);
+        weft_images_release(images);
+    }
+    weft_context_release(context);
+}
+END_TEST
+
+/* Each is refused with the shard, the sample and what is wrong. */
+START_TEST(test_damaged_shards) {
+    static const struct {
+        const char *file, *words;
+    } cases[] = {{"no-label", "0000: the sample has no .cls"},
+                 {"no-image", "0001: the sample has no .jpg"},
+                 {"twice", "0000.jpg: the sample has one already"},
+                 {"other-size", "0001.jpg is 3 x 24 x 24, the images before it 3 x 16 x 16"},
+                 {"bad-class", "0.cls: a class from 0 to 255"},
+                 {"large-class", "0.cls: a class from 0 to 255"},
+                 {"cut-image", "0.jpg: "},
+                 {"no-jpeg", "0.jpg: "},
+                 {"empty", "no sample"},
+                 {"missing", "opening "}};
+    weft_context *context;
+    require(weft_context_create(NULL, &context));
+    bool reads = reads_shards(context);
+    for (size_t i = 0; reads && i < sizeof cases / sizeof *cases; i++) {
+        char path[600], text[1024];
+        snprintf(path, sizeof path, "%s%s.tar", SHARDS, cases[i].file);
+        weft_images *images;
+        weft_status status = weft_images_open_shards(context, 1, (const char *[]){path}, &images);
+        ck_assert_msg(status && !images, "%s was taken", path);
+        weft_status_format(status, text, sizeof text);
+        ck_assert_msg(strstr(text, cases[i].words) && strstr(text, cases[i].file), "%s: %s", path, text);
+        weft_status_release(status);
+    }
+    weft_context_release(context);
+}
+END_TEST
+
 Suite *images_suite(void) {
     Suite *suite = suite_create("images");
     TCase *group = tcase_create("images");
     tcase_add_test(group, test_images);
+    tcase_add_test(group, test_shards);
+    tcase_add_test(group, test_damaged_shards);
+    tcase_add_test(group, test_cifar_shards);
     tcase_add_test(group, test_cifar);
     tcase_add_test(group, test_views);
     suite_add_tcase(suite, group);
