@@ -10,7 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { SWEEPS_MAX = 60, LEAST = 8, THREADS_LEAST = 64, SPARE_BYTES = 1024 };
+/* of 1024 threads each has 64 registers on NVIDIA, a few too few in f64 */
+enum { SWEEPS_MAX = 60, LEAST = 8, THREADS_LEAST = 64, THREADS_MOST = 512, SPARE_BYTES = 1024 };
 
 typedef struct block {
     weft_solver s;
@@ -272,7 +273,8 @@ static void measure(const weft_node *fusion, const weft_capability *capability, 
     const weft_type *type = &fusion->results[1].type;
     b->n = weft_dim_is_number(type->dims[type->rank - 1]) ? type->dims[type->rank - 1] : 0;
     b->m = b->n + b->n % 2, b->pairs = b->m / 2, b->threads = THREADS_LEAST;
-    while (2 * b->threads <= capability->threads_max && 2 * b->threads <= 1024 && 2 * b->threads <= b->pairs * b->pairs)
+    while (2 * b->threads <= capability->threads_max && 2 * b->threads <= THREADS_MOST &&
+           2 * b->threads <= b->pairs * b->pairs)
         b->threads *= 2;
 }
 
