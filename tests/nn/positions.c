@@ -144,7 +144,7 @@ END_TEST
 /* Slopes as the authors' code makes them. */
 static void reference_slopes(int heads, double *out) {
     int power = (int)exp2(floor(log2(heads)));
-    double start = pow(2, -pow(2, -(log2(power) - 3))), more[64];
+    double start = pow(2, -pow(2, -(log2(power) - 3))), more[64] = {0};
     for (int i = 0; i < power; i++) out[i] = start * pow(start, i);
     if (power == heads) return;
     reference_slopes(2 * power, more);
@@ -158,7 +158,7 @@ START_TEST(test_slopes) {
     for (int heads = 1; heads <= 20; heads++) {
         weft_graph *g;
         weft_tensor *out;
-        double want[64];
+        double want[64] = {0};
         require(weft_graph_create(context, "slopes", &g));
         weft_graph_output(g, "y", weft_nn_alibi_slopes(g, heads, WEFT_F64));
         require(weft_graph_interpret(g, 0, NULL, 1, &out));
@@ -218,7 +218,7 @@ START_TEST(test_alibi) {
     o.causal = causal;
     weft_graph_output(g, "y", weft_attention(g, q, k, v, weft_nn_alibi(g, HEADS, rows, keys, WEFT_F64), &o));
     run(g, 3, in, &out);
-    double slopes[64], want[9 * D];
+    double slopes[64] = {0}, want[9 * D] = {0};
     reference_slopes(HEADS, slopes);
     for (int h = 0; h < HEADS; h++) {
         const double *const a = weft_tensor_data(in[0]), *const b = weft_tensor_data(in[1]),
