@@ -103,6 +103,50 @@ typedef struct weft_image_batches {
 /* tensors: f32 [B, C, H, W] and i64 [B]. self: weft_image_batches. */
 WEFT_API weft_status weft_images_fill(void *self, int64_t batch, weft_tensor *const *tensors);
 
+/* Sequences of tokens of different lengths: sequence i is tokens [offsets[i], offsets[i + 1]); it may be empty. All
+   arrays are borrowed. */
+typedef struct weft_sequence_source {
+    int64_t count;          /* of sequences, at least 1 */
+    const int64_t *offsets; /* count + 1 */
+    weft_dtype dtype;       /* of the tokens: WEFT_I32 or WEFT_I64 */
+    const void *tokens;
+    int64_t token_count;
+    const int64_t *token_labels;    /* one per token, or NULL */
+    const int64_t *sequence_labels; /* one per sequence, or NULL; neither: a token's label is its successor */
+} weft_sequence_source;
+/* Thread-safe. Remembers one group's order, under a lock: batches of other seeds or sizes are better filled from an
+   object of their own. */
+typedef struct weft_sequences weft_sequences;
+/* No sequences, another dtype or both kinds of labels: INVALID_ARGUMENT; offsets that fall: INVALID_DATA; offsets that
+   leave the tokens: OUT_OF_RANGE. */
+WEFT_API weft_status weft_sequences_create(weft_context *context, const weft_sequence_source *source,
+                                           weft_sequences **out_sequences) WEFT_MUST_USE;
+WEFT_API void weft_sequences_release(weft_sequences *sequences);
+/* For weft_sequences_fill. An epoch of count / B batches visits each sequence once, less the count % B that come last
+   in its order, other ones in each epoch (with window 1 the source's last). The order: from a drawn sequence on, around
+   the end, the source is cut into windows, and each is permuted. Then, with buckets, groups of that order are sorted by
+   length and cut into batches, and each group's batches are permuted. */
+typedef struct weft_sequence_batches {
+    weft_sequences *sequences;
+    uint64_t seed;
+    int64_t window;   /* sequences shuffled together; 0 = all, 1 = the source's order from its start */
+    int64_t bucket;   /* sequences sorted by length together, rounded up to whole batches; 0 = none are */
+    int64_t multiple; /* a batch is as long as its longest sequence, rounded up to one of these, at most T; 0 = 1 */
+    int64_t pad;      /* the token behind a sequence's end, up to T */
+    int64_t ignore;   /* the label there, and that of a last token that has no successor */
+    bool cut;         /* sequences longer than T lose their ends; otherwise they are OUT_OF_RANGE */
+    bool lengths;     /* the third tensor is there */
+} weft_sequence_batches;
+/* tensors: [B, T] tokens of the source's dtype; i64 labels, [B, T], or [B] with sequence_labels; with lengths, i64 [B],
+   tokens in each row. self: weft_sequence_batches. */
+WEFT_API weft_status weft_sequences_fill(void *self, int64_t batch, weft_tensor *const *tensors);
+/* How long a batch of `rows` sequences is (see multiple): columns from there to T are padding in every row. */
+WEFT_API weft_status weft_sequences_batch_length(const weft_sequence_batches *batches, int64_t batch, int64_t rows,
+                                                 int64_t length_max, int64_t *out_length) WEFT_MUST_USE;
+/* The share of padding in an epoch's batches, each as long as weft_sequences_batch_length says; in [0, 1]. */
+WEFT_API weft_status weft_sequences_padding(const weft_sequence_batches *batches, int64_t epoch, int64_t rows,
+                                            int64_t length_max, double *out_share) WEFT_MUST_USE;
+
 /* -- checkpoints: FOLDER/step-N.safetensors, all states, the step and a CRC of the states. A file appears complete and
    synced, or not; a damaged one is refused before any state changes. */
 

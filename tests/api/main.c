@@ -92,6 +92,10 @@ static weft_onnx_options *with_constants(int count, const char *const *names, we
     X(weft_images_open_cifar(context, 1, NULL, &images_out))                                                           \
     X(weft_images_open_folder(context, NULL, true, &images_out))                                                       \
     X(weft_images_fill(NULL, 0, NULL))                                                                                 \
+    X(weft_sequences_create(NULL, NULL, NULL))                                                                         \
+    X(weft_sequences_fill(NULL, 0, NULL))                                                                              \
+    X(weft_sequences_batch_length(NULL, 0, 0, 0, NULL))                                                                \
+    X(weft_sequences_padding(NULL, 0, 0, 0, NULL))                                                                     \
     X(weft_checkpoint_write(context, NULL, NULL, "x", 0, 0))                                                           \
     X(weft_checkpoint_read(context, NULL, NULL, "x", &number_out))                                                     \
     X(weft_train(context, NULL, &result_out))                                                                          \

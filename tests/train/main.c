@@ -7,12 +7,14 @@ Suite *dropout_suite(void);
 Suite *resume_suite(void);
 Suite *crash_suite(void);
 Suite *images_suite(void);
+Suite *buckets_suite(void);
 Suite *mixed_suite(void);
 
 int main(void) {
     SRunner *runner = srunner_create(steps_suite());
     srunner_add_suite(runner, resume_suite());
     srunner_add_suite(runner, images_suite());
+    srunner_add_suite(runner, buckets_suite());
     srunner_add_suite(runner, crash_suite());
     srunner_add_suite(runner, dropout_suite());
     srunner_add_suite(runner, mixed_suite());
