@@ -100,13 +100,13 @@ weft_status weft_images_open_idx(weft_context *context, const char *images_path,
     *out_images = NULL;
     WEFT_NEED(context, "the context");
     WEFT_NEED(images_path && labels_path, "a path");
-    weft_images *images;
+    weft_images *images = NULL;
     WEFT_TRY(weft_images_create(context, 1, &images), "%s", images_path);
     return weft_images_finish(images, open_idx_pair(images, images_path, labels_path), out_images);
 }
 
-static weft_status open_records(weft_image_part *p, const char *path) {
-    WEFT_NEED(path, "a path");
+static weft_status read_records(weft_images *images, weft_image_part *p, const char *path) {
+    images->shape[0] = CIFAR_CHANNELS, images->shape[1] = images->shape[2] = CIFAR_SIDE;
     WEFT_TRY(weft_file_map(path, &p->files[0]), "opening %s", path);
     p->step = p->label_step = 1 + CIFAR_CHANNELS * CIFAR_SIDE * CIFAR_SIDE;
     p->count = (int64_t)p->files[0].bytes / p->step;
@@ -117,48 +117,46 @@ static weft_status open_records(weft_image_part *p, const char *path) {
     return NULL;
 }
 
-weft_status weft_images_open_cifar(weft_context *context, int count, const char *const *paths,
-                                   weft_images **out_images) {
+typedef weft_status (*part_reader)(weft_images *images, weft_image_part *part, const char *path);
+
+/* A part for each file. */
+static weft_status open_files(weft_context *context, int count, const char *const *paths, part_reader read,
+                              weft_images **out_images) {
     WEFT_NEED(out_images, "out_images");
     *out_images = NULL;
     WEFT_NEED(context, "the context");
     WEFT_NEED(paths, "the paths");
     if (count < 1 || count > WEFT_IMAGE_FILES_MAX)
         return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%d files of images; 1 to %d", count, WEFT_IMAGE_FILES_MAX);
-    weft_images *images;
+    for (int i = 0; i < count; i++) WEFT_NEED(paths[i], "a path");
+    weft_images *images = NULL;
     weft_status status = weft_images_create(context, count, &images);
     if (status) return status;
-    images->shape[0] = CIFAR_CHANNELS, images->shape[1] = images->shape[2] = CIFAR_SIDE;
-    for (int i = 0; i < count && !status; i++) status = open_records(&images->parts[i], paths[i]);
+    for (int i = 0; i < count && !status; i++) status = read(images, &images->parts[i], paths[i]);
     return weft_images_finish(images, status, out_images);
+}
+
+weft_status weft_images_open_cifar(weft_context *context, int count, const char *const *paths,
+                                   weft_images **out_images) {
+    return open_files(context, count, paths, read_records, out_images);
+}
+
+#ifndef WEFT_HAVE_ARCHIVE
+static weft_status weft_images_read_shard(weft_images *images, weft_image_part *part, const char *path) {
+    (void)images, (void)part;
+    return WEFT_STATUS(WEFT_UNSUPPORTED, "%s: this build was made without libarchive or TurboJPEG", path);
+}
+#endif
+
+weft_status weft_images_open_shards(weft_context *context, int count, const char *const *paths,
+                                    weft_images **out_images) {
+    return open_files(context, count, paths, weft_images_read_shard, out_images);
 }
 
 static bool is_there(const char *path) {
     FILE *file = fopen(path, "rb");
     if (file) (void)fclose(file);
     return file != NULL;
-}
-
-weft_status weft_images_open_shards(weft_context *context, int count, const char *const *paths,
-                                    weft_images **out_images) {
-    WEFT_NEED(out_images, "out_images");
-    *out_images = NULL;
-    WEFT_NEED(context, "the context");
-    WEFT_NEED(paths, "the paths");
-    if (count < 1 || count > WEFT_IMAGE_FILES_MAX)
-        return WEFT_STATUS(WEFT_INVALID_ARGUMENT, "%d shards of images; 1 to %d", count, WEFT_IMAGE_FILES_MAX);
-#ifdef WEFT_HAVE_ARCHIVE
-    weft_images *images;
-    weft_status status = weft_images_create(context, count, &images);
-    if (status) return status;
-    for (int i = 0; i < count && !status; i++)
-        status = paths[i] ? weft_images_read_shard(images, &images->parts[i], paths[i])
-                          : WEFT_STATUS(WEFT_INVALID_ARGUMENT, "path %d is missing", i);
-    return weft_images_finish(images, status, out_images);
-#else
-    return WEFT_STATUS(WEFT_UNSUPPORTED,
-                       "this build reads no shards of images: it was made without libarchive or TurboJPEG");
-#endif
 }
 
 /* Numbered from 0 without a gap. How many there are; the names of the first paths_max go to paths. */
@@ -177,14 +175,15 @@ static int find_shards(const char *folder, bool train, char paths[][PATH_BYTES],
 
 static weft_status open_folder_shards(weft_context *context, const char *folder, bool train, bool *out_found,
                                       weft_images **out_images) {
-    char(*paths)[PATH_BYTES] = weft_allocate(context->allocator, sizeof *paths * WEFT_IMAGE_FILES_MAX);
+    enum { LOOKED_FOR = WEFT_IMAGE_FILES_MAX + 1 }; /* one too many is refused, not left out */
+    char(*paths)[PATH_BYTES] = weft_allocate(context->allocator, sizeof *paths * LOOKED_FOR);
     if (!paths) return WEFT_STATUS(WEFT_OUT_OF_MEMORY, "no memory for names of shards");
-    const char *list[WEFT_IMAGE_FILES_MAX];
-    int count = find_shards(folder, train, paths, WEFT_IMAGE_FILES_MAX);
+    const char *list[LOOKED_FOR];
+    int count = find_shards(folder, train, paths, LOOKED_FOR);
     for (int i = 0; i < count; i++) list[i] = paths[i];
     *out_found = count > 0;
     weft_status status = count ? weft_images_open_shards(context, count, list, out_images) : NULL;
-    weft_free(context->allocator, paths, sizeof *paths * WEFT_IMAGE_FILES_MAX);
+    weft_free(context->allocator, paths, sizeof *paths * LOOKED_FOR);
     return status;
 }
 

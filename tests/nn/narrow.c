@@ -23,17 +23,6 @@ static weft_tensor *random_matrix(weft_context *context, int64_t rows, int64_t c
     return tensor;
 }
 
-static void run(weft_graph *g, int inputs, weft_tensor **in, weft_tensor **out) {
-    weft_program *program;
-    weft_session *session;
-    require(weft_graph_verify(g));
-    require(weft_compile(g, NULL, &program));
-    require(weft_session_create(program, &session));
-    require(weft_session_call(session, inputs, in, weft_graph_output_count(g), out));
-    weft_session_release(session);
-    weft_program_release(program);
-}
-
 /* Element (i, j) of [rows, columns]. */
 static double at(const weft_tensor *t, int64_t i, int64_t j) { return element(t, i * weft_tensor_shape(t)[1] + j); }
 
@@ -50,7 +39,7 @@ START_TEST(test_quantize) {
     weft_value *small = weft_nn_quantize_blocks(g, x, narrow, square, &scale);
     weft_graph_output(g, "small", weft_convert(g, small, WEFT_F32));
     weft_graph_output(g, "scale", scale);
-    run(g, 1, in, out);
+    compile_and_run(g, 1, in, out);
     ck_assert_int_eq(weft_tensor_shape(out[1])[0], square ? OUT_BLOCKS : OUTPUTS);
     ck_assert_int_eq(weft_tensor_shape(out[1])[1], IN_BLOCKS);
     double most = 0;
@@ -116,7 +105,7 @@ START_TEST(test_linear_f8) {
         weft_graph_output(g, i ? "dw" : "dx", own[i]);
         weft_graph_output(g, i ? "exact_dw" : "exact_dx", exact[i]);
     }
-    run(g, 3, in, out);
+    compile_and_run(g, 3, in, out);
     ck_assert_double_lt(off(out[0], out[1]), 1e-5);
     ck_assert_double_lt(off(out[0], out[2]), 0.05);
     ck_assert_double_gt(off(out[0], out[2]), 1e-3); /* it was rounded */

@@ -10,17 +10,6 @@
 
 enum { WIDTH = 64, PAIRS = WIDTH / 2, TOKENS = 7 };
 
-static void run(weft_graph *g, int inputs, weft_tensor **in, weft_tensor **out) {
-    weft_program *program;
-    weft_session *session;
-    require(weft_graph_verify(g));
-    require(weft_compile(g, NULL, &program));
-    require(weft_session_create(program, &session));
-    require(weft_session_call(session, inputs, in, weft_graph_output_count(g), out));
-    weft_session_release(session);
-    weft_program_release(program);
-}
-
 typedef struct rope_case {
     const char *name;
     weft_nn_rope_options o;
@@ -53,7 +42,7 @@ START_TEST(test_rope) {
     weft_value *positions = weft_graph_input(g, "positions", WEFT_I64, 1, weft_tensor_shape(in[0]));
     weft_nn_rope_tables(g, &c->o, dtype, positions, 0, &table[0], &table[1]);
     weft_graph_output(g, "cosine", table[0]), weft_graph_output(g, "sine", table[1]);
-    run(g, 1, in, out);
+    compile_and_run(g, 1, in, out);
     for (int i = 0; i < 2; i++) {
         char name[64];
         snprintf(name, sizeof name, "%s/%s", c->name, i ? "sine" : "cosine");
@@ -91,7 +80,7 @@ START_TEST(test_positions) {
     require(weft_tensor_create(context, WEFT_I64, 1, &tokens, &in[1]));
     for (int i = 0; i < TOKENS; i++)
         ((int32_t *)weft_tensor_data(in[0]))[i] = i, ((int64_t *)weft_tensor_data(in[1]))[i] = i;
-    run(g, 2, in, out);
+    compile_and_run(g, 2, in, out);
     for (int i = 0; i < 8; i++) {
         ck_assert_int_eq(weft_tensor_shape(out[i])[0], TOKENS);
         ck_assert_int_eq(weft_tensor_shape(out[i])[1], PAIRS);
@@ -118,7 +107,7 @@ static weft_tensor *llama_logits(weft_context *context, double theta, const weft
     weft_graph_output(g, "y", weft_nn_llama(p, &o, weft_graph_input(g, "tokens", WEFT_I64, 2, shape)));
     require(weft_tensor_create(context, WEFT_I64, 2, shape, &tokens));
     for (int i = 0; i < TOKENS; i++) ((int64_t *)weft_tensor_data(tokens))[i] = 3 * i % 11;
-    run(g, 1, &tokens, &out);
+    compile_and_run(g, 1, &tokens, &out);
     weft_tensor_release(tokens);
     weft_parameters_release(p);
     weft_graph_release(g);
@@ -217,7 +206,7 @@ START_TEST(test_alibi) {
     weft_attention_options o = WEFT_ATTENTION_OPTIONS_INIT;
     o.causal = causal;
     weft_graph_output(g, "y", weft_attention(g, q, k, v, weft_nn_alibi(g, HEADS, rows, keys, WEFT_F64), &o));
-    run(g, 3, in, &out);
+    compile_and_run(g, 3, in, &out);
     double slopes[64] = {0}, want[9 * D] = {0};
     reference_slopes(HEADS, slopes);
     for (int h = 0; h < HEADS; h++) {

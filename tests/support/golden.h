@@ -20,6 +20,18 @@ static inline void require(weft_status status) {
     ck_assert_msg(!status, "%s", text);
 }
 
+/* All outputs of a graph, compiled for this CPU; the caller releases them. */
+static inline void compile_and_run(weft_graph *g, int inputs, weft_tensor **in, weft_tensor **out) {
+    weft_program *program;
+    weft_session *session;
+    require(weft_graph_verify(g));
+    require(weft_compile(g, NULL, &program));
+    require(weft_session_create(program, &session));
+    require(weft_session_call(session, inputs, in, weft_graph_output_count(g), out));
+    weft_session_release(session);
+    weft_program_release(program);
+}
+
 /* Opens tests/golden/data/NAME. */
 static inline weft_safetensors *golden_open(weft_context *context, const char *name) {
     char path[512];

@@ -291,6 +291,20 @@ START_TEST(test_damaged_shards) {
         ck_assert_msg(strstr(text, cases[i].words) && strstr(text, cases[i].file), "%s: %s", path, text);
         weft_status_release(status);
     }
+    /* one shard more than there may be is no data set of 64 */
+    char folder[512], path[600];
+    test_path(folder, sizeof folder, "many");
+    ck_assert_int_eq(mkdir(folder, 0777), 0);
+    for (int i = 0; i < 65; i++) {
+        snprintf(path, sizeof path, "%s/train-%05d.tar", folder, i);
+        FILE *file = fopen(path, "wb");
+        ck_assert(file && !fclose(file));
+    }
+    weft_images *images;
+    weft_status status = weft_images_open_folder(context, folder, true, &images);
+    ck_assert_int_eq(weft_status_code(status), WEFT_INVALID_ARGUMENT);
+    weft_status_release(status);
+    remove_folder(folder);
     weft_context_release(context);
 }
 END_TEST
